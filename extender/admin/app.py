@@ -1,0 +1,63 @@
+"""The admin application."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import FastAPI, Query, Response
+from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel
+
+from extender.admin.health import Health
+from extender.registry import Registry, Slot
+
+
+class PluginView(BaseModel):
+    """A plugin that is live."""
+
+    name: str
+    profile: str
+    digest: str
+    source: str
+    weight: int
+    exports: list[str]
+    """Guest exports that are called."""
+    not_run: list[str]
+    """Guest exports that are not called by this version."""
+
+
+def create_app(registry: Registry, health: Health) -> FastAPI:
+    """The application for the admin address."""
+    app = FastAPI(title="kube-wasm-extender", docs_url=None, redoc_url=None)
+
+    @app.get("/livez", response_class=PlainTextResponse)
+    def livez() -> str:
+        """Whether the process runs."""
+        return "ok"
+
+    @app.get("/readyz", response_class=PlainTextResponse)
+    def readyz(verbose: Annotated[str | None, Query()] = None) -> Response:
+        """Whether verbs can be answered; `?verbose` names each condition."""
+        ready, report = health.report()
+        text = report if verbose is not None or not ready else "ok"
+        return PlainTextResponse(text, status_code=200 if ready else 503)
+
+    @app.get("/api/v1/plugins")
+    def plugins() -> list[PluginView]:
+        """The plugins of all profiles, in their order."""
+        return [_view(slot) for slot in registry.slots]
+
+    return app
+
+
+def _view(slot: Slot) -> PluginView:
+    plugin = slot.entry.plugin
+    return PluginView(
+        name=slot.config.name,
+        profile=slot.profile,
+        digest=plugin.digest,
+        source=slot.config.guest_url,
+        weight=slot.entry.weight,
+        exports=plugin.exports,
+        not_run=plugin.not_run,
+    )

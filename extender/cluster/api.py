@@ -1,0 +1,190 @@
+"""An API server, asked over HTTP by the coroutines of one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+
+import httpx
+from kubernetes.client import Configuration
+
+from .access import from_kubeconfig, from_service_account
+from .errors import AccessError, RefusedError, UnauthorizedError, UnreachableError, UntrustedError
+from .session import CONNECT_TIMEOUT_S, Session
+from .status import read_message
+
+logger = logging.getLogger(__name__)
+
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+METHODS = {"list": "GET", "watch": "GET", "create": "POST"}
+"""HTTP methods of RBAC's verbs. https://kubernetes.io/docs/reference/access-authn-authz/authorization/"""
+RENEWAL_INTERVAL_S = 10.0
+"""Credentials that are refused are loaded anew at most this often: loading may run a program for seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """What to ask, in the words of RBAC and of HTTP. As text: `create pods/binding`."""
+
+    verb: str
+    """A key of METHODS."""
+    resource: str
+    """As in a role: `nodes`, `pods/binding`."""
+    path: str
+    """Percent-encoded, from the API server's root."""
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    """JSON, or nothing."""
+    accept: str = PROTOBUF
+
+    def __str__(self) -> str:
+        """How messages name it."""
+        return f"{self.verb} {self.resource}"
+
+
+class ApiServer:
+    """Sends requests with the credentials of the moment.
+
+    The Authorization header is made anew for each request, so that rotated tokens count. When the server
+    does not know us any more (401) or its certificate is not trusted, the configuration is loaded anew and
+    the request sent once more: that brings in renewed client certificates, authorities and token files.
+
+    Make it anywhere, then use it from one event loop only. Every request raises ClusterError.
+    """
+
+    def __init__(self, load: Callable[[], Configuration], origin: str) -> None:
+        """`load` reads the configuration, slowly maybe; `origin` names it in messages. Raises AccessError."""
+        self._load = load
+        self._origin = origin
+        self._session = Session(load())
+        self._renewal = asyncio.Lock()
+        self._renewed_at = -RENEWAL_INTERVAL_S
+
+    @classmethod
+    def from_kubeconfig(cls, path: Path, context: str | None = None) -> ApiServer:
+        """The cluster of a kubeconfig's current context, or of `context`. Raises AccessError."""
+        return cls(partial(from_kubeconfig, path, context), f"kubeconfig {path}")
+
+    @classmethod
+    def in_cluster(cls) -> ApiServer:
+        """The cluster that this process is a pod of. Raises AccessError."""
+        return cls(from_service_account, "the pod's service account")
+
+    @property
+    def address(self) -> str:
+        """The server's URL, without credentials."""
+        return self._session.address
+
+    async def call(self, request: ApiRequest, timeout_s: float) -> bytes:
+        """The whole body of a successful answer, at most `timeout_s` seconds from now."""
+        try:
+            return await asyncio.wait_for(self._read(request, timeout_s), timeout_s)
+        except asyncio.TimeoutError:
+            raise UnreachableError(f"{request}: no answer of {self.address} within {timeout_s:g} s") from None
+
+    @asynccontextmanager
+    async def stream(self, request: ApiRequest, silence_s: float) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """The chunks of a successful answer as they arrive; none for `silence_s` seconds is an error."""
+        response = await self._send(request, silence_s)
+        try:
+            with _network_errors(request, self.address):
+                yield response.aiter_raw()
+        finally:
+            await response.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections. The object is of no use afterwards."""
+        await self._session.client.aclose()
+
+    async def _read(self, request: ApiRequest, timeout_s: float) -> bytes:
+        async with self.stream(request, timeout_s) as chunks:
+            return b"".join([chunk async for chunk in chunks])
+
+    async def _send(self, request: ApiRequest, silence_s: float) -> httpx.Response:
+        """An answer that is a success, its body still to be read."""
+        session = self._session
+        try:
+            return await self._attempt(session, request, silence_s)
+        except (UnauthorizedError, UntrustedError):
+            if not await self._renew(session):
+                raise
+        return await self._attempt(self._session, request, silence_s)
+
+    async def _attempt(self, session: Session, request: ApiRequest, silence_s: float) -> httpx.Response:
+        with _network_errors(request, session.address):
+            response = await session.client.send(
+                session.client.build_request(
+                    METHODS[request.verb],
+                    request.path,
+                    params=request.query,
+                    content=request.body,
+                    headers={"Accept": request.accept, "Content-Type": "application/json"},
+                    timeout=httpx.Timeout(silence_s, connect=CONNECT_TIMEOUT_S),
+                    extensions=session.extensions,
+                ),
+                stream=True,
+            )
+            if response.is_success:
+                return response
+            body = await response.aread()
+        raise self._refusal(request, response.status_code, read_message(body))
+
+    def _refusal(self, request: ApiRequest, code: int, message: str) -> RefusedError:
+        explanation = f"{request}: {self.address} answered {code}: {message}"
+        if code == HTTPStatus.UNAUTHORIZED:
+            mend = f"the credentials are missing, wrong or expired: renew those of the {self._origin}"
+            return UnauthorizedError(f"{explanation}; {mend}", code, message)
+        if code == HTTPStatus.FORBIDDEN:
+            explanation += f"; RBAC must allow the verb {request.verb} on {request.resource}"
+        return RefusedError(explanation, code, message)
+
+    async def _renew(self, stale: Session) -> bool:
+        """Load the configuration anew; False where that was done a moment ago, or cannot be done."""
+        async with self._renewal:
+            if self._session is not stale:
+                return True
+            if time.monotonic() - self._renewed_at < RENEWAL_INTERVAL_S:
+                return False
+            try:
+                self._session = await asyncio.to_thread(self._open)
+            except AccessError as error:
+                logger.warning("the credentials could not be renewed", extra={"error": str(error)})
+                return False
+            finally:
+                self._renewed_at = time.monotonic()
+            await stale.client.aclose()
+            return True
+
+    def _open(self) -> Session:
+        return Session(self._load())
+
+
+@contextmanager
+def _network_errors(request: ApiRequest, address: str) -> Iterator[None]:
+    """Makes httpx's errors ours."""
+    try:
+        yield
+    except httpx.TimeoutException as error:
+        raise UnreachableError(f"{request}: {address} is silent: {type(error).__name__}") from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        root = _root(error)
+        if isinstance(root, ssl.SSLError):
+            mend = "compare the certificate authority of the configuration with the server's certificate"
+            raise UntrustedError(f"{request}: no trust between us and {address}: {root}; {mend}") from error
+        what = "cannot be reached" if isinstance(error, httpx.ConnectError) else "gave no whole answer"
+        raise UnreachableError(f"{request}: {address} {what}: {root}") from error
+
+
+def _root(error: BaseException) -> BaseException:
+    """The error that all began with: the operating system's or TLS's own words instead of a library's."""
+    while (earlier := error.__cause__ or error.__context__) is not None:
+        error = earlier
+    return error

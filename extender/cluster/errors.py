@@ -1,0 +1,46 @@
+"""What can be wrong between us and an API server; each message names the cause and what mends it."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+
+class ClusterError(Exception):
+    """The API server could not be asked, or did not do what it was asked."""
+
+
+class AccessError(ClusterError):
+    """Where the API server is, or who we are there, cannot be learnt: kubeconfig, service account."""
+
+
+class UnreachableError(ClusterError):
+    """No answer, or only a part of it: refused, reset, late. What was asked for may have happened."""
+
+
+class UntrustedError(UnreachableError):
+    """The server's certificate is not trusted, or ours not by the server. Nothing was asked."""
+
+
+class ProtocolError(ClusterError):
+    """The answer is not what an API server sends."""
+
+
+class RefusedError(ClusterError):
+    """The API server answered with a failure."""
+
+    def __init__(self, explanation: str, code: int, message: str) -> None:
+        """`explanation` becomes the text: `message` with what was asked and what mends it."""
+        super().__init__(explanation)
+        self.code = code
+        """The HTTP status, or the code of the v1.Status inside a watch."""
+        self.message = message
+        """The server's own sentence."""
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request can succeed soon: the server is overloaded, starting, or has lost etcd."""
+        return self.code == HTTPStatus.TOO_MANY_REQUESTS or self.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+class UnauthorizedError(RefusedError):
+    """The server does not know us (401)."""

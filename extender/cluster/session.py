@@ -1,0 +1,56 @@
+"""The HTTP client that a Kubernetes client configuration describes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator
+
+import httpx
+from kubernetes.client import Configuration
+
+from .access import authorization, proxy, tls_context
+
+CONNECT_TIMEOUT_S = 5.0
+IDLE_CONNECTION_S = 60.0
+
+
+class Session:
+    """Connections to one API server with one configuration. Use it from one event loop only."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        """Reads the certificates; no I/O on the network. Raises AccessError."""
+        self.address = str(configuration.host)
+        self.extensions = {}
+        if configuration.tls_server_name:
+            self.extensions["sni_hostname"] = configuration.tls_server_name
+        self.client = httpx.AsyncClient(
+            base_url=self.address,
+            auth=_Authorization(configuration),
+            verify=tls_context(configuration),
+            proxy=proxy(configuration),
+            # The configuration has taken the proxy from the environment; a .netrc must not speak for us.
+            trust_env=False,
+            limits=httpx.Limits(keepalive_expiry=IDLE_CONNECTION_S),
+            # Compressing lists of nodes costs the server more time than it saves in a cluster's network.
+            headers={"Accept-Encoding": "identity", "User-Agent": "kube-wasm-extender"},
+        )
+
+
+class _Authorization(httpx.Auth):
+    """Puts the credentials of the moment on each request."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        self._lock = threading.Lock()
+
+    async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        # In a thread: a credential plugin may run for seconds, and this loop answers health checks.
+        header = await asyncio.to_thread(self._read)
+        if header:
+            request.headers["Authorization"] = header
+        yield request
+
+    def _read(self) -> str | None:
+        with self._lock:
+            return authorization(self._configuration)

@@ -1,0 +1,220 @@
+"""The configuration file: an ExtenderConfiguration of kwx.dev/v1alpha1."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+import msgspec
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic.alias_generators import to_camel
+
+from extender.profile import FailurePolicy
+from extender.quantity import Bytes, Seconds
+from wasm_runtime.abi import EXTENSION_POINTS, Severity
+from wasm_runtime.engine import MEBIBYTE
+
+FILE_SCHEME: Final = "file://"
+SMALLEST_MEMORY: Final = MEBIBYTE
+
+
+class ConfigError(Exception):
+    """A configuration cannot be used. `str()` has every problem, one a line, each with file and key."""
+
+    def __init__(self, file: Path, problems: list[str]) -> None:
+        super().__init__("\n".join(f"{file}: {problem}" for problem in problems))
+        self.problems = problems
+
+
+class Address(NamedTuple):
+    """Where a server listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def _address(text: object) -> Address:
+    match = re.fullmatch(r"(?:\[([0-9a-fA-F:]+)\]|([\w.-]+)):(\d{1,5})", text) if isinstance(text, str) else None
+    if not match or int(match[3]) > 65_535:
+        raise ValueError(f"expected an address such as 127.0.0.1:8888, found {text!r}")
+    return Address(match[1] or match[2], int(match[3]))
+
+
+def _guest_config(value: object) -> object:
+    return msgspec.json.encode(value).decode() if isinstance(value, Mapping) else value
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class ServerConfig(_Model):
+    """Where we listen and what we take."""
+
+    address: Annotated[Address, BeforeValidator(_address)] = Address("127.0.0.1", 8888)
+    """The verbs. Port 0 takes a free one."""
+    admin_address: Annotated[Address, BeforeValidator(_address)] = Address("127.0.0.1", 8889)
+    """Health and the admin API."""
+    max_request_bytes: Bytes = 64 * MEBIBYTE
+    """Longest body of a request; a longer one is refused unread with status 413."""
+    state_directory: Path | None = None
+    """Where what must outlive a restart is kept; ~/.local/state/kwx by default."""
+
+
+class ClusterConfig(_Model):
+    """How we reach the API server."""
+
+    mode: Literal["none", "dry-run", "kubeconfig", "in-cluster"] = "none"
+    """none: not at all, bind is an Error; dry-run: not at all, bind is logged and succeeds."""
+    kubeconfig: Path = Path("~/.kube/config")
+    """Read with mode kubeconfig."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is an API server."""
+        return self.mode in {"kubeconfig", "in-cluster"}
+
+
+class PluginConfig(_Model):
+    """A plugin of a profile."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")]
+    guest_url: Annotated[str, Field(alias="guestURL")]
+    """file:// and a path, relative to the configuration file."""
+    digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
+    """The only module that is accepted."""
+    guest_config: Annotated[str, BeforeValidator(_guest_config)] = ""
+    """What the guest reads as its configuration; a mapping is passed on as JSON."""
+    args: tuple[str, ...] = ()
+    """The guest's whole argv; empty: the name of the plugin."""
+    log_severity: Severity = Severity.INFO
+    """Least severity that is logged: 0 info, 1 warning, 2 error, 3 fatal."""
+    weight: Annotated[int, Field(ge=1, le=1000)] = 1
+    """Part of the plugin's scores in the mean of the profile."""
+    engine: Literal["wasmtime"] = "wasmtime"
+    failure_policy: FailurePolicy = FailurePolicy.FAIL
+    """Fail: a failure of the plugin fails the verb; Ignore: the plugin is left out."""
+    timeout: Seconds = 0.5
+    """Time of one verb in this plugin."""
+    memory_limit: Annotated[Bytes, Field(ge=SMALLEST_MEMORY)] = 256 * MEBIBYTE
+    """Linear memory of a guest."""
+    extension_points: tuple[str, ...] | None = None
+    """Some of those that the module exports; all of them by default."""
+
+    @field_validator("guest_url")
+    @classmethod
+    def _check_scheme(cls, url: str) -> str:
+        if not url.startswith(FILE_SCHEME) or url == FILE_SCHEME:
+            raise ValueError(f"expected file:// and a path, such as file://./plugin.wasm, found {url!r}")
+        return url
+
+    @field_validator("extension_points")
+    @classmethod
+    def _check_points(cls, points: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for point in points or ():
+            if point not in EXTENSION_POINTS:
+                raise ValueError(f"{point!r} is no extension point; expected {', '.join(EXTENSION_POINTS)}")
+        return points
+
+
+class ProfileConfig(_Model):
+    """What pods of one scheduler name are judged by."""
+
+    name: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9._-]+$")]
+    """The pods' spec.schedulerName; `default` takes every other."""
+    score_range: Literal[10, 100] = 10
+    """Largest score that is answered. 100 keeps the resolution; kube-scheduler expects 10."""
+    plugins: Annotated[tuple[PluginConfig, ...], Field(min_length=1)]
+
+    @field_validator("plugins")
+    @classmethod
+    def _check_names(cls, plugins: tuple[PluginConfig, ...]) -> tuple[PluginConfig, ...]:
+        _require_unique([plugin.name for plugin in plugins])
+        return plugins
+
+
+class ExtenderConfiguration(_Model):
+    """The whole file."""
+
+    api_version: Literal["kwx.dev/v1alpha1"]
+    kind: Literal["ExtenderConfiguration"]
+    server: ServerConfig = ServerConfig()
+    cluster: ClusterConfig = ClusterConfig()
+    profiles: Annotated[tuple[ProfileConfig, ...], Field(min_length=1)]
+
+    @field_validator("profiles")
+    @classmethod
+    def _check_names(cls, profiles: tuple[ProfileConfig, ...]) -> tuple[ProfileConfig, ...]:
+        _require_unique([profile.name for profile in profiles])
+        return profiles
+
+
+def read(file: Path) -> ExtenderConfiguration:
+    """Reads and checks a configuration file. Raises ConfigError with all its problems."""
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(file, [f"cannot be read: {getattr(error, 'strerror', None) or error}"]) from error
+    except yaml.YAMLError as error:
+        raise ConfigError(file, [f"is no YAML: {' '.join(str(error).split())}"]) from error
+    if not isinstance(content, dict):
+        raise ConfigError(file, ["expected a mapping with apiVersion, kind and profiles"])
+    try:
+        return ExtenderConfiguration.model_validate(content)
+    except ValidationError as error:
+        raise ConfigError(file, [_problem(each) for each in error.errors() if not _follows(each)]) from error
+
+
+def guest_path(file: Path, plugin: PluginConfig) -> Path:
+    """The path of a plugin's module, given the file that names it."""
+    return file.absolute().parent / Path(plugin.guest_url.removeprefix(FILE_SCHEME)).expanduser()
+
+
+def _require_unique(names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"names must differ, found {', '.join(twice)} more than once")
+
+
+def _follows(error: Mapping[str, Any]) -> bool:
+    """Whether an error only says that a list has no valid item, which the errors of its items say better."""
+    return error["type"] == "too_short" and bool(error["input"])
+
+
+def _problem(error: Mapping[str, Any]) -> str:
+    where = key(error["loc"])
+    if error["type"] == "extra_forbidden":
+        return f"{where}: unknown key{_nearest(error['loc'])}"
+    if error["type"] == "missing":
+        return f"{where}: is required"
+    message = error["msg"].removeprefix("Value error, ")
+    found = "" if error["type"] == "value_error" else f", found {_shorten(repr(error['input']))}"
+    return f"{where}: {message[:1].lower()}{message[1:]}{found}"
+
+
+def key(path: tuple[str | int, ...]) -> str:
+    """The path of a key as in `profiles[0].plugins[1].name`."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".")
+
+
+def _nearest(path: tuple[str | int, ...]) -> str:
+    names = [*_keys(ExtenderConfiguration)]
+    near = difflib.get_close_matches(str(path[-1]), names, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _keys(model: type[BaseModel]) -> Iterator[str]:
+    for each in (model, ServerConfig, ClusterConfig, ProfileConfig, PluginConfig):
+        yield from (str(field.alias) for field in each.model_fields.values())
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,91 @@
+"""A profile: an ordered set of plugins with their weights and failure policies."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Concatenate, ParamSpec, TypeVar
+
+from wasm_runtime.errors import Fault, GuestError
+from wasm_runtime.plugin import Plugin
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+class FailurePolicy(str, Enum):
+    """What a plugin's failure does to the verb."""
+
+    FAIL = "Fail"
+    IGNORE = "Ignore"
+
+
+class PluginFailure(Exception):
+    """A plugin failed and its policy is Fail. `str()` names plugin, export, cause and mend."""
+
+
+MENDS = {
+    Fault.NO_NODE_DATA: (
+        "; set cluster.mode to kubeconfig or in-cluster, so that nodes are read from the API server,"
+        " or nodeCacheCapable: false in the KubeSchedulerConfiguration, so that requests carry them"
+    ),
+}
+"""What the operator can do about a fault that is not the guest's own."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """A plugin's place in a profile. `plugin` is exchanged when a new version of the module goes live."""
+
+    plugin: Plugin
+    weight: int = 1
+    failure_policy: FailurePolicy = FailurePolicy.FAIL
+
+    def attempt(
+        self, action: Callable[Concatenate[Plugin, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T | None:
+        """Does something with the plugin that is live now. None if it failed and that is to be ignored.
+
+        Raises PluginFailure if it failed and that is not to be ignored.
+        """
+        plugin = self.plugin
+        try:
+            return action(plugin, *args, **kwargs)
+        except GuestError as error:
+            message = f"plugin {plugin.name}: {error}{MENDS.get(error.fault, '')}"
+            logger.warning(
+                message,
+                extra={
+                    "plugin": plugin.name,
+                    "digest": plugin.digest,
+                    "export": error.export,
+                    "fault": error.fault.value,
+                    "failure_policy": self.failure_policy.value,
+                },
+            )
+            if self.failure_policy is FailurePolicy.IGNORE:
+                return None
+            raise PluginFailure(message) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a pod of one scheduler name is judged by."""
+
+    name: str
+    entries: Sequence[Entry]
+    score_range: int = 10
+    """The largest score that prioritize answers: 10, as kube-scheduler expects, or 100."""
+
+    @property
+    def wants_nodes(self) -> bool:
+        """Whether any plugin may ask for the objects of nodes."""
+        return any(entry.plugin.wants_nodes for entry in self.entries)
+
+    def runs(self, export: str) -> bool:
+        """Whether any plugin serves an export."""
+        return any(entry.plugin.runs(export) for entry in self.entries)

@@ -1,0 +1,31 @@
+"""Durations and sizes as people write them in Kubernetes: `500ms`, `64Mi`."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator
+
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_BYTES: Final = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
+
+
+def seconds(text: object) -> float:
+    """A duration in seconds. Raises ValueError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text) if isinstance(text, str) else None
+    if not match or not float(match[1]):
+        raise ValueError(f"expected a duration such as 500ms or 2s, found {text!r}")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def size(text: object) -> int:
+    """A size in bytes. Raises ValueError."""
+    match = re.fullmatch(r"(\d+)(|k|M|G|Ki|Mi|Gi)", str(text)) if not isinstance(text, bool) else None
+    if not match or not int(match[1]):
+        raise ValueError(f"expected a size such as 256Mi, found {text!r}")
+    return int(match[1]) * _BYTES[match[2]]
+
+
+Seconds = Annotated[float, BeforeValidator(seconds)]
+Bytes = Annotated[int, BeforeValidator(size)]

@@ -1,0 +1,85 @@
+"""The KubeSchedulerConfiguration that registers the extender in a stock kube-scheduler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from extender.config import ExtenderConfiguration
+from extender.registry import Registry
+
+SHORTEST_TIMEOUT: Final = 5.0
+"""Seconds that kube-scheduler waits at least; its own default."""
+
+ANY_HOST: Final = frozenset({"0.0.0.0", "::"})
+
+VERBS: Final = {
+    "filterVerb": ("filter", ("prefilter", "filter")),
+    "prioritizeVerb": ("prioritize", ("score",)),
+    "preemptVerb": ("preempt", ("prefilter", "filter", "postfilter")),
+}
+"""Each verb's key, its path, and the guest exports of which one at least makes it worth a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the operator decides."""
+
+    url: str | None = None
+    """Where kube-scheduler finds the verbs; from server.address by default."""
+    weight: int = 1
+    node_cache_capable: bool | None = None
+    """Whether requests carry names instead of nodes; by default if there is a cluster to read nodes from."""
+    kubeconfig: str | None = None
+    """The scheduler's own, where it does not run in a pod."""
+    leader_election: bool = True
+
+
+def build(configuration: ExtenderConfiguration, registry: Registry, choices: Choices) -> dict[str, Any]:
+    """The configuration as a mapping.
+
+    Source of its fields: `k8s.io/kube-scheduler/config/v1`, type `KubeSchedulerConfiguration`.
+    """
+    connection = {"clientConnection": {"kubeconfig": choices.kubeconfig}} if choices.kubeconfig else {}
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        **connection,
+        "leaderElection": {"leaderElect": choices.leader_election},
+        "profiles": [{"schedulerName": _scheduler(profile.name)} for profile in registry.profiles],
+        "extenders": [_extender(configuration, registry, choices)],
+    }
+
+
+def _scheduler(profile: str) -> str:
+    return "default-scheduler" if profile == "default" else profile
+
+
+def _extender(configuration: ExtenderConfiguration, registry: Registry, choices: Choices) -> dict[str, Any]:
+    cached = choices.node_cache_capable
+    verbs = {
+        key: path
+        for key, (path, exports) in VERBS.items()
+        if any(profile.runs(export) for profile in registry.profiles for export in exports)
+    }
+    if configuration.cluster.mode != "none":
+        verbs["bindVerb"] = "bind"
+    return {
+        "urlPrefix": choices.url or _url(configuration),
+        **verbs,
+        "weight": choices.weight,
+        "nodeCacheCapable": configuration.cluster.is_connected if cached is None else cached,
+        "httpTimeout": f"{_timeout(configuration):g}s",
+        "ignorable": False,
+    }
+
+
+def _url(configuration: ExtenderConfiguration) -> str:
+    address = configuration.server.address
+    return f"http://{address._replace(host='127.0.0.1') if address.host in ANY_HOST else address}"
+
+
+def _timeout(configuration: ExtenderConfiguration) -> float:
+    """Long enough for every plugin of a profile to meet its own timeout in both halves of preempt."""
+    longest = max(sum(plugin.timeout for plugin in profile.plugins) for profile in configuration.profiles)
+    return max(SHORTEST_TIMEOUT, 2 * longest + 1)

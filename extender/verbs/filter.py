@@ -1,0 +1,99 @@
+"""filter: PreFilter once, Filter on each node, plugin after plugin."""
+
+from __future__ import annotations
+
+from itertools import compress
+from operator import not_
+from typing import NamedTuple
+
+from extender.profile import Profile
+from extender.wire import Filtered
+from wasm_runtime.abi import Code
+from wasm_runtime.engine import NodeResults
+from wasm_runtime.guest import Pod, Stage
+from wasm_runtime.plugin import Plugin
+from wasm_runtime.snapshot import Nodes
+
+
+class Verdict(NamedTuple):
+    """What one plugin said of the nodes."""
+
+    kept: Nodes
+    failed: dict[str, str]
+    unresolvable: dict[str, str]
+
+
+def run(profile: Profile, pod: Pod, nodes: Nodes) -> Filtered:
+    """The nodes that every plugin keeps, and why each other one was rejected by the first to do so.
+
+    Always begins a new cycle of the pod. Raises PluginFailure.
+    """
+    failed: dict[str, str] = {}
+    unresolvable: dict[str, str] = {}
+    for entry in profile.entries:
+        verdict = entry.attempt(judge, pod, nodes, "filter")
+        if verdict is None:
+            continue
+        nodes = verdict.kept
+        failed |= verdict.failed
+        unresolvable |= verdict.unresolvable
+    return Filtered(nodes.names, failed, unresolvable)
+
+
+def judge(plugin: Plugin, pod: Pod, nodes: Nodes, stage: Stage) -> Verdict | None:
+    """What a plugin's PreFilter and Filter say; None if it has nothing to say. Raises GuestError.
+
+    Source of the order and of what each status means: `findNodesThatFitPod` and
+    `findNodesThatPassFilters` in `pkg/scheduler/schedule_one.go` of Kubernetes.
+    """
+    if not (plugin.runs("prefilter") or plugin.runs("filter")):
+        plugin.end_cycle(pod)
+        return None
+    with plugin.guest(pod, nodes, stage) as (guest, deadline):
+        status, names = guest.pre_filter
+        if not plugin.runs("prefilter"):
+            status, names = status._replace(code=Code.SUCCESS), None
+        if status.code not in (Code.SUCCESS, Code.SKIP):
+            return _reject_all(plugin, nodes, status.code, status.reason)
+        verdict = _narrow(plugin, nodes, names)
+        if status.code is Code.SKIP or not plugin.runs("filter") or not verdict.kept.names:
+            return verdict
+        results = guest.filter(verdict.kept, deadline)
+    return _split(plugin, verdict, results)
+
+
+def _reject_all(plugin: Plugin, nodes: Nodes, code: Code, reason: str) -> Verdict:
+    reasons = dict.fromkeys(nodes.names, reason or _unexplained(plugin))
+    none = nodes.select(())
+    if code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        return Verdict(none, {}, reasons)
+    return Verdict(none, reasons, {})
+
+
+def _narrow(plugin: Plugin, nodes: Nodes, names: frozenset[str] | None) -> Verdict:
+    """Keeps the nodes that PreFilter named. Preemption cannot help the others."""
+    if names is None:
+        return Verdict(nodes, {}, {})
+    named = list(map(names.__contains__, nodes.names))
+    others = compress(nodes.names, map(not_, named))
+    reason = f"node(s) not among those that PreFilter of plugin {plugin.name} names"
+    return Verdict(nodes.select(named), {}, dict.fromkeys(others, reason))
+
+
+def _split(plugin: Plugin, before: Verdict, results: NodeResults) -> Verdict:
+    codes = results.codes
+    if not codes:
+        return before
+    rejected = list(compress(before.kept.names, codes))
+    reasons = dict(zip(rejected, (reason or _unexplained(plugin) for reason in results.reasons), strict=True))
+    hopeless = [code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE for code in filter(None, codes)]
+    unresolvable = {name: reasons.pop(name) for name in compress(rejected, hopeless)}
+    return Verdict(
+        before.kept.select(list(map(not_, codes))),
+        before.failed | reasons,
+        before.unresolvable | unresolvable,
+    )
+
+
+def _unexplained(plugin: Plugin) -> str:
+    return f"node(s) rejected by plugin {plugin.name} without a reason"

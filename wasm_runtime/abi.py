@@ -1,0 +1,189 @@
+"""The guest ABI of kube-scheduler-wasm-extension as tables.
+
+Source: `scheduler/plugin/guest.go` (exports), `scheduler/plugin/host.go` (imports) and
+`scheduler/plugin/clusterevent.go` of kubernetes-sigs/kube-scheduler-wasm-extension.
+`sdk-guest/ABI.md` tells the same to authors of guests, and a test keeps the two equal.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+MEMORY: Final = "memory"
+"""The export that every guest must have: its linear memory."""
+
+START: Final = ("_initialize", "_start")
+"""Called once in a new instance, the first one that is exported: a reactor has the one, a command the other."""
+
+WASI: Final = "wasi_snapshot_preview1"
+"""The import module of WASI preview 1, served by the engine but for `fd_write`."""
+
+
+class Code(IntEnum):
+    """Status codes, as in the scheduling framework (`k8s.io/kube-scheduler/framework`)."""
+
+    SUCCESS = 0
+    ERROR = 1
+    UNSCHEDULABLE = 2
+    UNSCHEDULABLE_AND_UNRESOLVABLE = 3
+    WAIT = 4
+    SKIP = 5
+    PENDING = 6
+
+
+REJECTED: Final = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
+"""The codes by which a plugin says no without having failed (`Status.IsRejected`)."""
+
+MIN_NODE_SCORE: Final = 0
+MAX_NODE_SCORE: Final = 100
+"""The range of a score after NormalizeScore, both ends included."""
+
+
+class NominatingMode(IntEnum):
+    """What PostFilter asks to be done with the pod's nominated node."""
+
+    NOOP = 0
+    OVERRIDE = 1
+
+
+class Signature(NamedTuple):
+    """Types of a function's parameters and results, in WebAssembly's names."""
+
+    params: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"({', '.join(self.params)}) -> ({', '.join(self.results)})"
+
+
+class Export(NamedTuple):
+    """A function that the host calls in the guest."""
+
+    extension_point: str
+    """The scheduling framework's name of the point that the export serves."""
+    signature: Signature
+    result: str
+    """What the result means."""
+
+
+_NOTHING: Final = Signature()
+_CODE: Final = Signature((), ("i32",))
+_PACKED: Final = Signature((), ("i64",))
+
+EXPORTS: Final[dict[str, Export]] = {
+    "enqueue": Export("enqueue", _NOTHING, "cluster events through `result.cluster_events`"),
+    "prefilter": Export("preFilter", _CODE, "code; node names through `result.node_names`"),
+    "addpod": Export("preFilter", _CODE, "code"),
+    "removepod": Export("preFilter", _CODE, "code"),
+    "filter": Export("filter", _CODE, "code"),
+    "postfilter": Export("postFilter", _PACKED, "nominating mode << 32 | code"),
+    "prescore": Export("preScore", _CODE, "code"),
+    "score": Export("score", _PACKED, "score << 32 | code"),
+    "normalizescore": Export("score", _CODE, "code; scores through `result.normalized_score_list`"),
+    "reserve": Export("reserve", _CODE, "code"),
+    "unreserve": Export("reserve", _NOTHING, ""),
+    "permit": Export("permit", _PACKED, "code << 32 | timeout in milliseconds"),
+    "prebind": Export("preBind", _CODE, "code"),
+    "bind": Export("bind", _CODE, "code"),
+    "postbind": Export("postBind", _NOTHING, ""),
+}
+"""Every export that means something to a host. Others are ignored."""
+
+EXTENSION_POINTS: Final = tuple(dict.fromkeys(export.extension_point for export in EXPORTS.values()))
+"""The extension points in the order of a scheduling cycle."""
+
+
+class Import(NamedTuple):
+    """A function that the guest calls in the host."""
+
+    module: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.module}/{self.name}"
+
+
+def _signature(params: int, results: int) -> Signature:
+    return Signature(("i32",) * params, ("i32",) * results)
+
+
+IMPORTS: Final[dict[Import, Signature]] = {
+    Import("k8s.io/api", "node"): _signature(4, 1),
+    Import("k8s.io/api", "nodeList"): _signature(2, 1),
+    Import("k8s.io/klog", "log"): _signature(3, 0),
+    Import("k8s.io/klog", "logs"): _signature(5, 0),
+    Import("k8s.io/klog", "severity"): _signature(0, 1),
+    Import("k8s.io/scheduler", "currentPod"): _signature(2, 1),
+    Import("k8s.io/scheduler", "currentNodeName"): _signature(2, 1),
+    Import("k8s.io/scheduler", "targetPod"): _signature(2, 1),
+    Import("k8s.io/scheduler", "filteredNodeList"): _signature(2, 1),
+    Import("k8s.io/scheduler", "nodeToStatusMap"): _signature(2, 1),
+    Import("k8s.io/scheduler", "nodeScoreList"): _signature(2, 1),
+    Import("k8s.io/scheduler", "nodeImageStates"): _signature(4, 1),
+    Import("k8s.io/scheduler", "get_config"): _signature(2, 1),
+    Import("k8s.io/scheduler", "result.cluster_events"): _signature(2, 0),
+    Import("k8s.io/scheduler", "result.node_names"): _signature(2, 0),
+    Import("k8s.io/scheduler", "result.nominated_node_name"): _signature(2, 0),
+    Import("k8s.io/scheduler", "result.status_reason"): _signature(2, 0),
+    Import("k8s.io/scheduler", "result.normalized_score_list"): _signature(2, 0),
+    Import("k8s.io/scheduler", "handle.eventrecorder.eventf"): _signature(2, 0),
+    Import("k8s.io/scheduler", "handle.reject_waiting_pod"): _signature(4, 0),
+    Import("k8s.io/scheduler", "handle.get_waiting_pod"): _signature(4, 0),
+}
+"""Every function that a guest may import, WASI aside."""
+
+STDOUT: Final = Import(WASI, "fd_write")
+"""WASI's write, kept by the host so that what a guest prints is bounded and can be quoted in errors."""
+
+NODE_DATA: Final = frozenset(
+    {
+        Import("k8s.io/api", "node"),
+        Import("k8s.io/api", "nodeList"),
+        Import("k8s.io/scheduler", "nodeImageStates"),
+    }
+)
+"""The imports whose answers come from node objects: names alone cannot serve them."""
+
+
+class Document(IntEnum):
+    """What the host makes only when a guest asks, once a call."""
+
+    FILTERED_NODES = 0
+    """JSON list of node names."""
+    NODE_STATUSES = 1
+    """JSON object: node name to status code."""
+    NODE_SCORES = 2
+    """JSON object: node name to score."""
+    NODE_LIST = 3
+    """Protobuf v1.NodeList."""
+
+
+class Delivery(IntEnum):
+    """What a guest hands over besides its status code, by a `result.` import."""
+
+    CLUSTER_EVENTS = 0
+    """Pairs of little-endian u32: resource and action type."""
+    NODE_NAMES = 1
+    """NUL-terminated strings."""
+    NOMINATED_NODE_NAME = 2
+    """A string."""
+    NORMALIZED_SCORES = 3
+    """JSON object: node name to score."""
+
+
+class Severity(IntEnum):
+    """klog's severities, as `logSeverity` and the klog imports number them."""
+
+    INFO = 0
+    WARNING = 1
+    ERROR = 2
+    FATAL = 3
+
+
+def split_names(names: bytes) -> list[str]:
+    """NUL-terminated strings as a list. Empty ones, and a last one without its NUL, are left out.
+
+    Source: `fromNULTerminated` in `scheduler/plugin/cstring.go`.
+    """
+    return [name.decode(errors="replace") for name in names.split(b"\0")[:-1] if name]

@@ -1,0 +1,415 @@
+;; The host functions of a guest and the loop over the nodes, inside the guest's own store.
+;;
+;; A guest asks for the pod, the node and the node's name several times a node. Answered from Python
+;; each question costs microseconds, answered here it costs nanoseconds. Three memories meet:
+;;
+;;   $guest     the guest's own
+;;   $call      what belongs to one call: header, pod, list of nodes, results (layout: memory.py)
+;;   $snapshot  the nodes: a table of entries, a hash index over their names, their objects
+;;
+;; @name stands for the offset of a field of the header, %NAME for a constant; both are put in by
+;; driver/__init__.py. Rules of the ABI are cited from scheduler/plugin/host.go of the upstream host.
+(module $kwx-driver
+  (import "guest" "memory" (memory $guest 0))
+  (import "host" "supply" (func $supply (param $document i32)))
+  (import "host" "deliver" (func $deliver (param $delivery i32) (param $ptr i32) (param $len i32)))
+  (import "host" "imports" (table $imports %IMPORTS funcref))
+  (import "host" "points" (table $points %POINTS funcref))
+  (memory $call (export "call") 4)
+  (memory $snapshot (export "snapshot") 1)
+  (data (memory $call) (i32.const %UNREADABLE) "BUG: out of memory reading message")
+  (type $code (func (result i32)))
+  (type $packed (func (result i64)))
+  (type $nothing (func))
+
+  ;; ---- helpers -------------------------------------------------------------------------------
+
+  ;; Whether [ptr, ptr+len) lies inside the guest's memory.
+  (func $readable (param $ptr i32) (param $len i32) (result i32)
+    (i64.le_u
+      (i64.add (i64.extend_i32_u (local.get $ptr)) (i64.extend_i32_u (local.get $len)))
+      (i64.shl (i64.extend_i32_u (memory.size $guest)) (i64.const 16))))
+
+  (func $require_readable (param $ptr i32) (param $len i32)
+    (if (i32.eqz (call $readable (local.get $ptr) (local.get $len))) (then unreachable)))
+
+  ;; Hands bytes of $call to the guest. When they do not fit, nothing is written; the needed length
+  ;; is returned either way, so that the guest can ask again with a larger buffer.
+  (func $give (param $ptr i32) (param $len i32) (param $buf i32) (param $limit i32) (result i32)
+    (if (i32.le_u (local.get $len) (local.get $limit))
+      (then (memory.copy $guest $call (local.get $buf) (local.get $ptr) (local.get $len))))
+    (local.get $len))
+
+  ;; The same from $snapshot.
+  (func $give_node (param $ptr i32) (param $len i32) (param $buf i32) (param $limit i32) (result i32)
+    (if (i32.le_u (local.get $len) (local.get $limit))
+      (then (memory.copy $guest $snapshot (local.get $buf) (local.get $ptr) (local.get $len))))
+    (local.get $len))
+
+  ;; A document that the host makes when it is first asked for in a call.
+  (func $give_document (param $document i32) (param $buf i32) (param $limit i32) (result i32)
+    (local $field i32)
+    (local.set $field (i32.shl (local.get $document) (i32.const 3)))
+    (if (i32.eqz (i32.load $call offset=@documents (local.get $field)))
+      (then (call $supply (local.get $document))))
+    (call $give
+      (i32.load $call offset=@documents (local.get $field))
+      (i32.load $call offset=@document_lengths (local.get $field))
+      (local.get $buf) (local.get $limit)))
+
+  ;; ---- nodes ---------------------------------------------------------------------------------
+
+  (func $entry (param $node i32) (result i32)
+    (i32.add (i32.const %TABLE) (i32.mul (local.get $node) (i32.const %ENTRY))))
+
+  ;; FNV-1a over a name in $snapshot, and over one in $guest.
+  (func $hash_entry (param $ptr i32) (param $len i32) (result i32)
+    (local $hash i32) (local $end i32)
+    (local.set $hash (i32.const 0x811c9dc5))
+    (local.set $end (i32.add (local.get $ptr) (local.get $len)))
+    (block $done (loop $next
+      (br_if $done (i32.ge_u (local.get $ptr) (local.get $end)))
+      (local.set $hash (i32.mul (i32.const 0x01000193)
+        (i32.xor (local.get $hash) (i32.load8_u $snapshot (local.get $ptr)))))
+      (local.set $ptr (i32.add (local.get $ptr) (i32.const 1)))
+      (br $next)))
+    (local.get $hash))
+
+  (func $hash_name (param $ptr i32) (param $len i32) (result i32)
+    (local $hash i32) (local $end i32)
+    (local.set $hash (i32.const 0x811c9dc5))
+    (local.set $end (i32.add (local.get $ptr) (local.get $len)))
+    (block $done (loop $next
+      (br_if $done (i32.ge_u (local.get $ptr) (local.get $end)))
+      (local.set $hash (i32.mul (i32.const 0x01000193)
+        (i32.xor (local.get $hash) (i32.load8_u $guest (local.get $ptr)))))
+      (local.set $ptr (i32.add (local.get $ptr) (i32.const 1)))
+      (br $next)))
+    (local.get $hash))
+
+  ;; Whether the name in the guest's memory is that of an entry.
+  (func $is_named (param $node i32) (param $name i32) (param $len i32) (result i32)
+    (local $entry i32) (local $theirs i32) (local $end i32)
+    (local.set $entry (call $entry (local.get $node)))
+    (if (i32.ne (i32.load $snapshot offset=4 (local.get $entry)) (local.get $len))
+      (then (return (i32.const 0))))
+    (local.set $theirs (i32.load $snapshot (local.get $entry)))
+    (local.set $end (i32.add (local.get $name) (local.get $len)))
+    (block $same (loop $next
+      (br_if $same (i32.ge_u (local.get $name) (local.get $end)))
+      (if (i32.ne (i32.load8_u $guest (local.get $name)) (i32.load8_u $snapshot (local.get $theirs)))
+        (then (return (i32.const 0))))
+      (local.set $name (i32.add (local.get $name) (i32.const 1)))
+      (local.set $theirs (i32.add (local.get $theirs) (i32.const 1)))
+      (br $next)))
+    (i32.const 1))
+
+  ;; The node of a name: most often the one in hand, else by the index. %NONE where there is none.
+  (func $find (param $name i32) (param $len i32) (result i32)
+    (local $node i32) (local $slot i32)
+    (call $require_readable (local.get $name) (local.get $len))
+    (local.set $node (i32.load $call offset=@current (i32.const 0)))
+    (if (i32.ne (local.get $node) (i32.const %NONE))
+      (then (if (call $is_named (local.get $node) (local.get $name) (local.get $len))
+        (then (return (local.get $node))))))
+    (if (i32.eqz (i32.load $call offset=@slots (i32.const 0)))
+      (then (return (i32.const %NONE))))
+    (local.set $slot (call $hash_name (local.get $name) (local.get $len)))
+    (loop $probe
+      (local.set $slot (i32.and (local.get $slot) (i32.load $call offset=@slot_mask (i32.const 0))))
+      (local.set $node (i32.load $snapshot (call $slot_address (local.get $slot))))
+      (if (i32.eqz (local.get $node)) (then (return (i32.const %NONE))))
+      (local.set $node (i32.sub (local.get $node) (i32.const 1)))
+      (if (call $is_named (local.get $node) (local.get $name) (local.get $len))
+        (then (return (local.get $node))))
+      (local.set $slot (i32.add (local.get $slot) (i32.const 1)))
+      (br $probe))
+    (unreachable))
+
+  (func $slot_address (param $slot i32) (result i32)
+    (i32.add (i32.load $call offset=@slots (i32.const 0)) (i32.shl (local.get $slot) (i32.const 2))))
+
+  ;; Puts the entries [first, end) into the index. Its slots hold the number of a node plus one.
+  (func (export "index") (param $first i32) (param $end i32)
+    (local $slot i32) (local $entry i32)
+    (block $done (loop $next
+      (br_if $done (i32.ge_u (local.get $first) (local.get $end)))
+      (local.set $entry (call $entry (local.get $first)))
+      (local.set $slot (call $hash_entry
+        (i32.load $snapshot (local.get $entry)) (i32.load $snapshot offset=4 (local.get $entry))))
+      (block $free (loop $probe
+        (local.set $slot (i32.and (local.get $slot) (i32.load $call offset=@slot_mask (i32.const 0))))
+        (br_if $free (i32.eqz (i32.load $snapshot (call $slot_address (local.get $slot)))))
+        (local.set $slot (i32.add (local.get $slot) (i32.const 1)))
+        (br $probe)))
+      (local.set $first (i32.add (local.get $first) (i32.const 1)))
+      (i32.store $snapshot (call $slot_address (local.get $slot)) (local.get $first))
+      (br $next))))
+
+  ;; Notes that a guest wanted the object of a node while no node's object is known.
+  (func $note_absent_data
+    (if (i32.eqz (i32.load $call offset=@live (i32.const 0)))
+      (then (i32.store $call offset=@data_absent (i32.const 0) (i32.const 1)))))
+
+  ;; ---- the host functions, named like their imports --------------------------------------------
+
+  ;; A name that is not known is answered with an empty object.
+  (func $k8s.io/api/node (param $name i32) (param $len i32) (param $buf i32) (param $limit i32) (result i32)
+    (local $node i32) (local $entry i32)
+    (local.set $node (call $find (local.get $name) (local.get $len)))
+    (if (i32.eq (local.get $node) (i32.const %NONE))
+      (then (call $note_absent_data) (return (i32.const 0))))
+    (local.set $entry (call $entry (local.get $node)))
+    (if (i32.eqz (i32.load $snapshot offset=12 (local.get $entry))) (then (call $note_absent_data)))
+    (call $give_node
+      (i32.load $snapshot offset=8 (local.get $entry)) (i32.load $snapshot offset=12 (local.get $entry))
+      (local.get $buf) (local.get $limit)))
+
+  (func $k8s.io/api/nodeList (param $buf i32) (param $limit i32) (result i32)
+    (call $note_absent_data)
+    (call $give_document (i32.const %NODE_LIST) (local.get $buf) (local.get $limit)))
+
+  ;; A name that is not known is answered with the JSON of Go's nil map.
+  (func $k8s.io/scheduler/nodeImageStates
+    (param $name i32) (param $len i32) (param $buf i32) (param $limit i32) (result i32)
+    (local $node i32) (local $entry i32)
+    (call $note_absent_data)
+    (local.set $node (call $find (local.get $name) (local.get $len)))
+    (if (i32.eq (local.get $node) (i32.const %NONE))
+      (then (return (call $give (i32.const %NULL) (i32.const 4) (local.get $buf) (local.get $limit)))))
+    (local.set $entry (call $entry (local.get $node)))
+    (local.set $entry (call $entry (local.get $node)))
+    (call $give_node
+      (i32.load $snapshot offset=16 (local.get $entry)) (i32.load $snapshot offset=20 (local.get $entry))
+      (local.get $buf) (local.get $limit)))
+  (data (memory $call) (i32.const %NULL) "null")
+
+  (func $k8s.io/scheduler/currentPod (param $buf i32) (param $limit i32) (result i32)
+    (call $give
+      (i32.load $call offset=@pod (i32.const 0)) (i32.load $call offset=@pod_length (i32.const 0))
+      (local.get $buf) (local.get $limit)))
+
+  (func $k8s.io/scheduler/targetPod (param $buf i32) (param $limit i32) (result i32)
+    (call $give
+      (i32.load $call offset=@target (i32.const 0)) (i32.load $call offset=@target_length (i32.const 0))
+      (local.get $buf) (local.get $limit)))
+
+  (func $k8s.io/scheduler/get_config (param $buf i32) (param $limit i32) (result i32)
+    (call $give
+      (i32.load $call offset=@config (i32.const 0)) (i32.load $call offset=@config_length (i32.const 0))
+      (local.get $buf) (local.get $limit)))
+
+  (func $k8s.io/scheduler/currentNodeName (param $buf i32) (param $limit i32) (result i32)
+    (local $entry i32)
+    (if (i32.eq (i32.load $call offset=@current (i32.const 0)) (i32.const %NONE))
+      (then (return (i32.const 0))))
+    (local.set $entry (call $entry (i32.load $call offset=@current (i32.const 0))))
+    (call $give_node
+      (i32.load $snapshot (local.get $entry)) (i32.load $snapshot offset=4 (local.get $entry))
+      (local.get $buf) (local.get $limit)))
+
+  (func $k8s.io/scheduler/filteredNodeList (param $buf i32) (param $limit i32) (result i32)
+    (call $give_document (i32.const %FILTERED_NODES) (local.get $buf) (local.get $limit)))
+
+  (func $k8s.io/scheduler/nodeToStatusMap (param $buf i32) (param $limit i32) (result i32)
+    (call $give_document (i32.const %NODE_STATUSES) (local.get $buf) (local.get $limit)))
+
+  (func $k8s.io/scheduler/nodeScoreList (param $buf i32) (param $limit i32) (result i32)
+    (call $give_document (i32.const %NODE_SCORES) (local.get $buf) (local.get $limit)))
+
+  (func $take (param $delivery i32) (param $ptr i32) (param $len i32)
+    (call $require_readable (local.get $ptr) (local.get $len))
+    (call $deliver (local.get $delivery) (local.get $ptr) (local.get $len)))
+
+  (func $k8s.io/scheduler/result.cluster_events (param $ptr i32) (param $len i32)
+    (call $take (i32.const %CLUSTER_EVENTS) (local.get $ptr) (local.get $len)))
+
+  (func $k8s.io/scheduler/result.node_names (param $ptr i32) (param $len i32)
+    (call $take (i32.const %NODE_NAMES) (local.get $ptr) (local.get $len)))
+
+  (func $k8s.io/scheduler/result.nominated_node_name (param $ptr i32) (param $len i32)
+    (call $take (i32.const %NOMINATED_NODE_NAME) (local.get $ptr) (local.get $len)))
+
+  (func $k8s.io/scheduler/result.normalized_score_list (param $ptr i32) (param $len i32)
+    (call $take (i32.const %NORMALIZED_SCORES) (local.get $ptr) (local.get $len)))
+
+  ;; The reason is kept at the end of the reasons as a length and its bytes, cut to %REASON_LIMIT; it
+  ;; stays there only if the status turns out not to be a success. An unreadable one is no trap.
+  (func $k8s.io/scheduler/result.status_reason (param $ptr i32) (param $len i32)
+    (local $at i32)
+    (local.set $at (i32.load $call offset=@reasons (i32.const 0)))
+    (if (i32.gt_u (i32.add (local.get $at) (i32.const %REASON_ROOM))
+                  (i32.load $call offset=@reasons_end (i32.const 0)))
+      (then (i32.store $call offset=@reason (i32.const 0) (i32.const %NONE)) (return)))
+    (i32.store $call offset=@reason (i32.const 0) (local.get $at))
+    (if (i32.eqz (call $readable (local.get $ptr) (local.get $len)))
+      (then
+        (i32.store $call (local.get $at) (i32.const 34))
+        (memory.copy $call $call
+          (i32.add (local.get $at) (i32.const 4)) (i32.const %UNREADABLE) (i32.const 34))
+        (return)))
+    (if (i32.gt_u (local.get $len) (i32.const %REASON_LIMIT))
+      (then (local.set $len (i32.const %REASON_LIMIT))))
+    (i32.store $call (local.get $at) (local.get $len))
+    (memory.copy $call $guest (i32.add (local.get $at) (i32.const 4)) (local.get $ptr) (local.get $len)))
+
+  ;; Keeps the reason that was just given and returns where it is; one that repeats the reason kept
+  ;; before it is not kept twice. 0 where none was given, %NONE where there was no room.
+  (func $keep_reason (param $previous i32) (result i32)
+    (local $reason i32) (local $len i32) (local $i i32)
+    (local.set $reason (i32.load $call offset=@reason (i32.const 0)))
+    (if (i32.or (i32.eqz (local.get $reason)) (i32.eq (local.get $reason) (i32.const %NONE)))
+      (then (return (local.get $reason))))
+    (local.set $len (i32.load $call (local.get $reason)))
+    (block $differs
+      (br_if $differs (i32.eqz (local.get $previous)))
+      (br_if $differs (i32.ne (local.get $len) (i32.load $call (local.get $previous))))
+      (block $same (loop $next
+        (br_if $same (i32.ge_u (local.get $i) (local.get $len)))
+        (br_if $differs (i32.ne
+          (i32.load8_u $call offset=4 (i32.add (local.get $reason) (local.get $i)))
+          (i32.load8_u $call offset=4 (i32.add (local.get $previous) (local.get $i)))))
+        (local.set $i (i32.add (local.get $i) (i32.const 1)))
+        (br $next)))
+      (return (local.get $previous)))
+    (i32.store $call offset=@reasons (i32.const 0)
+      (i32.and (i32.const -4) (i32.add (local.get $reason) (i32.add (local.get $len) (i32.const 7)))))
+    (local.get $reason))
+
+  ;; ---- logs, events and output: written down here, read by the host after the call ---------------
+
+  ;; Appends a record of the journal: kind, severity, two lengths, two byte strings. One that does not
+  ;; fit is counted instead.
+  (func $record (param $kind i32) (param $severity i32)
+                (param $ptr i32) (param $len i32) (param $more i32) (param $more_len i32)
+    (local $at i32) (local $end i64)
+    (local.set $at (i32.load $call offset=@journal_end (i32.const 0)))
+    (local.set $end (i64.add (i64.extend_i32_u (i32.add (local.get $at) (i32.const 16)))
+      (i64.add (i64.extend_i32_u (local.get $len)) (i64.extend_i32_u (local.get $more_len)))))
+    (if (i64.gt_u (local.get $end) (i64.const %JOURNAL_END))
+      (then
+        (i32.store $call offset=@journal_dropped (i32.const 0)
+          (i32.add (i32.const 1) (i32.load $call offset=@journal_dropped (i32.const 0))))
+        (return)))
+    (i32.store $call (local.get $at) (local.get $kind))
+    (i32.store $call offset=4 (local.get $at) (local.get $severity))
+    (i32.store $call offset=8 (local.get $at) (local.get $len))
+    (i32.store $call offset=12 (local.get $at) (local.get $more_len))
+    (local.set $at (i32.add (local.get $at) (i32.const 16)))
+    (memory.copy $call $guest (local.get $at) (local.get $ptr) (local.get $len))
+    (memory.copy $call $guest
+      (i32.add (local.get $at) (local.get $len)) (local.get $more) (local.get $more_len))
+    (i32.store $call offset=@journal_end (i32.const 0) (i32.wrap_i64 (local.get $end))))
+
+  (func $k8s.io/klog/severity (result i32)
+    (i32.load $call offset=@severity (i32.const 0)))
+
+  ;; A message that cannot be read is dropped, it is no trap.
+  (func $k8s.io/klog/logs
+    (param $severity i32) (param $ptr i32) (param $len i32) (param $kvs i32) (param $kvs_len i32)
+    (if (i32.lt_s (local.get $severity) (i32.load $call offset=@severity (i32.const 0))) (then (return)))
+    (if (i32.eqz (call $readable (local.get $ptr) (local.get $len))) (then (return)))
+    (if (i32.eqz (call $readable (local.get $kvs) (local.get $kvs_len))) (then (return)))
+    (call $record (i32.const %LOG) (local.get $severity)
+      (local.get $ptr) (local.get $len) (local.get $kvs) (local.get $kvs_len)))
+
+  (func $k8s.io/klog/log (param $severity i32) (param $ptr i32) (param $len i32)
+    (call $k8s.io/klog/logs
+      (local.get $severity) (local.get $ptr) (local.get $len) (i32.const 0) (i32.const 0)))
+
+  (func $k8s.io/scheduler/handle.eventrecorder.eventf (param $ptr i32) (param $len i32)
+    (call $require_readable (local.get $ptr) (local.get $len))
+    (call $record (i32.const %EVENT) (i32.const 0)
+      (local.get $ptr) (local.get $len) (i32.const 0) (i32.const 0)))
+
+  ;; No pod waits on a permit yet, so none is found and none is rejected.
+  (func $k8s.io/scheduler/handle.get_waiting_pod
+    (param $uid i32) (param $len i32) (param $buf i32) (param $limit i32)
+    (call $require_readable (local.get $uid) (local.get $len))
+    (i64.store $guest (local.get $buf) (i64.const 0)))
+
+  (func $k8s.io/scheduler/handle.reject_waiting_pod
+    (param $uid i32) (param $len i32) (param $buf i32) (param $limit i32)
+    (call $require_readable (local.get $uid) (local.get $len))
+    (i64.store $guest (local.get $buf) (i64.const 0)))
+
+  ;; WASI's fd_write for stdout and stderr: keeps the first %OUTPUT_LIMIT bytes of each call and says
+  ;; that all was written. Any other descriptor is errno 8, badf.
+  (func $wasi_snapshot_preview1/fd_write
+    (param $fd i32) (param $iovs i32) (param $count i32) (param $written i32) (result i32)
+    (local $total i32) (local $ptr i32) (local $len i32) (local $at i32) (local $room i32)
+    (if (i32.or (i32.eqz (local.get $fd)) (i32.gt_u (local.get $fd) (i32.const 2)))
+      (then (return (i32.const 8))))
+    (block $done (loop $next
+      (br_if $done (i32.eqz (local.get $count)))
+      (local.set $ptr (i32.load $guest (local.get $iovs)))
+      (local.set $len (i32.load $guest offset=4 (local.get $iovs)))
+      (local.set $total (i32.add (local.get $total) (local.get $len)))
+      (local.set $at (i32.load $call offset=@output_length (i32.const 0)))
+      (local.set $room (i32.sub (i32.const %OUTPUT_LIMIT) (local.get $at)))
+      (if (i32.gt_u (local.get $len) (local.get $room)) (then (local.set $len (local.get $room))))
+      (memory.copy $call $guest
+        (i32.add (i32.const %OUTPUT) (local.get $at)) (local.get $ptr) (local.get $len))
+      (i32.store $call offset=@output_length (i32.const 0) (i32.add (local.get $at) (local.get $len)))
+      (local.set $iovs (i32.add (local.get $iovs) (i32.const 8)))
+      (local.set $count (i32.sub (local.get $count) (i32.const 1)))
+      (br $next)))
+    (i32.store $guest (local.get $written) (local.get $total))
+    (i32.const 0))
+
+  ;; ---- calls -----------------------------------------------------------------------------------
+
+  ;; Calls a point of the guest by its kind: 0 returns nothing, 1 a code, 2 a packed pair.
+  (func $enter (param $point i32) (param $kind i32) (result i64)
+    (i32.store $call offset=@reason (i32.const 0) (i32.const 0))
+    (i32.store $call offset=@output_length (i32.const 0) (i32.const 0))
+    (if (i32.eq (local.get $kind) (i32.const 2))
+      (then (return (call_indirect $points (type $packed) (local.get $point)))))
+    (if (i32.eq (local.get $kind) (i32.const 1))
+      (then (return (i64.extend_i32_u (call_indirect $points (type $code) (local.get $point))))))
+    (call_indirect $points (type $nothing) (local.get $point))
+    (i64.const 0))
+
+  ;; Calls a point once. A reason stays where header.reason says.
+  (func (export "once") (param $point i32) (param $kind i32) (result i64)
+    (call $enter (local.get $point) (local.get $kind)))
+
+  ;; Calls a point for each of `count` nodes and writes the low half of each result to `codes`, the
+  ;; high half to `values` and the place of the reason to `reasons` (u32 each). Stops behind the first
+  ;; node whose code is not among `tolerated` (a bit a code) and when there is no node data at all.
+  ;; Returns the number of nodes that were called; header.failures has that of codes other than 0.
+  (func (export "each") (param $point i32) (param $kind i32) (param $tolerated i32) (param $count i32)
+                        (param $nodes i32) (param $codes i32) (param $values i32) (param $reasons i32)
+                        (result i32)
+    (local $i i32) (local $failures i32) (local $result i64) (local $code i32)
+    (local $reason i32) (local $previous i32)
+    (block $stop (loop $next
+      (br_if $stop (i32.ge_u (local.get $i) (local.get $count)))
+      (i32.store $call offset=@current (i32.const 0)
+        (i32.load $call (i32.add (local.get $nodes) (i32.shl (local.get $i) (i32.const 2)))))
+      (local.set $result (call $enter (local.get $point) (local.get $kind)))
+      (local.set $code (i32.wrap_i64 (local.get $result)))
+      (i32.store $call (i32.add (local.get $codes) (i32.shl (local.get $i) (i32.const 2)))
+        (local.get $code))
+      (i32.store $call (i32.add (local.get $values) (i32.shl (local.get $i) (i32.const 2)))
+        (i32.wrap_i64 (i64.shr_u (local.get $result) (i64.const 32))))
+      (if (local.get $code)
+        (then
+          (local.set $failures (i32.add (local.get $failures) (i32.const 1)))
+          (local.set $reason (call $keep_reason (local.get $previous)))
+          (i32.store $call (i32.add (local.get $reasons) (i32.shl (local.get $i) (i32.const 2)))
+            (local.get $reason))
+          (if (i32.and (i32.ne (local.get $reason) (i32.const 0))
+                       (i32.ne (local.get $reason) (i32.const %NONE)))
+            (then (local.set $previous (local.get $reason))))))
+      (local.set $i (i32.add (local.get $i) (i32.const 1)))
+      (br_if $stop (i32.load $call offset=@data_absent (i32.const 0)))
+      (br_if $stop (i32.ge_u (local.get $code) (i32.const 32)))
+      (br_if $next (i32.and (i32.const 1) (i32.shr_u (local.get $tolerated) (local.get $code))))))
+    (i32.store $call offset=@failures (i32.const 0) (local.get $failures))
+    (i32.store $call offset=@current (i32.const 0) (i32.const %NONE))
+    (local.get $i))
+
+  ;; The host functions, in the order of abi.IMPORTS.
+  (elem (table $imports) (i32.const 0) func %ELEMENTS)
+)

@@ -1,0 +1,96 @@
+"""Where things are in the driver's memories; the driver's text is made from these numbers."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Final
+
+from wasm_runtime.abi import Document
+
+U32 = ctypes.c_uint32
+
+NONE: Final = 0xFFFF_FFFF
+"""No node; or a reason for which there was no room."""
+
+
+class Header(ctypes.LittleEndianStructure):
+    """What the host and the driver tell each other, at the start of the call memory.
+
+    Pairs of an address and a length are in the call memory. `slots` is an address in the snapshot
+    memory, 0 while there is no index.
+    """
+
+    _fields_ = (
+        ("reserved", U32),
+        ("pod", U32),
+        ("pod_length", U32),
+        ("target", U32),
+        ("target_length", U32),
+        ("config", U32),
+        ("config_length", U32),
+        ("severity", U32),
+        ("current", U32),
+        ("live", U32),
+        ("slots", U32),
+        ("slot_mask", U32),
+        ("data_absent", U32),
+        ("failures", U32),
+        ("reason", U32),
+        ("reasons", U32),
+        ("reasons_end", U32),
+        ("output_length", U32),
+        ("journal_end", U32),
+        ("journal_dropped", U32),
+        ("documents", U32),
+        ("document_lengths", U32),
+        ("more_documents", U32 * (2 * len(Document) - 2)),
+    )
+
+    pod: int
+    pod_length: int
+    target: int
+    target_length: int
+    config: int
+    config_length: int
+    severity: int
+    current: int
+    live: int
+    slots: int
+    slot_mask: int
+    data_absent: int
+    failures: int
+    reason: int
+    reasons: int
+    reasons_end: int
+    output_length: int
+    journal_end: int
+    journal_dropped: int
+
+
+DOCUMENTS: Final = Header.documents.offset // 4
+"""The place of the first (address, length) pair of documents, counted in u32."""
+
+UNREADABLE: Final = 256
+NULL: Final = 296
+OUTPUT: Final = 512
+OUTPUT_LIMIT: Final = 8_192
+"""Bytes kept of what a guest prints in one call."""
+JOURNAL: Final = 16_384
+JOURNAL_END: Final = JOURNAL + 65_536
+"""End of the journal: 64 KiB of logs and events a call, the rest is counted."""
+HEAP: Final = JOURNAL_END
+"""Where the host puts what a call needs."""
+
+REASON_LIMIT: Final = 4_096
+"""Bytes kept of a status reason."""
+REASON_ROOM: Final = 4 + REASON_LIMIT
+
+LOG: Final = 0
+EVENT: Final = 1
+"""Kinds of the journal's records."""
+
+TABLE: Final = 16
+"""Start of the table of nodes in the snapshot memory."""
+ENTRY: Final = 24
+"""Bytes of an entry: u32 address and length of the node's name, of its object and of its image states."""
+PAGE: Final = 65_536

@@ -1,0 +1,143 @@
+"""What an engine is: the part of the runtime that differs from one WebAssembly engine to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from wasm_runtime.abi import Delivery, Document, Import, Severity, Signature
+from wasm_runtime.snapshot import Nodes
+
+MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How instances of a module are made and bounded."""
+
+    name: str
+    """Name of the plugin, for messages; the guest's argv where `args` is empty."""
+    config: str = ""
+    """What the guest reads by `get_config`."""
+    args: tuple[str, ...] = ()
+    """The whole argv of the guest."""
+    log_severity: Severity = Severity.INFO
+    memory_limit: int = 256 * MEBIBYTE
+    """Bytes that the guest's linear memory may grow to."""
+    timeout: float = 0.5
+    """Seconds that one verb may take in this plugin, the start of an instance included."""
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """Never empty: guests that link klog panic without a first argument."""
+        return self.args or (self.name,)
+
+
+class Log(NamedTuple):
+    """A line that a guest logged by klog."""
+
+    severity: Severity
+    message: str
+    pairs: tuple[str, ...]
+    """Keys and values in turn."""
+
+
+class Event(NamedTuple):
+    """An Event that a guest wants recorded, as JSON (`EventMessage` in the upstream host)."""
+
+    message: bytes
+
+
+class Journal(NamedTuple):
+    """What a guest logged and recorded since the journal was last read."""
+
+    records: list[Log | Event]
+    dropped: int
+    """Records for which there was no room."""
+
+
+NO_JOURNAL = Journal([], 0)
+
+
+Maker = Callable[[], bytes]
+"""Makes a document when a guest asks for it."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of an extension point: what the guest may ask for and what it handed over."""
+
+    nodes: Nodes
+    deadline: float
+    """When the guest is interrupted, on the clock of `time.monotonic`."""
+    documents: Mapping[Document, Maker] = field(default_factory=dict)
+    """Makers of what the guest may ask for; a missing one is an empty document."""
+    deliveries: dict[Delivery, bytes] = field(default_factory=dict)
+
+
+class Result(NamedTuple):
+    """What an export that is called once returned: the two halves of its result and its reason."""
+
+    low: int
+    high: int
+    """Signed."""
+    reason: str
+
+
+class NodeResults(NamedTuple):
+    """What an export that is called for each node returned."""
+
+    called: int
+    """How many nodes it was called for: fewer than asked if a code was not tolerated."""
+    codes: list[int]
+    """Status code of each node called; empty if all are Success."""
+    values: list[int]
+    """The signed high half of each result; empty for exports that return a code only."""
+    reasons: list[str]
+    """The reasons of those nodes whose code is not Success, in their order."""
+
+
+class Instance(Protocol):
+    """A guest that runs. It keeps its memory, and with it a pod's cycle state, from call to call.
+
+    One thread at a time. After a `GuestError` with a fatal fault it must only be closed.
+    """
+
+    def begin(self, pod: bytes) -> None:
+        """Sets the pod that the following calls are about, a protobuf v1.Pod."""
+
+    def once(self, export: str, call: Call) -> Result:
+        """Calls an export once. Raises GuestError."""
+
+    def each(self, export: str, call: Call, tolerated: int) -> NodeResults:
+        """Calls an export for each of `call.nodes`.
+
+        Stops after a node whose code is not among `tolerated` (bit n for code n). Raises GuestError.
+        """
+
+    def journal(self) -> Journal:
+        """What the guest logged and recorded since this was last asked."""
+
+    def close(self) -> None:
+        """Gives back memory and handles. Idempotent."""
+
+
+class Module(Protocol):
+    """Compiled code of a guest, usable by many instances."""
+
+    exports: Mapping[str, Signature | str]
+    """Every export by name: the signature of a function, the kind of anything else, as in `memory`."""
+    imports: Mapping[Import, Signature | str]
+
+    def instantiate(self, settings: Settings) -> Instance:
+        """Makes and starts an instance. Raises GuestError."""
+
+
+class Engine(Protocol):
+    """Compiles modules."""
+
+    name: str
+
+    def compile(self, wasm: bytes) -> Module:
+        """Compiles a binary module. Raises ModuleError if it is none."""

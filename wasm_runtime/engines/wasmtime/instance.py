@@ -1,0 +1,282 @@
+"""A guest that runs in wasmtime, linked to the driver."""
+
+from __future__ import annotations
+
+import struct
+import time
+from array import array
+from collections.abc import Callable, Iterator
+from itertools import compress
+from typing import TYPE_CHECKING, Final, TypeVar, cast
+
+import wasmtime
+from wasmtime import Func, FuncType, Linker, Memory, Store, ValType, WasiConfig
+
+from wasm_runtime import abi, driver
+from wasm_runtime.abi import Delivery, Document, Severity
+from wasm_runtime.driver import layout
+from wasm_runtime.engine import NO_JOURNAL, Call, Event, Journal, Log, NodeResults, Result, Settings
+from wasm_runtime.engines.wasmtime.memory import CallMemory, LinearMemory, SnapshotMemory
+from wasm_runtime.engines.wasmtime.native import Function
+from wasm_runtime.engines.wasmtime.trap import describe
+from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
+
+if TYPE_CHECKING:
+    from wasm_runtime.engines.wasmtime.engine import WasmtimeModule
+
+T = TypeVar("T")
+
+UNLIMITED: Final = 1 << 40
+"""Bytes; more than a 32-bit memory can have."""
+
+NO_DEADLINE: Final = 1 << 60
+"""Ticks."""
+
+REASONS_PER_NODE: Final = 160
+"""Bytes of reasons that a call may keep for each node, beyond room for 64 of the longest."""
+
+_KINDS: Final = {(): 0, ("i32",): 1, ("i64",): 2}
+"""How the driver tells the results of exports apart."""
+
+_IMAGES: Final = abi.Import("k8s.io/scheduler", "nodeImageStates")
+_RECORD: Final = struct.Struct("<IiII")
+"""Head of a record of the journal: kind, severity, length of the message and of its pairs."""
+_SIGN: Final = 0x8000_0000
+
+
+class WasmtimeInstance:
+    """A store with trampoline, guest and driver. Nothing is shared between instances but code."""
+
+    def __init__(self, module: WasmtimeModule, settings: Settings) -> None:
+        self._settings = settings
+        self._ticker = module.engine.ticker
+        self._store = Store(module.engine.native)
+        self._call: Call | None = None
+        self._callback_error: Exception | None = None
+        self._limit_memory(settings.memory_limit)
+        wasi = WasiConfig()
+        wasi.argv = settings.argv
+        self._store.set_wasi(wasi)
+        try:
+            deadline = time.monotonic() + settings.timeout
+            self._link(module, deadline)
+            self._configure(settings)
+            self._start(module, deadline)
+        except BaseException:
+            self.close()
+            raise
+        self._heap = self._memory.end
+
+    def begin(self, pod: bytes) -> None:
+        """Sets the pod that the following calls are about, a protobuf v1.Pod."""
+        memory = self._memory
+        memory.begin_cycle(self._heap)
+        at = memory.keep(pod)
+        memory.header.pod, memory.header.pod_length = at, len(pod)
+
+    def once(self, export: str, call: Call) -> Result:
+        """Calls an export once. Raises GuestError."""
+        memory = self._memory
+        memory.begin_call()
+        memory.reserve_reasons(layout.REASON_ROOM)
+        self._snapshot.level(call.nodes)
+        kind = _KINDS[abi.EXPORTS[export].signature.results]
+        packed = self._run(export, call, self._once, driver.POINTS[export], kind)
+        return Result(_signed(packed), packed >> 32, memory.reason(memory.header.reason))
+
+    def each(self, export: str, call: Call, tolerated: int) -> NodeResults:
+        """Calls an export for each of `call.nodes`. Raises GuestError."""
+        memory = self._memory
+        memory.begin_call()
+        indices = self._snapshot.level(call.nodes)
+        count = len(indices)
+        nodes = memory.put(array("I", indices).tobytes())
+        codes, values, reasons = (memory.reserve(4 * count) for _ in range(3))
+        memory.reserve_reasons(64 * layout.REASON_ROOM + REASONS_PER_NODE * count)
+        point, kind = driver.POINTS[export], _KINDS[abi.EXPORTS[export].signature.results]
+        called = _signed(
+            self._run(
+                export, call, self._each, point, kind, tolerated, count, nodes, codes, values, reasons
+            )
+        )
+        statuses = memory.numbers("i", codes, called) if memory.header.failures else []
+        return NodeResults(
+            called,
+            statuses,
+            memory.numbers("i", values, called) if kind == _KINDS["i64",] else [],
+            memory.reasons(compress(memory.numbers("I", reasons, called), statuses)) if statuses else [],
+        )
+
+    def journal(self) -> Journal:
+        """What the guest logged and recorded since this was last asked."""
+        header = self._memory.header
+        if header.journal_end == layout.JOURNAL and not header.journal_dropped:
+            return NO_JOURNAL
+        records = self._memory.read(layout.JOURNAL, header.journal_end - layout.JOURNAL)
+        journal = Journal(list(_records(records)), header.journal_dropped)
+        header.journal_end, header.journal_dropped = layout.JOURNAL, 0
+        return journal
+
+    def close(self) -> None:
+        """Gives back memory and handles. Idempotent."""
+        self._store.close()
+
+    def _link(self, module: WasmtimeModule, deadline: float) -> None:
+        engine, store = module.engine, self._store
+        trampoline = wasmtime.Instance(store, engine.trampoline, []).exports(store)
+        linker = Linker(engine.native)
+        linker.define_wasi()
+        linker.allow_shadowing = True
+        for function in module.imports.keys() & driver.HOST_FUNCTIONS.keys():
+            linker.define(store, function.module, function.name, trampoline[str(function)])
+        guest = self._interruptible(
+            "instantiate", deadline, lambda: linker.instantiate(store, module.native).exports(store)
+        )
+        points = wasmtime.Table(
+            store,
+            wasmtime.TableType(ValType.funcref(), wasmtime.Limits(len(driver.POINTS), None)),
+            None,
+        )
+        for name, at in driver.POINTS.items():
+            if isinstance(module.exports.get(name), abi.Signature):
+                points.set(store, at, guest[name])
+        supply = Func(store, FuncType([ValType.i32()], []), self._supply)
+        deliver = Func(store, FuncType([ValType.i32()] * 3, []), self._deliver)
+        linked = wasmtime.Instance(
+            store, engine.driver, [guest[abi.MEMORY], supply, deliver, trampoline["imports"], points]
+        ).exports(store)
+        self._guest = guest
+        self._once = Function(store, cast(Func, linked["once"]), 2)
+        self._each = Function(store, cast(Func, linked["each"]), 8)
+        self._guest_memory = LinearMemory(store, cast(Memory, guest[abi.MEMORY]), self._grow)
+        self._memory = CallMemory(store, cast(Memory, linked["call"]), self._grow)
+        self._snapshot = SnapshotMemory(
+            store,
+            cast(Memory, linked["snapshot"]),
+            self._grow,
+            call_memory=self._memory,
+            index=self._uninterrupted(Function(store, cast(Func, linked["index"]), 2)),
+            images=_IMAGES in module.imports,
+        )
+
+    def _configure(self, settings: Settings) -> None:
+        config = settings.config.encode()
+        at = self._memory.keep(config)
+        header = self._memory.header
+        header.config, header.config_length = at, len(config)
+        header.severity = settings.log_severity
+
+    def _start(self, module: WasmtimeModule, deadline: float) -> None:
+        """Runs the guest's start export; a command may leave by exit status 0."""
+        start = next((name for name in abi.START if isinstance(module.exports.get(name), abi.Signature)), None)
+        if start is None:
+            return
+        function = Function(self._store, cast(Func, self._guest[start]), 0)
+        try:
+            self._interruptible(start, deadline, function)
+        except GuestError as error:
+            if error.fault is not Fault.EXIT or error.exit_code:
+                raise
+
+    def _run(self, export: str, call: Call, function: Function, *arguments: int) -> int:
+        self._call = call
+        try:
+            result = self._interruptible(export, call.deadline, function, *arguments)
+        finally:
+            self._call = None
+            error, self._callback_error = self._callback_error, None
+            if error is not None and not isinstance(error, MemoryError):
+                raise error
+        if error is not None:
+            raise GuestError(Fault.LIMIT, export, f"the guest asked for more than it may hold: {error}")
+        if self._memory.header.data_absent:
+            raise GuestError(Fault.NO_NODE_DATA, export, NO_NODE_DATA)
+        return result
+
+    def _interruptible(
+        self, export: str, deadline: float, function: Callable[..., T], *arguments: int
+    ) -> T:
+        self._ticker.start(self._store, deadline)
+        try:
+            return function(*arguments)
+        except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
+            raise self._guest_error(export, error) from None
+        finally:
+            self._ticker.stop(self._store)
+
+    def _uninterrupted(self, function: Function) -> Callable[[int, int], object]:
+        """A function of the driver that the host calls for itself: no deadline counts there."""
+
+        def call(first: int, end: int) -> None:
+            self._store.set_epoch_deadline(NO_DEADLINE)
+            function(first, end)
+
+        return call
+
+    def _guest_error(self, export: str, error: wasmtime.Trap | wasmtime.WasmtimeError) -> GuestError:
+        linked = hasattr(self, "_snapshot")
+        output = self._memory.output() if linked else ""
+        current = self._memory.header.current if linked else layout.NONE
+        node = "" if current == layout.NONE else self._snapshot.name(current)
+        if linked and self._memory.header.data_absent:
+            return GuestError(Fault.NO_NODE_DATA, export, NO_NODE_DATA, node=node, fatal=True)
+        fault, cause = describe(error)
+        if fault is Fault.DEADLINE:
+            cause = f"interrupted at its timeout of {self._settings.timeout * 1000:.0f} ms"
+        code = error.code if isinstance(error, wasmtime.ExitTrap) else None
+        return GuestError(fault, export, cause, node=node, output=output, exit_code=code)
+
+    def _limit_memory(self, limit: int) -> None:
+        self._store.set_limits(memory_size=limit)
+
+    def _grow(self, memory: Memory, pages: int) -> None:
+        """Grows a memory of the driver. Only between calls may it grow beyond the guest's limit.
+
+        A document for a guest never needs to: what is larger than its limit it could not take.
+        """
+        if self._call is None:
+            self._limit_memory(UNLIMITED)
+        try:
+            memory.grow(self._store, pages)
+        finally:
+            if self._call is None:
+                self._limit_memory(self._settings.memory_limit)
+
+    def _supply(self, document: int) -> None:
+        """Called by the driver when the guest asks for a document. Raises nothing: see `_run`."""
+        try:
+            make = self._call.documents.get(Document(document)) if self._call else None
+            self._memory.supply(document, make() if make else b"")
+        except Exception as error:
+            self._callback_error = error
+
+    def _deliver(self, delivery: int, at: int, length: int) -> None:
+        """Called by the driver when the guest hands over a result, found to lie in its memory."""
+        try:
+            data = self._guest_memory.read_now(at & layout.NONE, length & layout.NONE)
+            if self._call:
+                self._call.deliveries[Delivery(delivery)] = data
+        except Exception as error:
+            self._callback_error = error
+
+
+def _signed(packed: int) -> int:
+    """The low half of a result as a signed 32-bit number."""
+    return ((packed & layout.NONE) ^ _SIGN) - _SIGN
+
+
+def _records(data: bytes) -> Iterator[Log | Event]:
+    at = 0
+    while at < len(data):
+        kind, severity, length, more = _RECORD.unpack_from(data, at)
+        at += _RECORD.size
+        message, pairs = data[at : at + length], data[at + length : at + length + more]
+        at += length + more
+        if kind == layout.EVENT:
+            yield Event(message)
+        else:
+            yield Log(
+                Severity(min(max(severity, Severity.INFO), Severity.FATAL)),
+                message.decode(errors="replace"),
+                tuple(abi.split_names(pairs)),
+            )

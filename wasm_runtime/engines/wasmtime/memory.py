@@ -1,0 +1,238 @@
+"""The driver's two memories, seen from the host."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from wasmtime import Memory, Store, WasmtimeError
+
+from wasm_runtime.driver import layout
+from wasm_runtime.driver.layout import Header
+from wasm_runtime.images import image_states
+from wasm_runtime.snapshot import Changes, Nodes, Snapshot
+
+NEVER: Final = -1
+"""The epoch of a copy that has not begun."""
+
+_ENTRY: Final = struct.Struct("<6I")
+"""A node in the table: addresses and lengths of its name, its object and its image states."""
+
+
+class LinearMemory:
+    """Bytes of a wasm memory by address. Reads and writes are not checked: addresses are the host's own."""
+
+    def __init__(self, store: Store, memory: Memory, grow: Callable[[Memory, int], None]) -> None:
+        self._store = store
+        self._memory = memory
+        self._grow = grow
+        self._locate()
+
+    def _locate(self) -> None:
+        self.base = ctypes.addressof(self._memory.data_ptr(self._store).contents)
+        self.size = self._memory.data_len(self._store)
+
+    def ensure(self, size: int) -> None:
+        """Grows to at least `size` bytes. Raises MemoryError beyond the store's limit."""
+        if size <= self.size:
+            return
+        try:
+            self._grow(self._memory, -(-(size - self.size) // layout.PAGE))
+        except WasmtimeError as error:
+            raise MemoryError(f"{size} bytes are more than its memory limit") from error
+        self._locate()
+
+    def write(self, at: int, data: bytes) -> None:
+        ctypes.memmove(self.base + at, data, len(data))
+
+    def read(self, at: int, length: int) -> bytes:
+        return ctypes.string_at(self.base + at, length)
+
+    def read_now(self, at: int, length: int) -> bytes:
+        """Reads from a memory that others may have grown since it was last looked at."""
+        self._locate()
+        return self.read(at, length)
+
+    def numbers(self, kind: str, at: int, count: int) -> list[int]:
+        """An array of 32-bit numbers; `kind` is `i` for signed ones, `I` for unsigned ones."""
+        return array(kind, self.read(at, 4 * count)).tolist()
+
+
+class CallMemory(LinearMemory):
+    """The header, and a heap that is used from its start again in every call."""
+
+    def __init__(self, store: Store, memory: Memory, grow: Callable[[Memory, int], None]) -> None:
+        super().__init__(store, memory, grow)
+        self._cycle = self._free = layout.HEAP
+        self.header.current = layout.NONE
+        self.header.journal_end = layout.JOURNAL
+
+    def _locate(self) -> None:
+        super()._locate()
+        self.header = Header.from_address(self.base)
+
+    def keep(self, data: bytes) -> int:
+        """Puts bytes where they stay until the next `begin_cycle`."""
+        self.begin_call()
+        at = self.put(data)
+        self._cycle = self._free
+        return at
+
+    def begin_cycle(self, start: int) -> None:
+        """Frees all that was put since the heap ended at `start`."""
+        self._cycle = start
+        self.begin_call()
+
+    def begin_call(self) -> None:
+        """Frees what the last call put, and forgets its results."""
+        self._free = self._cycle
+        header = self.header
+        header.data_absent = 0
+        header.failures = 0
+        documents = layout.DOCUMENTS * 4
+        ctypes.memset(self.base + documents, 0, ctypes.sizeof(Header) - documents)
+
+    @property
+    def end(self) -> int:
+        """Where the next thing will be put."""
+        return self._free
+
+    def reserve(self, length: int) -> int:
+        """The address of `length` bytes, aligned to 8."""
+        at = self._free
+        self._free = (at + length + 7) & -8
+        self.ensure(self._free)
+        return at
+
+    def put(self, data: bytes) -> int:
+        at = self.reserve(len(data))
+        self.write(at, data)
+        return at
+
+    def reserve_reasons(self, length: int) -> None:
+        """Gives the guest's reasons room for `length` bytes."""
+        at = self.reserve(length)
+        self.header.reasons = at
+        self.header.reasons_end = at + length
+
+    def reason(self, at: int) -> str:
+        """The reason that the driver left at an address."""
+        if at == layout.NONE:
+            return "(left out: the reasons of this call are longer than their limit)"
+        if at == 0:
+            return ""
+        length = int.from_bytes(self.read(at, 4), "little")
+        return self.read(at + 4, length).decode(errors="replace")
+
+    def reasons(self, places: Iterable[int]) -> list[str]:
+        """The reasons at addresses; those at the same address are decoded once."""
+        places = list(places)
+        texts = {at: self.reason(at) for at in set(places)}
+        return list(map(texts.__getitem__, places))
+
+    def output(self) -> str:
+        """What the guest printed in its last call."""
+        return self.read(layout.OUTPUT, self.header.output_length).decode(errors="replace")
+
+    def supply(self, document: int, data: bytes) -> None:
+        """Makes a document ready for the driver."""
+        pair = array("I", [self.put(data), len(data)])
+        self.write((layout.DOCUMENTS + 2 * document) * 4, pair.tobytes())
+
+
+class SnapshotMemory(LinearMemory):
+    """A copy of the snapshot for one instance: table of entries, hash index, then an arena of bytes.
+
+    With `images`, the image states of each node are part of the copy.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        memory: Memory,
+        grow: Callable[[Memory, int], None],
+        *,
+        call_memory: CallMemory,
+        index: Callable[[int, int], object],
+        images: bool,
+    ) -> None:
+        super().__init__(store, memory, grow)
+        self._call_memory = call_memory
+        self._index = index
+        self._images = images
+        self._source: Snapshot | None = None
+        self._epoch = NEVER
+        self._position = 0
+        self._capacity = 0
+        self._sizes: list[int] = []
+        self._used = self._waste = 0
+
+    def level(self, nodes: Nodes) -> list[int]:
+        """Copies what changed since the last call. Returns the indices of `nodes`."""
+        snapshot = nodes.snapshot
+        if snapshot is not self._source:
+            self._source, self._epoch = snapshot, NEVER
+        while True:
+            indices = nodes.located(self._epoch)
+            changes = snapshot.changes(self._epoch, self._position)
+            if changes is None and indices is not None:
+                return indices
+            if changes is not None:
+                fits = changes.epoch == self._epoch and self._has_room(changes.entries)
+                self._apply(changes if fits else snapshot.changes(NEVER, 0) or changes)
+
+    def name(self, node: int) -> str:
+        """The name of the node at an index."""
+        at, length, *_ = _ENTRY.unpack(self.read(layout.TABLE + node * layout.ENTRY, layout.ENTRY))
+        return self.read(at, length).decode(errors="replace")
+
+    def _has_room(self, count: int) -> bool:
+        return not self._images and count <= self._capacity and self._waste <= self._used // 2 + layout.PAGE
+
+    def _apply(self, changes: Changes) -> None:
+        if len(changes.nodes) == changes.entries:
+            self._lay_out(changes.entries)
+        known = len(self._sizes)
+        self._sizes += [0] * (changes.entries - known)
+        self._write_entries(changes.nodes)
+        self._call_memory.header.live = changes.live
+        self._index(known, changes.entries)
+        self._epoch, self._position = changes.epoch, changes.position
+
+    def _lay_out(self, count: int) -> None:
+        """Begins an empty table with room for `count` entries and half as many again."""
+        self._capacity = max(64, count + count // 2)
+        slots = 1 << (2 * self._capacity - 1).bit_length()
+        start = layout.TABLE + self._capacity * layout.ENTRY
+        self._sizes = []
+        self._waste = 0
+        self._used = start + 4 * slots
+        self.ensure(self._used)
+        ctypes.memset(self.base + layout.TABLE, 0, self._used - layout.TABLE)
+        header = self._call_memory.header
+        header.slots, header.slot_mask = start, slots - 1
+
+    def _write_entries(self, nodes: Sequence[tuple[int, str, bytes]]) -> None:
+        images = image_states([node for _, _, node in nodes]) if self._images else [b""] * len(nodes)
+        parts: list[bytes] = []
+        entries: list[tuple[int, bytes]] = []
+        end = self._used
+        for (at, text, node), states in zip(nodes, images, strict=True):
+            name = text.encode()
+            to_node = end + len(name)
+            to_states = to_node + len(node)
+            entries.append(
+                (at, _ENTRY.pack(end, len(name), to_node, len(node), to_states, len(states)))
+            )
+            parts += (name, node, states)
+            end = to_states + len(states)
+            self._waste += self._sizes[at]
+            self._sizes[at] = len(name) + len(node) + len(states)
+        self.ensure(end)
+        self.write(self._used, b"".join(parts))
+        self._used = end
+        for at, entry in entries:
+            self.write(layout.TABLE + at * layout.ENTRY, entry)

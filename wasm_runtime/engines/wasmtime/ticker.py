@@ -1,0 +1,53 @@
+"""The clock that interrupts guests at their deadline."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import Final
+
+import wasmtime
+
+TICK: Final = 0.005
+"""Seconds between two epochs: a guest is interrupted at most this late."""
+
+REST_AFTER: Final = 200
+"""Ticks without a call after which the clock stops until the next one."""
+
+
+class Ticker:
+    """Advances the engine's epoch while guests run.
+
+    The thread keeps ticking for a second after the last call, so that a call seldom has to wake it.
+    """
+
+    def __init__(self, engine: wasmtime.Engine) -> None:
+        self._engine = engine
+        self._running: set[int] = set()
+        self._quiet = 0
+        self._awake = threading.Event()
+        threading.Thread(target=self._tick, name="wasm-ticker", daemon=True).start()
+
+    def start(self, store: wasmtime.Store, deadline: float) -> None:
+        """Arms the interrupt of the store's next call at `deadline` on `time.monotonic`'s clock."""
+        self._running.add(id(store))
+        self._quiet = 0
+        if not self._awake.is_set():
+            self._awake.set()
+        store.set_epoch_deadline(max(1, math.ceil((deadline - time.monotonic()) / TICK)))
+
+    def stop(self, store: wasmtime.Store) -> None:
+        """Says that the store's call has returned."""
+        self._running.discard(id(store))
+
+    def _tick(self) -> None:
+        while True:
+            self._awake.wait()
+            time.sleep(TICK)
+            self._engine.increment_epoch()
+            self._quiet += 1
+            if self._quiet > REST_AFTER and not self._running:
+                self._awake.clear()
+                if self._running:
+                    self._awake.set()

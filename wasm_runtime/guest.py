@@ -1,0 +1,231 @@
+"""A guest on a pod's scheduling cycle: the extension points in the scheduling framework's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from wasm_runtime import abi
+from wasm_runtime.abi import Code, Delivery, Document
+from wasm_runtime.engine import Call, Instance, Journal, Maker, NodeResults, Result
+from wasm_runtime.errors import Fault, GuestError
+from wasm_runtime.snapshot import Nodes
+
+
+def _mask(codes: Collection[Code]) -> int:
+    return sum(1 << code for code in codes)
+
+
+_FILTER_CODES: Final = _mask({Code.SUCCESS, *abi.REJECTED})
+_SCORE_CODES: Final = _mask({Code.SUCCESS})
+
+
+Stage = Literal["filter", "preempt", "postFilter", "score"]
+"""Parts of a pod's cycle that follow each other; `preempt` is Filter on the candidates for preemption."""
+
+
+class Pod(NamedTuple):
+    """The pod that a verb is about."""
+
+    uid: str
+    """What tells one pod's cycle from another's."""
+    name: str
+    """`namespace/name`, for messages."""
+    object: bytes
+    """Protobuf v1.Pod."""
+
+
+class Status(NamedTuple):
+    """The answer of an extension point."""
+
+    code: Code
+    reason: str = ""
+
+
+SUCCESS: Final = Status(Code.SUCCESS)
+
+
+class PreFilter(NamedTuple):
+    """What PreFilter said of the pod."""
+
+    status: Status = SUCCESS
+    """Success, Skip (do not call Filter) or a rejection of the pod."""
+    names: frozenset[str] | None = None
+    """The only nodes to look at; None for all."""
+
+
+class Nomination(NamedTuple):
+    """What PostFilter said of the candidates."""
+
+    status: Status
+    mode: int
+    node: str
+
+
+class Guest:
+    """An instance, and what it has answered in the cycle of the pod that it is on.
+
+    Not for two threads at a time. Every method raises GuestError.
+    """
+
+    def __init__(self, instance: Instance, exports: Collection[str]) -> None:
+        self._instance = instance
+        self._exports = exports
+        self.uid: str | None = None
+        """The pod whose PreFilter the instance has seen."""
+        self.pre_filter = PreFilter()
+        self._stages: set[Stage] = set()
+
+    def enter(self, pod: Pod, nodes: Nodes, stage: Stage, deadline: float) -> None:
+        """Goes on to a stage of the pod's cycle, beginning a new cycle where that is due.
+
+        It is due when the guest is on another pod, at filter, which opens every cycle, and at a stage
+        that this cycle has been through: the scheduler is then trying the pod again.
+        """
+        if self.uid != pod.uid or stage == "filter" or stage in self._stages:
+            self._begin(pod, nodes, deadline)
+        self._stages.add(stage)
+
+    def _begin(self, pod: Pod, nodes: Nodes, deadline: float) -> None:
+        """Sets the current pod and calls PreFilter."""
+        self.uid = None
+        self.pre_filter = PreFilter()
+        self._stages.clear()
+        self._instance.begin(pod.object)
+        if "prefilter" in self._exports:
+            call = _call(nodes, deadline)
+            result = self._instance.once("prefilter", call)
+            status = _status("prefilter", result, {Code.SUCCESS, Code.SKIP, *abi.REJECTED})
+            names = call.deliveries.get(Delivery.NODE_NAMES)
+            self.pre_filter = PreFilter(
+                status, None if names is None else frozenset(abi.split_names(names))
+            )
+        self.uid = pod.uid
+
+    def filter(self, nodes: Nodes, deadline: float) -> NodeResults:
+        """Calls Filter on each node: the codes are Success or rejections."""
+        results = self._instance.each("filter", _call(nodes, deadline), _FILTER_CODES)
+        _check_last("filter", results, nodes, _FILTER_CODES)
+        return results
+
+    def post_filter(self, nodes: Nodes, deadline: float) -> Nomination:
+        """Calls PostFilter, for which every one of `nodes` was found unschedulable."""
+        statuses = dict.fromkeys(nodes.names, int(Code.UNSCHEDULABLE))
+        call = _call(nodes, deadline, {Document.NODE_STATUSES: lambda: msgspec.json.encode(statuses)})
+        result = self._instance.once("postfilter", call)
+        status = _status("postfilter", result, {Code.SUCCESS, *abi.REJECTED})
+        node = call.deliveries.get(Delivery.NOMINATED_NODE_NAME, b"").decode(errors="replace")
+        return Nomination(status, result.high, node)
+
+    def score(self, nodes: Nodes, deadline: float) -> list[int] | None:
+        """Calls PreScore, Score on each node and NormalizeScore. None if PreScore says Skip.
+
+        A score is in 0..100, as the framework demands of a plugin after NormalizeScore.
+        """
+        if "prescore" in self._exports:
+            filtered = {Document.FILTERED_NODES: lambda: msgspec.json.encode(nodes.names)}
+            result = self._instance.once("prescore", _call(nodes, deadline, filtered))
+            if _status("prescore", result, {Code.SUCCESS, Code.SKIP}).code is Code.SKIP:
+                return None
+        results = self._instance.each("score", _call(nodes, deadline), _SCORE_CODES)
+        _check_last("score", results, nodes, _SCORE_CODES)
+        scores = results.values
+        if "normalizescore" in self._exports:
+            scores = self._normalize(nodes, scores, deadline)
+        _check_range(nodes, scores)
+        return scores
+
+    def journal(self) -> Journal:
+        """What the guest logged and recorded since this was last asked."""
+        return self._instance.journal()
+
+    def close(self) -> None:
+        """Gives the instance back."""
+        self._instance.close()
+
+    def _normalize(self, nodes: Nodes, scores: list[int], deadline: float) -> list[int]:
+        """Calls NormalizeScore. A guest that hands nothing over leaves the scores as they are."""
+
+        def given() -> bytes:
+            return msgspec.json.encode(dict(zip(nodes.names, scores, strict=True)))
+
+        call = _call(nodes, deadline, {Document.NODE_SCORES: given})
+        result = self._instance.once("normalizescore", call)
+        _status("normalizescore", result, {Code.SUCCESS})
+        delivered = call.deliveries.get(Delivery.NORMALIZED_SCORES, b"")
+        normalized = _scores(delivered) if delivered else {}
+        if not normalized:
+            return scores
+        try:
+            return list(map(normalized.__getitem__, nodes.names))
+        except KeyError as missing:
+            cause = f"the normalized scores have none for node {missing.args[0]}"
+            raise GuestError(Fault.RESULT, "normalizescore", cause) from None
+
+
+_NOTHING: Final = {
+    Document.FILTERED_NODES: lambda: b"[]",
+    Document.NODE_STATUSES: lambda: b"{}",
+    Document.NODE_SCORES: lambda: b"{}",
+}
+"""What a guest gets that asks for a document at a point that has none."""
+
+
+def _call(nodes: Nodes, deadline: float, documents: Mapping[Document, Maker] | None = None) -> Call:
+    return Call(
+        nodes,
+        deadline,
+        {**_NOTHING, Document.NODE_LIST: nodes.snapshot.node_list, **(documents or {})},
+    )
+
+
+def _scores(data: bytes) -> Mapping[str, int]:
+    try:
+        return msgspec.json.decode(data, type=dict[str, int] | None) or {}
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        cause = f"the normalized scores are no JSON object of node names and integers: {error}"
+        raise GuestError(Fault.RESULT, "normalizescore", cause) from None
+
+
+def _status(export: str, result: Result, expected: Collection[Code]) -> Status:
+    if result.low in expected:
+        return Status(Code(result.low), result.reason)
+    raise _unexpected(export, result.low, result.reason, expected)
+
+
+def _check_last(export: str, results: NodeResults, nodes: Nodes, tolerated: int) -> None:
+    """Raises for the code that ended the loop over the nodes, if one did: only the last can have."""
+    if not results.codes:
+        return
+    code = results.codes[-1]
+    if not 0 <= code < len(Code) or not tolerated >> code & 1:
+        expected = [each for each in Code if tolerated >> each & 1]
+        node = nodes.names[results.called - 1]
+        raise _unexpected(export, code, results.reasons[-1], expected, node)
+
+
+def _unexpected(
+    export: str, code: int, reason: str, expected: Collection[Code], node: str = ""
+) -> GuestError:
+    if code == Code.ERROR:
+        return GuestError(Fault.STATUS, export, reason or "Error without a reason", node=node)
+    allowed = ", ".join(f"{each.value} {name(each)}" for each in sorted({*expected, Code.ERROR}))
+    given = f"{code} {name(Code(code))}" if 0 <= code < len(Code) else str(code)
+    said = f" ({reason})" if reason else ""
+    return GuestError(Fault.RESULT, export, f"status code {given}{said} is none of {allowed}", node=node)
+
+
+def name(code: Code) -> str:
+    """The framework's name of a code, as in UnschedulableAndUnresolvable."""
+    return "".join(word if word == "And" else word.capitalize() for word in code.name.title().split("_"))
+
+
+def _check_range(nodes: Nodes, scores: list[int]) -> None:
+    if not scores:
+        return
+    for score in (min(scores), max(scores)):
+        if not abi.MIN_NODE_SCORE <= score <= abi.MAX_NODE_SCORE:
+            cause = f"score {score} is outside {abi.MIN_NODE_SCORE}..{abi.MAX_NODE_SCORE}"
+            raise GuestError(Fault.RESULT, "score", cause, node=nodes.names[scores.index(score)])

@@ -1,0 +1,163 @@
+"""The nodes that guests see: one copy for the process, shared by all instances."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
+from typing import NamedTuple
+
+from wasm_runtime.protobuf.varint import varint
+
+ABSENT = b""
+"""The object of a node of which only the name is known, or of one that was removed."""
+
+SLACK = 16_384
+"""Entries without an object, and log records, that are kept beyond four times the live nodes."""
+
+
+class Located(NamedTuple):
+    """Where the nodes of a request stand, as long as `epoch` lasts."""
+
+    epoch: int
+    indices: list[int]
+
+
+class Changes(NamedTuple):
+    """What an instance has to copy to be level with the snapshot."""
+
+    epoch: int
+    position: int
+    entries: int
+    """Number of entries, those without an object included: every index is below it."""
+    live: int
+    """Number of entries with an object."""
+    nodes: list[tuple[int, str, bytes]]
+    """Index, name and protobuf of each entry to write; `ABSENT` where there is no object."""
+
+
+class Snapshot:
+    """Names and protobuf objects of nodes, each at an index that is its own while an epoch lasts.
+
+    Changes are written to a log, so that an instance copies only what changed since it last looked.
+    A new epoch begins when the log or the entries without an object outgrow the live nodes: indices
+    are then given out anew and everything is copied once. Memory is bounded by the live nodes, however
+    many names come and go. All methods may be called from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._epoch = 0
+        self._names: list[str] = []
+        self._objects: list[bytes] = []
+        self._index: dict[str, int] = {}
+        self._log: list[int] = []
+        self._live = 0
+
+    def __len__(self) -> int:
+        """The number of nodes with an object."""
+        return self._live
+
+    def put(self, nodes: Iterable[tuple[str, bytes]]) -> None:
+        """Adds or replaces nodes, each a name and a protobuf v1.Node."""
+        with self._lock:
+            for name, node in nodes:
+                self._write(name, node)
+            self._begin_epoch_when_wasteful()
+
+    def remove(self, name: str) -> None:
+        """Forgets a node's object. A name that is not known is not an error."""
+        with self._lock:
+            if name in self._index:
+                self._write(name, ABSENT)
+                self._begin_epoch_when_wasteful()
+
+    def replace(self, nodes: Mapping[str, bytes]) -> None:
+        """Makes `nodes` all that is known, as a fresh list from the API server does."""
+        with self._lock:
+            for name in self._index.keys() - nodes.keys():
+                self._write(name, ABSENT)
+            for name, node in nodes.items():
+                self._write(name, node)
+            self._begin_epoch_when_wasteful()
+
+    def locate(self, names: Sequence[str]) -> Located:
+        """The index of each name; a name that is not known becomes an entry without an object."""
+        with self._lock:
+            try:
+                return Located(self._epoch, list(map(self._index.__getitem__, names)))
+            except KeyError:
+                self._begin_epoch_when_wasteful()
+            for name in names:
+                if name not in self._index:
+                    self._write(name, ABSENT)
+            return Located(self._epoch, list(map(self._index.__getitem__, names)))
+
+    def node_list(self) -> bytes:
+        """All nodes that have an object, as a protobuf v1.NodeList."""
+        with self._lock:
+            return b"".join(_item(node) for node in self._objects if node)
+
+    def changes(self, epoch: int, position: int) -> Changes | None:
+        """What changed after `position` of `epoch`, or all of it once that epoch is over."""
+        with self._lock:
+            if epoch == self._epoch and position == len(self._log):
+                return None
+            indices: Iterable[int] = range(len(self._names))
+            if epoch == self._epoch:
+                indices = sorted(set(self._log[position:]))
+            nodes = [(at, self._names[at], self._objects[at]) for at in indices]
+            return Changes(self._epoch, len(self._log), len(self._names), self._live, nodes)
+
+    def _write(self, name: str, node: bytes) -> None:
+        at = self._index.get(name)
+        if at is None:
+            at = self._index[name] = len(self._names)
+            self._names.append(name)
+            self._objects.append(ABSENT)
+        elif self._objects[at] == node:
+            return
+        self._live += bool(node) - bool(self._objects[at])
+        self._objects[at] = node
+        self._log.append(at)
+
+    def _begin_epoch_when_wasteful(self) -> None:
+        if max(len(self._log), len(self._names)) <= SLACK + 4 * self._live:
+            return
+        kept = [pair for pair in zip(self._names, self._objects, strict=True) if pair[1]]
+        self._epoch += 1
+        self._names = [name for name, _ in kept]
+        self._objects = [node for _, node in kept]
+        self._index = {name: at for at, name in enumerate(self._names)}
+        self._log = []
+
+
+def _item(node: bytes) -> bytes:
+    """A node as an item of a list: field 2, length-delimited."""
+    return b"".join((b"\x12", varint(len(node)), node))
+
+
+class Nodes:
+    """The nodes of a request, in its order, and where they stand in the snapshot."""
+
+    __slots__ = ("_located", "names", "snapshot")
+
+    def __init__(self, snapshot: Snapshot, names: Sequence[str], located: Located | None = None) -> None:
+        self.snapshot = snapshot
+        self.names = names
+        self._located = located or snapshot.locate(names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def located(self, epoch: int) -> list[int] | None:
+        """The index of each node in that epoch; None if it is over, or not begun when last looked."""
+        if self._located.epoch != epoch:
+            self._located = self.snapshot.locate(self.names)
+        return self._located.indices if self._located.epoch == epoch else None
+
+    def select(self, selectors: Sequence[object]) -> Nodes:
+        """The nodes whose selector is true."""
+        epoch, indices = self._located
+        located = Located(epoch, list(compress(indices, selectors)))
+        return Nodes(self.snapshot, list(compress(self.names, selectors)), located)

@@ -1,0 +1,52 @@
+"""What a module must be to serve as a guest, found out before anything of it runs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+from wasm_runtime import abi
+from wasm_runtime.engine import Module
+from wasm_runtime.errors import ModuleError
+
+_NEEDS_SCORE = ("prescore", "normalizescore")
+
+
+def validate(module: Module) -> None:
+    """Raises ModuleError with all problems of the module."""
+    problems = [*_memory(module), *_exports(module), *_imports(module)]
+    if problems:
+        raise ModuleError(problems)
+
+
+def _memory(module: Module) -> Iterator[str]:
+    if module.exports.get(abi.MEMORY) != "memory":
+        yield f"exports no memory named {abi.MEMORY!r}: the host hands everything to a guest through it"
+
+
+def _exports(module: Module) -> Iterator[str]:
+    for name, export in abi.EXPORTS.items():
+        found = module.exports.get(name)
+        if found is not None and found != export.signature:
+            yield f"exports {name} as {found}, the ABI has {export.signature}"
+    for name in _NEEDS_SCORE:
+        if name in module.exports and "score" not in module.exports:
+            yield f"exports {name} without score, so it would never be called"
+    if not abi.EXPORTS.keys() & module.exports.keys():
+        yield f"exports no extension point; it needs at least one of {', '.join(abi.EXPORTS)}"
+
+
+def _imports(module: Module) -> Iterator[str]:
+    for wanted, signature in module.imports.items():
+        known = abi.IMPORTS.get(wanted)
+        if wanted.module == abi.WASI or known == signature:
+            continue
+        if known is not None:
+            yield f"imports {wanted} as {signature}, the host has {known}"
+        else:
+            yield f"imports {wanted}, which the host does not have{_nearest(str(wanted))}"
+
+
+def _nearest(name: str) -> str:
+    near = difflib.get_close_matches(name, map(str, abi.IMPORTS), n=1)
+    return f"; the nearest that it has is {near[0]}" if near else ""
