@@ -11,7 +11,7 @@ MOST_KEPT: Final = 50_000
 """Nodes from requests that are kept converted; beyond it they are forgotten and converted anew."""
 
 
-class NotSynced(Exception):
+class NotSyncedError(Exception):
     """The nodes of the cluster are not known yet. `str()` says why."""
 
 
@@ -39,7 +39,7 @@ class NodeSource:
     def find(self, candidates: Candidates, wants_objects: bool) -> Nodes:
         """The nodes of a request, with their objects where those are wanted and to be had.
 
-        Raises NotSynced, or RequestError for a node that cannot be converted.
+        Raises NotSyncedError, or RequestError for a node that cannot be converted.
         """
         if candidates.items is not None:
             if wants_objects:
@@ -48,11 +48,11 @@ class NodeSource:
         return self.named(candidates.names, wants_objects)
 
     def named(self, names: list[str], wants_objects: bool) -> Nodes:
-        """Nodes by name. Raises NotSynced."""
+        """Nodes by name. Raises NotSyncedError."""
         if self._cache is None:
             return Nodes(self._requests, names)
         if wants_objects and not self._cache.synced:
-            raise NotSynced(f"the nodes of the cluster are not known yet: {self._cache.problem or 'listing them'}")
+            raise NotSyncedError(f"the nodes of the cluster are not known yet: {self._cache.problem or 'listing them'}")
         return Nodes(self._cluster, names)
 
     def _convert(self, items: list[NodeItem]) -> None:

@@ -58,7 +58,9 @@ def serve(config: ConfigFile) -> None:
 @app.command()
 def run(
     once: Annotated[bool, typer.Option("--once", help="End after the demonstration.")] = False,
-    output: Annotated[DemoOutput, typer.Option(help="With json, standard output is the result only.")] = DemoOutput.TABLE,
+    output: Annotated[
+        DemoOutput, typer.Option(help="With json, standard output is the result only.")
+    ] = DemoOutput.TABLE,
 ) -> None:
     """Start the extender with the example plugins and play a captured scheduling cycle against it."""
     _or_fail(lambda: demo.run(once=once, as_json=output is DemoOutput.JSON))

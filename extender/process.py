@@ -101,7 +101,11 @@ def _serve(file: Path, configuration: ExtenderConfiguration, engine: WasmtimeEng
         webhook = Webhook(verbs, registry, server.max_request_bytes)
         logger.info(
             "serving",
-            extra={"verbs": _url(verbs_socket), "admin": _url(admin_socket), "cluster": configuration.cluster.mode},
+            extra={
+                "verbs": _url(verbs_socket),
+                "admin": _url(admin_socket),
+                "cluster": configuration.cluster.mode,
+            },
         )
         uvicorn.Server(_uvicorn(webhook)).run(sockets=[verbs_socket])
     finally:
@@ -130,7 +134,7 @@ async def _admin(app: Any, listener: socket.socket) -> None:
 
 
 def _leave(*_: object) -> None:
-    """uvicorn finishes what is in flight before it passes the signal on to this handler."""
+    """Ends the process: uvicorn finishes what is in flight before it passes the signal on to this handler."""
     raise SystemExit(0)
 
 

@@ -24,7 +24,7 @@ class FailurePolicy(str, Enum):
     IGNORE = "Ignore"
 
 
-class PluginFailure(Exception):
+class PluginFailedError(Exception):
     """A plugin failed and its policy is Fail. `str()` names plugin, export, cause and mend."""
 
 
@@ -45,12 +45,10 @@ class Entry:
     weight: int = 1
     failure_policy: FailurePolicy = FailurePolicy.FAIL
 
-    def attempt(
-        self, action: Callable[Concatenate[Plugin, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> T | None:
+    def attempt(self, action: Callable[Concatenate[Plugin, P], T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Does something with the plugin that is live now. None if it failed and that is to be ignored.
 
-        Raises PluginFailure if it failed and that is not to be ignored.
+        Raises PluginFailedError if it failed and that is not to be ignored.
         """
         plugin = self.plugin
         try:
@@ -69,7 +67,7 @@ class Entry:
             )
             if self.failure_policy is FailurePolicy.IGNORE:
                 return None
-            raise PluginFailure(message) from error
+            raise PluginFailedError(message) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, NamedTuple
 
 from extender import wire
-from extender.candidates import NodeSource, NotSynced
+from extender.candidates import NodeSource, NotSyncedError
 from extender.cluster import Binder, BindError, PodKey
-from extender.profile import PluginFailure, Profile
+from extender.profile import PluginFailedError, Profile
 from extender.registry import Registry
 from extender.verbs import filter as filter_verb
 from extender.verbs import preempt, prioritize
@@ -48,7 +48,7 @@ class Verbs:
         try:
             nodes = self._nodes.find(candidates, profile.wants_nodes)
             return wire.encode_filtered(candidates, filter_verb.run(profile, request.pod, nodes))
-        except (PluginFailure, NotSynced) as error:
+        except (PluginFailedError, NotSyncedError) as error:
             _log_failure("filter", request, error)
             return wire.encode_filter_error(str(error))
 
@@ -59,7 +59,7 @@ class Verbs:
         try:
             nodes = self._nodes.find(candidates, profile.wants_nodes)
             return wire.encode_priorities(nodes.names, prioritize.run(profile, request.pod, nodes))
-        except (PluginFailure, NotSynced) as error:
+        except (PluginFailedError, NotSyncedError) as error:
             _log_failure("prioritize", request, error)
             return wire.encode_priorities((), ())
 
@@ -70,7 +70,7 @@ class Verbs:
         try:
             nodes = self._nodes.named(list(victims), profile.wants_nodes)
             kept = preempt.run(profile, request.pod, nodes)
-        except (PluginFailure, NotSynced) as error:
+        except (PluginFailedError, NotSyncedError) as error:
             _log_failure("preempt", request, error)
             kept = ()
         return wire.encode_victims({name: victims[name] for name in kept})
@@ -133,9 +133,10 @@ class Webhook:
             return Answer(405, wire.encode_problem(f"{path} takes POST, not {scope['method']}"))
         body = await _read(scope, receive, self._limit)
         if body is None:
-            return Answer(413, wire.encode_problem(
-                f"the body is longer than server.maxRequestBytes, which is {self._limit} bytes"
-            ))
+            return Answer(
+                413,
+                wire.encode_problem(f"the body is longer than server.maxRequestBytes, which is {self._limit} bytes"),
+            )
         result = verb(body, profile)
         return Answer(200, result if isinstance(result, bytes) else await result)
 

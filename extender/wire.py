@@ -308,9 +308,7 @@ def encode_filtered(candidates: Candidates, filtered: Filtered) -> bytes:
         nodes, names = None, filtered.kept
     else:
         kept = set(filtered.kept)
-        nodes = _FilteredNodes(
-            candidates.metadata, [item.json for item in candidates.items if item.name in kept]
-        )
+        nodes = _FilteredNodes(candidates.metadata, [item.json for item in candidates.items if item.name in kept])
         names = None
     return _encode(_ExtenderFilterResult(nodes, names, filtered.failed, filtered.unresolvable, ""))
 

@@ -1,0 +1,28 @@
+"""Runs guests of kube-scheduler-wasm-extension. Usable alone: knows no HTTP and no Kubernetes client.
+
+engine = WasmtimeEngine()
+plugin = Plugin(engine, wasm, Settings("nodenumber"))
+nodes = Nodes(snapshot, names)
+with plugin.guest(pod, nodes, "filter") as (guest, deadline):
+    results = guest.filter(nodes, deadline)
+"""
+
+from wasm_runtime.engine import Settings
+from wasm_runtime.engines.wasmtime import WasmtimeEngine
+from wasm_runtime.errors import Fault, GuestError, ModuleError
+from wasm_runtime.guest import Guest, Pod
+from wasm_runtime.plugin import Plugin
+from wasm_runtime.snapshot import Nodes, Snapshot
+
+__all__ = [
+    "Fault",
+    "Guest",
+    "GuestError",
+    "ModuleError",
+    "Nodes",
+    "Plugin",
+    "Pod",
+    "Settings",
+    "Snapshot",
+    "WasmtimeEngine",
+]

@@ -14,7 +14,7 @@ MEMORY: Final = "memory"
 """The export that every guest must have: its linear memory."""
 
 START: Final = ("_initialize", "_start")
-"""Called once in a new instance, the first one that is exported: a reactor has the one, a command the other."""
+"""The first that is exported is called once in a new instance: reactors have the one, commands the other."""
 
 WASI: Final = "wasi_snapshot_preview1"
 """The import module of WASI preview 1, served by the engine but for `fd_write`."""

@@ -126,9 +126,13 @@ class Instance(Protocol):
 class Module(Protocol):
     """Compiled code of a guest, usable by many instances."""
 
-    exports: Mapping[str, Signature | str]
-    """Every export by name: the signature of a function, the kind of anything else, as in `memory`."""
-    imports: Mapping[Import, Signature | str]
+    @property
+    def exports(self) -> Mapping[str, Signature | str]:
+        """Every export by name: the signature of a function, the kind of anything else, as in `memory`."""
+
+    @property
+    def imports(self) -> Mapping[Import, Signature | str]:
+        """Every import."""
 
     def instantiate(self, settings: Settings) -> Instance:
         """Makes and starts an instance. Raises GuestError."""
@@ -137,7 +141,9 @@ class Module(Protocol):
 class Engine(Protocol):
     """Compiles modules."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As configurations name it."""
 
     def compile(self, wasm: bytes) -> Module:
         """Compiles a binary module. Raises ModuleError if it is none."""

@@ -99,9 +99,7 @@ class Guest:
             result = self._instance.once("prefilter", call)
             status = _status("prefilter", result, {Code.SUCCESS, Code.SKIP, *abi.REJECTED})
             names = call.deliveries.get(Delivery.NODE_NAMES)
-            self.pre_filter = PreFilter(
-                status, None if names is None else frozenset(abi.split_names(names))
-            )
+            self.pre_filter = PreFilter(status, None if names is None else frozenset(abi.split_names(names)))
         self.uid = pod.uid
 
     def filter(self, nodes: Nodes, deadline: float) -> NodeResults:
@@ -206,9 +204,7 @@ def _check_last(export: str, results: NodeResults, nodes: Nodes, tolerated: int)
         raise _unexpected(export, code, results.reasons[-1], expected, node)
 
 
-def _unexpected(
-    export: str, code: int, reason: str, expected: Collection[Code], node: str = ""
-) -> GuestError:
+def _unexpected(export: str, code: int, reason: str, expected: Collection[Code], node: str = "") -> GuestError:
     if code == Code.ERROR:
         return GuestError(Fault.STATUS, export, reason or "Error without a reason", node=node)
     allowed = ", ".join(f"{each.value} {name(each)}" for each in sorted({*expected, Code.ERROR}))

@@ -25,9 +25,7 @@ def image_states(nodes: Sequence[bytes]) -> list[bytes]:
     images = [_sizes(node) for node in nodes]
     counts = Counter(name for sizes in images for name in sizes)
     return [
-        msgspec.json.encode(
-            {name: {"Size": size, "NumNodes": counts[name]} for name, size in sorted(sizes.items())}
-        )
+        msgspec.json.encode({name: {"Size": size, "NumNodes": counts[name]} for name, size in sorted(sizes.items())})
         for sizes in images
     ]
 
@@ -48,4 +46,6 @@ def _named_sizes(node: bytes) -> Iterable[tuple[str, int]]:
 
 
 def _messages(data: bytes, number: int) -> Iterable[bytes]:
-    return (bytes(value) for found, _, value in fields(data) if found == number and not isinstance(value, int))
+    for found, _, value in fields(data):
+        if found == number and isinstance(value, bytes):
+            yield value

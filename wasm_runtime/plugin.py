@@ -16,9 +16,7 @@ from wasm_runtime.guest import Guest, Pod, Stage
 from wasm_runtime.snapshot import Nodes
 from wasm_runtime.validate import validate
 
-RUN: Final = frozenset(
-    {"prefilter", "filter", "postfilter", "prescore", "score", "normalizescore"}
-)
+RUN: Final = frozenset({"prefilter", "filter", "postfilter", "prescore", "score", "normalizescore"})
 """The exports that are called. The bind cycle, and pods that come and go, are not run yet."""
 
 IMPLIED: Final = {"filter": {"preFilter"}, "score": {"preScore"}}

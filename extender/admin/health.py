@@ -23,8 +23,6 @@ class Health:
     def report(self) -> tuple[bool, str]:
         """Whether all is well, and a line for each condition as kube-apiserver writes them."""
         problems = [(check.name, check.problem()) for check in self._checks]
-        lines = [
-            f"[+]{name} ok" if problem is None else f"[-]{name} failed: {problem}" for name, problem in problems
-        ]
+        lines = [f"[+]{name} ok" if problem is None else f"[-]{name} failed: {problem}" for name, problem in problems]
         ready = all(problem is None for _, problem in problems)
         return ready, "\n".join([*lines, "readyz check passed" if ready else "readyz check failed", ""])

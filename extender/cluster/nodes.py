@@ -35,9 +35,7 @@ class NodeCache:
     minute ago than none. The properties may be read from any thread.
     """
 
-    def __init__(
-        self, api: ApiServer, snapshot: Snapshot, *, watch_s: int = 60, grace_s: float = 10.0
-    ) -> None:
+    def __init__(self, api: ApiServer, snapshot: Snapshot, *, watch_s: int = 60, grace_s: float = 10.0) -> None:
         """Each watch is asked to end after `watch_s` seconds; one silent for `grace_s` longer is dead.
 
         So a server that vanished without a word is noticed after the sum of both at the latest.

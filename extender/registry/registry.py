@@ -96,9 +96,7 @@ def load(file: Path, configuration: ExtenderConfiguration, engine: Engine) -> Re
     return Registry(profiles, slots)
 
 
-def _load_profile(
-    file: Path, key: str, profile: ProfileConfig, engine: Engine, problems: list[str]
-) -> Iterator[Slot]:
+def _load_profile(file: Path, key: str, profile: ProfileConfig, engine: Engine, problems: list[str]) -> Iterator[Slot]:
     for at, plugin in enumerate(profile.plugins):
         path = config.guest_path(file, plugin)
         where = f"{key}.plugins[{at}]"

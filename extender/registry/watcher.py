@@ -66,9 +66,7 @@ class Watcher:
         try:
             plugin = slot.load(self._engine)
         except LoadError as error:
-            logger.error(
-                "new module refused, the old one stays live: %s", error, extra=_fields(slot)
-            )
+            logger.error("new module refused, the old one stays live: %s", error, extra=_fields(slot))
             return
         if plugin is not None:
             old = slot.entry.plugin.digest

@@ -26,7 +26,7 @@ class Verdict(NamedTuple):
 def run(profile: Profile, pod: Pod, nodes: Nodes) -> Filtered:
     """The nodes that every plugin keeps, and why each other one was rejected by the first to do so.
 
-    Always begins a new cycle of the pod. Raises PluginFailure.
+    Always begins a new cycle of the pod. Raises PluginFailedError.
     """
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}

@@ -13,7 +13,7 @@ from wasm_runtime.snapshot import Nodes
 
 
 def run(profile: Profile, pod: Pod, nodes: Nodes) -> Sequence[str]:
-    """The names of the candidates that stay. Raises PluginFailure."""
+    """The names of the candidates that stay. Raises PluginFailedError."""
     for entry in profile.entries:
         verdict = entry.attempt(judge, pod, nodes, "preempt")
         if verdict is not None:

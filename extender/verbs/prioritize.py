@@ -16,7 +16,7 @@ from wasm_runtime.snapshot import Nodes
 def run(profile: Profile, pod: Pod, nodes: Nodes) -> Sequence[int]:
     """The score of each node: the mean of the plugins' by weight, in 0..`profile.score_range`.
 
-    A plugin that skips the pod or whose failure is ignored has no part in the mean. Raises PluginFailure.
+    A plugin that skips the pod or whose failure is ignored has no part in the mean. Raises PluginFailedError.
     """
     totals: list[int] = [0] * len(nodes)
     weights = 0

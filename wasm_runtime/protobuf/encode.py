@@ -2,8 +2,8 @@
 
 The table of `schema` is compiled into one encoder per message when this module is imported. An
 encoder looks up each name it finds in a decoded JSON object; an object's unknown names cost a
-lookup, a message's absent fields nothing. The messages are a tree of bounded depth, and no value is
-looked into further than the table says, so that hostile nesting has no effect.
+lookup, a message's absent fields nothing. The table has no cycle and no value is looked into further
+than it says, so that the recursion is bounded whatever the JSON's nesting.
 
 The rules are those of Go's decoder for the API (sigs.k8s.io/json): names are case-sensitive, null is
 like an absent field, and in a list or a map it is the zero value.
@@ -35,7 +35,7 @@ def encode_pod(pod: Mapping[str, Any]) -> bytes:
     Args:
         pod: dicts, lists, str, int, float, bool and None, as JSON decoders return them; where
             `fieldsV1` is, a `msgspec.Raw` is taken too. Fields that the table does not know
-            are skipped.
+            are skipped, `apiVersion` and `kind` among them (the envelope has those).
 
     Raises:
         EncodeError: a known field has a value that does not fit it.

@@ -48,9 +48,7 @@ class WasmtimeModule:
         self.engine = engine
         self.native = native
         self.exports = {export.name: _signature(export.type) for export in native.exports}
-        self.imports = {
-            Import(each.module, each.name or ""): _signature(each.type) for each in native.imports
-        }
+        self.imports = {Import(each.module, each.name or ""): _signature(each.type) for each in native.imports}
 
     def instantiate(self, settings: Settings) -> WasmtimeInstance:
         """Makes and starts an instance. Raises GuestError."""

@@ -95,9 +95,7 @@ class WasmtimeInstance:
         memory.reserve_reasons(64 * layout.REASON_ROOM + REASONS_PER_NODE * count)
         point, kind = driver.POINTS[export], _KINDS[abi.EXPORTS[export].signature.results]
         called = _signed(
-            self._run(
-                export, call, self._each, point, kind, tolerated, count, nodes, codes, values, reasons
-            )
+            self._run(export, call, self._each, point, kind, tolerated, count, nodes, codes, values, reasons)
         )
         statuses = memory.numbers("i", codes, called) if memory.header.failures else []
         return NodeResults(
@@ -168,7 +166,7 @@ class WasmtimeInstance:
 
     def _start(self, module: WasmtimeModule, deadline: float) -> None:
         """Runs the guest's start export; a command may leave by exit status 0."""
-        start = next((name for name in abi.START if isinstance(module.exports.get(name), abi.Signature)), None)
+        start = next((name for name in abi.START if name in module.exports), None)
         if start is None:
             return
         function = Function(self._store, cast(Func, self._guest[start]), 0)
@@ -193,9 +191,7 @@ class WasmtimeInstance:
             raise GuestError(Fault.NO_NODE_DATA, export, NO_NODE_DATA)
         return result
 
-    def _interruptible(
-        self, export: str, deadline: float, function: Callable[..., T], *arguments: int
-    ) -> T:
+    def _interruptible(self, export: str, deadline: float, function: Callable[..., T], *arguments: int) -> T:
         self._ticker.start(self._store, deadline)
         try:
             return function(*arguments)

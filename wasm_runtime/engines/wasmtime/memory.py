@@ -46,9 +46,11 @@ class LinearMemory:
         self._locate()
 
     def write(self, at: int, data: bytes) -> None:
+        """Copies bytes in."""
         ctypes.memmove(self.base + at, data, len(data))
 
     def read(self, at: int, length: int) -> bytes:
+        """Copies bytes out."""
         return ctypes.string_at(self.base + at, length)
 
     def read_now(self, at: int, length: int) -> bytes:
@@ -108,6 +110,7 @@ class CallMemory(LinearMemory):
         return at
 
     def put(self, data: bytes) -> int:
+        """Copies bytes to the heap and returns their address."""
         at = self.reserve(len(data))
         self.write(at, data)
         return at
@@ -224,9 +227,7 @@ class SnapshotMemory(LinearMemory):
             name = text.encode()
             to_node = end + len(name)
             to_states = to_node + len(node)
-            entries.append(
-                (at, _ENTRY.pack(end, len(name), to_node, len(node), to_states, len(states)))
-            )
+            entries.append((at, _ENTRY.pack(end, len(name), to_node, len(node), to_states, len(states))))
             parts += (name, node, states)
             end = to_states + len(states)
             self._waste += self._sizes[at]

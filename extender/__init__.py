@@ -1,0 +1,1 @@
+"""The extender: answers kube-scheduler and the operator."""

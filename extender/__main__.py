@@ -1,0 +1,5 @@
+"""`python -m extender` is `kwx`."""
+
+from extender.cli import main
+
+main()

@@ -1,0 +1,41 @@
+"""A client that calls the verbs as kube-scheduler does: POST, JSON, one connection that is kept."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from typing import Any, NamedTuple
+
+import msgspec
+
+TIMEOUT = 10.0
+"""Seconds that an answer may take."""
+
+
+class Reply(NamedTuple):
+    """An answer, and how long it took."""
+
+    body: Any
+    seconds: float
+
+
+class SchedulerClient:
+    """One connection to the extender. Raises OSError or http.client.HTTPException when it breaks."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
+
+    def post(self, verb: str, body: bytes) -> Reply:
+        """Calls a verb. Raises ValueError for an answer that kube-scheduler would not read."""
+        started = time.perf_counter()
+        self._connection.request("POST", f"/{verb}", body, {"Content-Type": "application/json"})
+        answer = self._connection.getresponse()
+        content = answer.read()
+        seconds = time.perf_counter() - started
+        if answer.status != http.client.OK:
+            raise ValueError(f"{verb} was answered with status {answer.status}: {content.decode(errors='replace')}")
+        return Reply(msgspec.json.decode(content), seconds)
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._connection.close()

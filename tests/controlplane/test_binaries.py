@@ -1,0 +1,90 @@
+"""Builds happen once, and a build that cannot happen says what mends it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from . import BuildError, binaries, gobuild
+from .gobuild import Toolchain, compile_program
+
+ETCD = binaries.MODULES / "etcd"
+
+
+def fake_go(directory: Path, script: str) -> None:
+    """A `go` in `directory` that does what the shell script says."""
+    program = directory / "go"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+
+
+def test_without_go_the_mend_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No `go` on PATH is an error before anything starts."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BuildError, match=r"`go` was not found: install Go 1\.26\.0 or newer"):
+        binaries.build()
+
+
+def test_an_old_go_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version found and the version needed are both named."""
+    fake_go(tmp_path, """echo '{"GOVERSION": "go1.19.8", "GOOS": "linux", "GOARCH": "amd64"}'""")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BuildError, match=r"go1\.19\.8 is too old .* install Go 1\.26\.0"):
+        Toolchain.find(ETCD)
+
+
+def test_a_failed_build_shows_the_end_of_its_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler's last lines are in the error, not its first."""
+    fake_go(tmp_path, "i=0; while [ $i -lt 100 ]; do echo line $i; i=$((i+1)); done; exit 3")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BuildError) as caught:
+        compile_program(ETCD, "some/package", tmp_path / "out", "", "etcd 1.2.3")
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "`go build` of etcd 1.2.3 failed with exit status 3:"
+    assert lines[1:] == [f"line {number}" for number in range(60, 100)]
+
+
+def test_a_long_build_says_that_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Silence never lasts longer than the interval."""
+    fake_go(tmp_path, "/bin/sleep 0.5")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(gobuild, "PROGRESS_INTERVAL_S", 0.1)
+    compile_program(ETCD, "some/package", tmp_path / "out", "", "etcd 1.2.3")
+    assert capsys.readouterr().err.count("building etcd 1.2.3 … 0 s") >= 3
+
+
+def test_concurrent_callers_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All get the one finished directory; none sees a half-built one."""
+    builds: list[Path] = []
+
+    def slow_build(directory: Path) -> None:
+        builds.append(directory)
+        time.sleep(0.3)
+        directory.mkdir()
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(binaries, "_build_into", slow_build)
+    results: list[Path] = []
+    callers = [threading.Thread(target=lambda: results.append(binaries.build().directory)) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert len(builds) == 1
+    assert results == builds * 4
+
+
+def test_the_key_follows_the_toolchain() -> None:
+    """Another Go or another platform is another build; the versions can be read off the name."""
+    keys = {
+        binaries.cache_key(Toolchain(version, platform))
+        for version in ("go1.26.0", "go1.27.0")
+        for platform in ("linux-amd64", "linux-arm64")
+    }
+    assert len(keys) == 4
+    assert all(f"-{program.version}-" in key for key in keys for program in binaries.PROGRAMS)

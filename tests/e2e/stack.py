@@ -1,0 +1,168 @@
+"""The product as a user runs it: `kwx serve`, and a stock kube-scheduler that is registered with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+import yaml
+
+from tests.controlplane import ControlPlane, Process
+from tests.controlplane.ports import LOOPBACK, free_port
+
+KWX = Path(sys.executable).with_name("kwx")
+EXAMPLES = Path(__file__).parents[2] / "extender" / "examples"
+READY_TIMEOUT_S = 30.0
+
+OUTWEIGHS_IN_TREE = 100
+"""An extender weight that no sum of in-tree scores can make up for."""
+
+
+def example(name: str, **settings: Any) -> dict[str, Any]:
+    """A plugin of the examples, as the configuration names it."""
+    return {"name": name, "guestURL": f"file://{EXAMPLES / name}.wasm", **settings}
+
+
+@dataclass
+class Stack:
+    """An extender and a scheduler on a control plane; a context manager that ends both."""
+
+    control_plane: ControlPlane
+    directory: Path
+    plugins: Sequence[Mapping[str, Any]]
+    kubeconfig: Path
+    """The extender's identity."""
+    full_nodes: bool = False
+    """Whether the scheduler sends whole nodes (nodeCacheCapable: false)."""
+    weight: int = OUTWEIGHS_IN_TREE
+    proxy: str | None = None
+    """Where the scheduler finds the verbs, if not at the extender itself."""
+    port: int = field(default_factory=free_port)
+    admin_port: int = field(default_factory=free_port)
+
+    def __post_init__(self) -> None:
+        self._cleanup = ExitStack()
+        self._starts = 0
+
+    def __enter__(self) -> Stack:
+        self.config = self.directory / "extender.yaml"
+        self.config.write_text(yaml.safe_dump(self._configuration()))
+        try:
+            self.start_extender()
+            self.scheduler_config = self.directory / "scheduler.yaml"
+            self.scheduler_config.write_text(self._print_scheduler_config())
+            self._cleanup.callback(self.control_plane.start_scheduler(self.scheduler_config).stop)
+        except BaseException:
+            self._cleanup.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._cleanup.close()
+
+    @property
+    def url(self) -> str:
+        """Where the verbs are."""
+        return f"http://{LOOPBACK}:{self.port}"
+
+    @property
+    def admin_url(self) -> str:
+        """Where health and the admin API are."""
+        return f"http://{LOOPBACK}:{self.admin_port}"
+
+    def start_extender(self) -> None:
+        """Starts `kwx serve` and waits until it is ready."""
+        self._starts += 1
+        self.extender = Process(f"extender-{self._starts}", [KWX, "serve", "--config", self.config], self.directory)
+        self._cleanup.callback(self.extender.stop)
+        self.extender.wait_until(self._is_ready, READY_TIMEOUT_S)
+
+    def create_pod(self, name: str, **changes: Any) -> dict[str, Any]:
+        """Creates a pod in namespace default; see `pod` for `changes`."""
+        answer = self.control_plane.client.post("/api/v1/namespaces/default/pods", json=pod(name, **changes))
+        answer.raise_for_status()
+        created: dict[str, Any] = answer.json()
+        return created
+
+    def pods(self) -> dict[str, dict[str, Any]]:
+        """The pods of namespace default by name."""
+        answer = self.control_plane.client.get("/api/v1/namespaces/default/pods")
+        answer.raise_for_status()
+        return {item["metadata"]["name"]: item for item in answer.json()["items"]}
+
+    def placements(self) -> dict[str, str]:
+        """The node of each pod that has one."""
+        return {name: item["spec"]["nodeName"] for name, item in self.pods().items() if "nodeName" in item["spec"]}
+
+    def events(self, pod_name: str, reason: str) -> list[str]:
+        """The messages of a pod's events of one reason."""
+        answer = self.control_plane.client.get("/api/v1/namespaces/default/events")
+        answer.raise_for_status()
+        return [
+            item["message"]
+            for item in answer.json()["items"]
+            if item["involvedObject"]["name"] == pod_name and item["reason"] == reason
+        ]
+
+    def wait_until(self, condition: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
+        """Waits; says what did not come, with the extender's log."""
+        try:
+            self.control_plane.wait_until(condition, what, timeout)
+        except Exception as error:
+            error.add_note(self.extender.log.read_text()[-4000:]) if hasattr(error, "add_note") else None
+            raise
+
+    def _is_ready(self) -> bool:
+        try:
+            return httpx.get(f"{self.admin_url}/readyz", trust_env=False).status_code == httpx.codes.OK
+        except httpx.TransportError:
+            return False
+
+    def _configuration(self) -> dict[str, Any]:
+        return {
+            "apiVersion": "kwx.dev/v1alpha1",
+            "kind": "ExtenderConfiguration",
+            "server": {"address": f"{LOOPBACK}:{self.port}", "adminAddress": f"{LOOPBACK}:{self.admin_port}"},
+            "cluster": {"mode": "kubeconfig", "kubeconfig": str(self.kubeconfig)},
+            "profiles": [{"name": "default", "plugins": list(self.plugins)}],
+        }
+
+    def _print_scheduler_config(self) -> str:
+        command = [KWX, "scheduler-config", "--config", self.config, "--weight", str(self.weight)]
+        command += ["--kubeconfig", self.control_plane.kubeconfig("scheduler"), "--no-leader-election"]
+        command += ["--full-nodes"] if self.full_nodes else ["--node-cache-capable"]
+        command += ["--url", self.proxy] if self.proxy else []
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def pod(
+    name: str,
+    *,
+    annotations: Mapping[str, str] | None = None,
+    requests: Mapping[str, str] | None = None,
+    priority_class: str | None = None,
+) -> dict[str, Any]:
+    """A pod of one container."""
+    container = {
+        "name": "main",
+        "image": "registry.example/app:1",
+        "resources": {"requests": dict(requests or {})},
+    }
+    spec: dict[str, Any] = {"containers": [container]}
+    if priority_class:
+        spec["priorityClassName"] = priority_class
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "annotations": dict(annotations or {})},
+        "spec": spec,
+    }
