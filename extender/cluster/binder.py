@@ -78,7 +78,7 @@ class ApiBinder:
     """
 
     def __init__(self, api: ApiServer, timeout_s: float = TIMEOUT_S) -> None:
-        """A bind takes `timeout_s` seconds at most, which leaves time for at least two attempts."""
+        """A bind takes `timeout_s` seconds at most; half of it, if it comes to that, for each of two attempts."""
         self._api = api
         self._timeout_s = timeout_s
 
@@ -97,7 +97,8 @@ class ApiBinder:
             except ClusterError as error:
                 if _is_bound_already(error, node):
                     return
-                if not _may_pass(error) or time.monotonic() + pause >= deadline:
+                left = deadline - time.monotonic() - pause
+                if not _may_pass(error) or left < self._timeout_s / 4:
                     raise BindError(f"cannot bind pod {pod} to node {node}: {_explain(error)}") from error
             await asyncio.sleep(pause)
 

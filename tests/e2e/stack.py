@@ -27,7 +27,7 @@ OUTWEIGHS_IN_TREE = 100
 
 def example(name: str, **settings: Any) -> dict[str, Any]:
     """A plugin of the examples, as the configuration names it."""
-    return {"name": name, "guestURL": f"file://{EXAMPLES / name}.wasm", **settings}
+    return {"name": name, "guestURL": f"file://{EXAMPLES / name}.wasm"} | settings
 
 
 @dataclass

@@ -1,0 +1,3 @@
+comptime {
+    @import("guest").exportPlugin(@import("nodenumber.zig").NodeNumber(false));
+}

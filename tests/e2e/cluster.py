@@ -1,0 +1,75 @@
+"""`make cluster`: a control plane with the extender and the example plugins, until Ctrl-C."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import threading
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.controlplane import ControlPlane
+from tests.e2e.identity import extender_kubeconfig
+from tests.e2e.stack import EXAMPLES, Stack, example
+
+PLUGINS = ("accelerator", "nodenumber")
+ACCELERATOR = "kwx.dev/accelerator"
+
+GUIDE = """
+A stock kube-scheduler schedules through the extender. Nodes node-0 to node-9 are kwok's; the first six
+have the label {label}=h100.
+
+  export KUBECONFIG={kubeconfig}
+  alias kubectl={kubectl}
+
+  kubectl get nodes -L {label}
+  kubectl run train-3 --image=example --annotations={label}=h100
+  kubectl get pods -o wide                  # train-3 is on node-3: same last digit, and it has the label
+  kubectl run train-8 --image=example --annotations={label}=t4
+  kubectl describe pod train-8              # Pending, and why
+
+Swap a plugin while it schedules: node numbers then repel instead of attract.
+
+  cp {examples}/nodenumber_reversed.wasm {directory}/new.wasm
+  mv {directory}/new.wasm {directory}/nodenumber.wasm
+
+  {admin}/api/v1/plugins
+  {log}
+
+Ctrl-C ends everything.
+"""
+
+
+def main() -> None:
+    """Starts all, says how to use it, waits for a signal."""
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    print("Starting etcd, kube-apiserver, kwok, the extender and kube-scheduler …", file=sys.stderr)
+    with ControlPlane() as control_plane, TemporaryDirectory(prefix="kwx-cluster-") as name:
+        directory = Path(name)
+        control_plane.create_nodes(6, labels={ACCELERATOR: "h100"})
+        for at in range(6, 10):
+            control_plane.create_nodes(1, name=f"node-{at}")
+        for plugin in PLUGINS:
+            shutil.copyfile(EXAMPLES / f"{plugin}.wasm", directory / f"{plugin}.wasm")
+        plugins = [example(plugin, guestURL=f"file://./{plugin}.wasm") for plugin in PLUGINS]
+        with Stack(control_plane, directory, plugins, extender_kubeconfig(control_plane)) as stack:
+            guide = GUIDE.format(
+                label=ACCELERATOR,
+                kubeconfig=control_plane.kubeconfig("admin"),
+                kubectl=control_plane.binaries.kubectl,
+                examples=EXAMPLES,
+                directory=directory,
+                admin=stack.admin_url,
+                log=stack.extender.log,
+            )
+            print(guide, flush=True)
+            while not stopped.wait(1):
+                control_plane.check()
+                stack.extender.check()
+
+
+if __name__ == "__main__":
+    main()
