@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEVELOP := $(VENV)/.develop
 
-.PHONY: help run test check cluster guests clean
+.PHONY: help run test check cluster bench guests clean
 
 help: ## Show the commands.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -25,6 +25,9 @@ check: $(DEVELOP) ## Check format, lint, types and import layers.
 
 cluster: $(DEVELOP) ## Start a real control plane with the extender, and stay up (needs Go).
 	@$(BIN)/python -m tests.e2e.cluster
+
+bench: $(DEVELOP) ## Measure the webhook beside a bare ASGI application.
+	@$(BIN)/python -m bench.webhook
 
 guests: $(DEVELOP) ## Build the example guests again.
 	$(BIN)/python sdk-guest/build.py

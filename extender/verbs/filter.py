@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import compress
 from operator import not_
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from extender.profile import Profile
 from extender.wire import Filtered
@@ -13,6 +13,8 @@ from wasm_runtime.engine import NodeResults
 from wasm_runtime.guest import Pod, Stage
 from wasm_runtime.plugin import Plugin
 from wasm_runtime.snapshot import Nodes
+
+_UNRESOLVABLE: Final = int(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
 class Verdict(NamedTuple):
@@ -55,7 +57,7 @@ def judge(plugin: Plugin, pod: Pod, nodes: Nodes, stage: Stage) -> Verdict | Non
             status, names = status._replace(code=Code.SUCCESS), None
         if status.code not in (Code.SUCCESS, Code.SKIP):
             return _reject_all(plugin, nodes, status.code, status.reason)
-        verdict = _narrow(plugin, nodes, names)
+        verdict = _narrow(plugin, nodes, None if status.code is Code.SKIP else names)
         if status.code is Code.SKIP or not plugin.runs("filter") or not verdict.kept.names:
             return verdict
         results = guest.filter(verdict.kept, deadline)
@@ -84,14 +86,15 @@ def _split(plugin: Plugin, before: Verdict, results: NodeResults) -> Verdict:
     codes = results.codes
     if not codes:
         return before
-    rejected = list(compress(before.kept.names, codes))
-    reasons = dict(zip(rejected, (reason or _unexplained(plugin) for reason in results.reasons), strict=True))
-    hopeless = [code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE for code in filter(None, codes)]
-    unresolvable = {name: reasons.pop(name) for name in compress(rejected, hopeless)}
+    names = list(compress(before.kept.names, codes))
+    reasons = results.reasons
+    if not all(reasons):
+        reasons = [reason or _unexplained(plugin) for reason in reasons]
+    unresolvable = list(map(_UNRESOLVABLE.__eq__, filter(None, codes)))
     return Verdict(
         before.kept.select(list(map(not_, codes))),
-        before.failed | reasons,
-        before.unresolvable | unresolvable,
+        before.failed | dict(compress(zip(names, reasons, strict=True), map(not_, unresolvable))),
+        before.unresolvable | dict(compress(zip(names, reasons, strict=True), unresolvable)),
     )
 
 

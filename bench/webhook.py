@@ -1,0 +1,190 @@
+"""`make bench`: filter over one connection, beside a bare ASGI application that does nothing else.
+
+Rounds of both are interleaved, every request has another pod, and what counts is the ratio of medians in
+the same run: machines differ, and so do minutes.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import wasmtime
+import yaml
+
+from tests.controlplane.ports import LOOPBACK, free_port
+
+COUNTS: Final = (100, 500, 5_000)
+ROUNDS: Final = 20
+REQUESTS: Final = 50
+"""Requests of one round of one server."""
+WARM_UP: Final = 100
+START_TIMEOUT: Final = 30.0
+
+GUESTS: Final = {
+    "keeps all, asks nothing": """
+        (module (memory (export "memory") 1) (func (export "filter") (result i32) (i32.const 0)))""",
+    "keeps all, asks for each node's name": """
+        (module
+          (import "k8s.io/scheduler" "currentNodeName" (func $name (param i32 i32) (result i32)))
+          (memory (export "memory") 1)
+          (func (export "filter") (result i32) (drop (call $name (i32.const 0) (i32.const 256))) (i32.const 0)))""",
+    "rejects half, with a reason": """
+        (module
+          (import "k8s.io/scheduler" "result.status_reason" (func $reason (param i32 i32)))
+          (memory (export "memory") 1)
+          (data (i32.const 0) "odd one out")
+          (global $odd (mut i32) (i32.const 0))
+          (func (export "filter") (result i32)
+            (global.set $odd (i32.eqz (global.get $odd)))
+            (call $reason (i32.const 0) (i32.const 11))
+            (i32.shl (global.get $odd) (i32.const 1))))""",
+}
+"""What the plugins of the extender do."""
+
+
+def main() -> None:
+    """Runs it and prints a Markdown table."""
+    print(f"{platform.machine()}, {os.cpu_count()} cores, CPython {platform.python_version()}", end=", ")
+    print(", ".join(f"{name} {version(name)}" for name in ("wasmtime", "uvicorn", "msgspec")))
+    print(f"{ROUNDS} interleaved rounds of {REQUESTS} requests, one connection each\n")
+    print("| guest | nodes | extender p50, ms | p99 | bare ASGI p50, ms | p99 | ratio of p50 |")
+    print("|---|---|---|---|---|---|---|")
+    for guest, text in GUESTS.items():
+        with ExitStack() as stack:
+            ours = stack.enter_context(extender(text))
+            peer = stack.enter_context(floor())
+            for count in COUNTS:
+                times = measure([ours, peer], count)
+                (our_p50, our_p99), (peer_p50, peer_p99) = (percentiles(each) for each in times)
+                print(
+                    f"| {guest} | {count:,} | {our_p50:.3f} | {our_p99:.3f} "
+                    f"| {peer_p50:.3f} | {peer_p99:.3f} | {our_p50 / peer_p50:.2f} |",
+                    flush=True,
+                )
+
+
+def measure(ports: Sequence[int], count: int) -> list[list[float]]:
+    """The milliseconds of each request of each server, in rounds that take turns."""
+    connections = [http.client.HTTPConnection(LOOPBACK, port, timeout=30) for port in ports]
+    times: list[list[float]] = [[] for _ in ports]
+    requests = bodies(count)
+    for connection in connections:
+        for _ in range(WARM_UP):
+            ask(connection, next(requests))
+    for at in range(ROUNDS * len(ports)):
+        turn = at % len(ports)
+        times[turn] += [ask(connections[turn], next(requests)) for _ in range(REQUESTS)]
+    for connection in connections:
+        connection.close()
+    return times
+
+
+def ask(connection: http.client.HTTPConnection, body: bytes) -> float:
+    """Milliseconds from the first byte sent to the last one read."""
+    started = time.perf_counter()
+    connection.request("POST", "/filter", body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    content = answer.read()
+    elapsed = (time.perf_counter() - started) * 1e3
+    assert answer.status == http.client.OK, content
+    return elapsed
+
+
+def bodies(count: int) -> Iterator[bytes]:
+    """Filter requests with names, each about another pod."""
+    names = json.dumps([f"worker-{at:05d}.cluster.example" for at in range(count)], separators=(",", ":"))
+    at = 0
+    while True:
+        at += 1
+        pod = {
+            "metadata": {
+                "name": f"pod-{at}",
+                "namespace": "default",
+                "uid": f"00000000-0000-4000-8000-{at:012d}",
+                "resourceVersion": str(at),
+                "labels": {"app": "bench"},
+            },
+            "spec": {
+                "containers": [{"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "1"}}}],
+                "schedulerName": "default-scheduler",
+            },
+        }
+        yield f'{{"Pod":{json.dumps(pod, separators=(",", ":"))},"Nodes":null,"NodeNames":{names}}}'.encode()
+
+
+def percentiles(times: Sequence[float]) -> tuple[float, float]:
+    """p50 and p99."""
+    cuts = statistics.quantiles(times, n=100)
+    return cuts[49], cuts[98]
+
+
+@contextmanager
+def extender(guest: str) -> Iterator[int]:
+    """The port of an extender with one plugin."""
+    with TemporaryDirectory(prefix="kwx-bench-") as name:
+        folder = Path(name)
+        port = free_port()
+        (folder / "guest.wasm").write_bytes(wasmtime.wat2wasm(guest))
+        configuration = {
+            "apiVersion": "kwx.dev/v1alpha1",
+            "kind": "ExtenderConfiguration",
+            "server": {"address": f"{LOOPBACK}:{port}", "adminAddress": f"{LOOPBACK}:{free_port()}"},
+            "profiles": [{"name": "default", "plugins": [{"name": "guest", "guestURL": "file://./guest.wasm"}]}],
+        }
+        file = folder / "extender.yaml"
+        file.write_text(yaml.safe_dump(configuration))
+        with running(["-m", "extender", "serve", "--config", str(file)], port):
+            yield port
+
+
+@contextmanager
+def floor() -> Iterator[int]:
+    """The port of the bare application, served as the extender is."""
+    port = free_port()
+    options = ["--http", "httptools", "--loop", "uvloop", "--lifespan", "off", "--interface", "asgi3"]
+    options += ["--no-access-log", "--no-server-header", "--no-date-header", "--log-level", "warning"]
+    with running(["-m", "uvicorn", "bench.floor:app", "--host", LOOPBACK, "--port", str(port), *options], port):
+        yield port
+
+
+@contextmanager
+def running(arguments: Sequence[str], port: int) -> Iterator[None]:
+    """A Python process that listens on a port."""
+    with subprocess.Popen([sys.executable, *arguments], stderr=subprocess.DEVNULL) as process:
+        try:
+            deadline = time.monotonic() + START_TIMEOUT
+            while not listens(port):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"{' '.join(arguments)} did not start")
+                time.sleep(0.05)
+            yield
+        finally:
+            process.terminate()
+
+
+def listens(port: int) -> bool:
+    """Whether the port answers."""
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=1)
+    try:
+        connection.connect()
+    except OSError:
+        return False
+    connection.close()
+    return True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""sdk-guest/ABI.md says what wasm_runtime does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from wasm_runtime import abi
+from wasm_runtime.driver import layout
+from wasm_runtime.guest import name
+from wasm_runtime.plugin import RUN
+
+DOCUMENT = (Path(__file__).parents[1] / "sdk-guest" / "ABI.md").read_text(encoding="utf-8")
+
+
+def table(heading: str) -> list[list[str]]:
+    """The rows of the first table behind a heading, without its head."""
+    lines = DOCUMENT.partition(f"# {heading}\n")[2].splitlines()
+    start = next(at for at, line in enumerate(lines) if line.startswith("|"))
+    rows = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        cells = re.split(r"(?<!\\)\|", line.strip("|"))
+        first, *others = (cell.strip().replace("\\|", "|") for cell in cells)
+        rows.append([first.strip("`"), *others])
+    return rows
+
+
+def test_exports() -> None:
+    assert table("Exports") == [
+        [export, entry.extension_point, str(entry.signature), entry.result] for export, entry in abi.EXPORTS.items()
+    ]
+
+
+def test_imports() -> None:
+    assert [row[:2] for row in table("Imports")] == [
+        [str(function), str(signature)] for function, signature in abi.IMPORTS.items()
+    ]
+
+
+def test_status_codes() -> None:
+    assert [row[:2] for row in table("Status codes")] == [[str(code.value), name(code)] for code in abi.Code]
+
+
+def test_what_is_not_run() -> None:
+    sentence = DOCUMENT.partition("**Not run yet:**")[2].partition(". ")[0]
+    assert re.findall(r"`(\w+)`", sentence) == [export for export in abi.EXPORTS if export not in RUN]
+
+
+def test_limits() -> None:
+    assert f"cut to {layout.REASON_LIMIT:,} bytes" in DOCUMENT
+    assert f"up to {layout.OUTPUT_LIMIT // 1024} KiB a call" in DOCUMENT
+    assert f"must be in {abi.MIN_NODE_SCORE}..{abi.MAX_NODE_SCORE}" in DOCUMENT
