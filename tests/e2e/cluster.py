@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.controlplane import ControlPlane
-from tests.e2e.identity import extender_kubeconfig
 from tests.e2e.stack import EXAMPLES, Stack, example
+from tests.manifests.overlay import SERVICE
 
 PLUGINS = ("accelerator", "nodenumber")
 ACCELERATOR = "kwx.dev/accelerator"
@@ -55,7 +55,7 @@ def main() -> None:
         for plugin in PLUGINS:
             shutil.copyfile(EXAMPLES / f"{plugin}.wasm", directory / f"{plugin}.wasm")
         plugins = [example(plugin, guestURL=f"file://./{plugin}.wasm") for plugin in PLUGINS]
-        with Stack(control_plane, directory, plugins, extender_kubeconfig(control_plane)) as stack:
+        with Stack(control_plane, directory, plugins, SERVICE.identity(control_plane)) as stack:
             guide = GUIDE.format(
                 label=ACCELERATOR,
                 kubeconfig=control_plane.kubeconfig("admin"),

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane import ControlPlane
+from tests.manifests.overlay import SERVICE
 
 
 @pytest.fixture(scope="session")
 def identity(control_plane: ControlPlane) -> Path:
-    return control_plane.kubeconfig("admin")
+    """The extender's kubeconfig: the account of the manifests, with the least rights that it needs."""
+    return SERVICE.identity(control_plane)
