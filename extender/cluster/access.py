@@ -62,7 +62,13 @@ def authorization(configuration: Configuration) -> str | None:
     except (ConfigException, OSError) as error:
         raise AccessError(f"cannot read the credentials for {configuration.host} again: {error}") from error
     header = settings["BearerToken"]["value"] if "BearerToken" in settings else None
-    return header.strip() if header else None
+    if not header:
+        return None
+    value = str(header).strip()
+    # Said here, because the HTTP library's own error quotes the value.
+    if not (value.isascii() and value.isprintable()):
+        raise AccessError(f"the token for {configuration.host} has characters that no HTTP header can carry")
+    return value
 
 
 def tls_context(configuration: Configuration) -> ssl.SSLContext:

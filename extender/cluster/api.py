@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 METHODS = {"list": "GET", "watch": "GET", "create": "POST"}
 """HTTP methods of RBAC's verbs. https://kubernetes.io/docs/reference/access-authn-authz/authorization/"""
+ANONYMOUS = '"system:anonymous"'
+"""How a refusal names us where no credentials came, for instance because a credential plugin has failed."""
 RENEWAL_INTERVAL_S = 10.0
 """Credentials that are refused are loaded anew at most this often: loading may run a program for seconds."""
 
@@ -54,8 +56,8 @@ class ApiServer:
     """Sends requests with the credentials of the moment.
 
     The Authorization header is made anew for each request, so that rotated tokens count. When the server
-    does not know us any more (401) or its certificate is not trusted, the configuration is loaded anew and
-    the request sent once more: that brings in renewed client certificates, authorities and token files.
+    does not know us any more or its certificate is not trusted, the configuration is loaded anew and the
+    request sent once more: that brings in renewed client certificates, authorities and token files.
 
     Make it anywhere, then use it from one event loop only. Every request raises ClusterError.
     """
@@ -71,7 +73,7 @@ class ApiServer:
     @classmethod
     def from_kubeconfig(cls, path: Path, context: str | None = None) -> ApiServer:
         """The cluster of a kubeconfig's current context, or of `context`. Raises AccessError."""
-        return cls(partial(from_kubeconfig, path, context), f"kubeconfig {path}")
+        return cls(partial(from_kubeconfig, path, context), f"the kubeconfig {path}")
 
     @classmethod
     def in_cluster(cls) -> ApiServer:
@@ -141,8 +143,8 @@ class ApiServer:
 
     def _refusal(self, request: ApiRequest, code: int, message: str) -> RefusedError:
         explanation = f"{request}: {self.address} answered {code}: {message}"
-        if code == HTTPStatus.UNAUTHORIZED:
-            mend = f"the credentials are missing, wrong or expired: renew those of the {self._origin}"
+        if code == HTTPStatus.UNAUTHORIZED or ANONYMOUS in message:
+            mend = f"the credentials are missing, wrong or expired: renew those of {self._origin}"
             return UnauthorizedError(f"{explanation}; {mend}", code, message)
         if code == HTTPStatus.FORBIDDEN:
             explanation += f"; RBAC must allow the verb {request.verb} on {request.resource}"
@@ -174,19 +176,24 @@ def _network_errors(request: ApiRequest, address: str) -> Iterator[None]:
     """Makes httpx's errors ours."""
     try:
         yield
+    except httpx.ConnectTimeout as error:
+        raise UnreachableError(f"{request}: no connection to {address} in time") from error
     except httpx.TimeoutException as error:
-        raise UnreachableError(f"{request}: {address} is silent: {type(error).__name__}") from error
+        raise UnreachableError(f"{request}: {address} has fallen silent") from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        root = _root(error)
-        if isinstance(root, ssl.SSLError):
+        causes = list(_causes(error))
+        untrusted = [cause for cause in causes if isinstance(cause, ssl.SSLCertVerificationError)]
+        if untrusted:
             mend = "compare the certificate authority of the configuration with the server's certificate"
-            raise UntrustedError(f"{request}: no trust between us and {address}: {root}; {mend}") from error
+            raise UntrustedError(f"{request}: {address} is not trusted: {untrusted[0]}; {mend}") from error
         what = "cannot be reached" if isinstance(error, httpx.ConnectError) else "gave no whole answer"
-        raise UnreachableError(f"{request}: {address} {what}: {root}") from error
+        # The operating system's own words, if there are any, rather than a library's.
+        words = [str(cause) for cause in causes if str(cause)] or [type(error).__name__]
+        raise UnreachableError(f"{request}: {address} {what}: {words[-1]}") from error
 
 
-def _root(error: BaseException) -> BaseException:
-    """The error that all began with: the operating system's or TLS's own words instead of a library's."""
-    while (earlier := error.__cause__ or error.__context__) is not None:
-        error = earlier
-    return error
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, what it was made of, and so on to the first. Not TLS's way to say that it waits for bytes."""
+    while error is not None and not isinstance(error, ssl.SSLWantReadError):
+        yield error
+        error = error.__cause__ or error.__context__

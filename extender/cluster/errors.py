@@ -18,7 +18,7 @@ class UnreachableError(ClusterError):
 
 
 class UntrustedError(UnreachableError):
-    """The server's certificate is not trusted, or ours not by the server. Nothing was asked."""
+    """The server's certificate is not trusted. Nothing was asked."""
 
 
 class ProtocolError(ClusterError):
@@ -43,4 +43,4 @@ class RefusedError(ClusterError):
 
 
 class UnauthorizedError(RefusedError):
-    """The server does not know us (401)."""
+    """The server does not know us: 401, or 403 for the anonymous user that it takes us for."""

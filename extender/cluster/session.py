@@ -10,6 +10,7 @@ import httpx
 from kubernetes.client import Configuration
 
 from .access import authorization, proxy, tls_context
+from .errors import AccessError
 
 CONNECT_TIMEOUT_S = 5.0
 IDLE_CONNECTION_S = 60.0
@@ -21,20 +22,26 @@ class Session:
     def __init__(self, configuration: Configuration) -> None:
         """Reads the certificates; no I/O on the network. Raises AccessError."""
         self.address = str(configuration.host)
-        self.extensions = {}
-        if configuration.tls_server_name:
-            self.extensions["sni_hostname"] = configuration.tls_server_name
-        self.client = httpx.AsyncClient(
-            base_url=self.address,
-            auth=_Authorization(configuration),
-            verify=tls_context(configuration),
-            proxy=proxy(configuration),
-            # The configuration has taken the proxy from the environment; a .netrc must not speak for us.
-            trust_env=False,
-            limits=httpx.Limits(keepalive_expiry=IDLE_CONNECTION_S),
-            # Compressing lists of nodes costs the server more time than it saves in a cluster's network.
-            headers={"Accept-Encoding": "identity", "User-Agent": "kube-wasm-extender"},
-        )
+        name = configuration.tls_server_name
+        self.extensions = {"sni_hostname": name} if name else {}
+        try:
+            self.client = _client(configuration)
+        except (httpx.InvalidURL, ValueError, ImportError) as error:
+            raise AccessError(f"cannot use the address {self.address} or its proxy: {error}") from error
+
+
+def _client(configuration: Configuration) -> httpx.AsyncClient:
+    return httpx.AsyncClient(
+        base_url=configuration.host,
+        auth=_Authorization(configuration),
+        verify=tls_context(configuration),
+        proxy=proxy(configuration),
+        # The configuration has taken the proxy from the environment; a .netrc must not speak for us.
+        trust_env=False,
+        limits=httpx.Limits(keepalive_expiry=IDLE_CONNECTION_S),
+        # Compressing lists of nodes costs the server more time than it saves in a cluster's network.
+        headers={"Accept-Encoding": "identity", "User-Agent": "kube-wasm-extender"},
+    )
 
 
 class _Authorization(httpx.Auth):

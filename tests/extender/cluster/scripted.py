@@ -1,0 +1,130 @@
+"""A server on loopback that answers as told, for what a real API server cannot be made to do on time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+import yaml
+
+
+class Received(NamedTuple):
+    """A request as it came."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The first value of each query parameter."""
+        return {key: values[0] for key, values in parse_qs(urlsplit(self.target).query).items()}
+
+
+Behaviour = Callable[[Received, asyncio.StreamWriter], Awaitable[None]]
+"""Writes the answer, or not. The connection is closed afterwards."""
+
+
+def answer(code: int, body: bytes) -> Behaviour:
+    """Answers with a whole body."""
+
+    async def behave(_: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 %d Scripted\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % (code, len(body)))
+        writer.write(body)
+
+    return behave
+
+
+def stream(*chunks: bytes, whole: bool = True, linger_s: float = 0.0) -> Behaviour:
+    """Answers with a watch: the chunks one by one, silence, and, if `whole`, the end of the body."""
+
+    async def behave(_: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n")
+        for chunk in chunks:
+            writer.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+            await writer.drain()
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(linger_s)
+        if whole:
+            writer.write(b"0\r\n\r\n")
+
+    return behave
+
+
+async def hang_up(_: Received, __: asyncio.StreamWriter) -> None:
+    """Closes the connection without an answer."""
+
+
+async def say_nothing(_: Received, __: asyncio.StreamWriter) -> None:
+    """Keeps the connection open without an answer."""
+    await asyncio.sleep(60)
+
+
+class ScriptedServer:
+    """Plays one behaviour a request, in order; the last one again and again."""
+
+    def __init__(self, *script: Behaviour) -> None:
+        self._script = list(script)
+        self.received: list[Received] = []
+
+    async def __aenter__(self) -> ScriptedServer:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def url(self) -> str:
+        """The server's address."""
+        host, port = self._server.sockets[0].getsockname()
+        return f"http://{host}:{port}"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            request = await _read_request(reader)
+            self.received.append(request)
+            behave = self._script.pop(0) if len(self._script) > 1 else self._script[0]
+            await behave(request, writer)
+        except (asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # a connection that was opened and not used, or the end of the test
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+
+async def _read_request(reader: asyncio.StreamReader) -> Received:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    first, *lines = head.strip().split("\r\n")
+    method, target, _ = first.split()
+    headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
+    body = await reader.readexactly(int(headers.get("content-length", 0)))
+    return Received(method, target, headers, body)
+
+
+def write_kubeconfig(path: Path, cluster: Mapping[str, Any], user: Mapping[str, Any] | None = None) -> Path:
+    """Write a kubeconfig with one context, named `here`."""
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "here", "cluster": dict(cluster)}],
+        "users": [{"name": "me", "user": dict(user or {})}],
+        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+        "current-context": "here",
+    }
+    path.write_text(yaml.safe_dump(content))
+    return path

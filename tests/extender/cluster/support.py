@@ -1,0 +1,49 @@
+"""What the tests of the node cache share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from extender.cluster import NodeCache
+from wasm_runtime.snapshot import Snapshot
+
+TIMEOUT_S = 30.0
+
+
+def objects(snapshot: Snapshot) -> dict[str, bytes]:
+    """Name and object of each node in `snapshot`."""
+    changes = snapshot.changes(-1, 0)
+    return {name: content for _, name, content in changes.nodes if content} if changes else {}
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was warned of, each with its cause."""
+    ours = [record for record in caplog.records if record.name.startswith("extender.")]
+    return [record.__dict__["error"] for record in ours if record.levelno >= logging.WARNING]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for `condition`, at most TIMEOUT_S seconds."""
+
+    async def poll() -> None:
+        while not condition():
+            await asyncio.sleep(0.01)
+
+    await asyncio.wait_for(poll(), TIMEOUT_S)
+
+
+@asynccontextmanager
+async def running(cache: NodeCache) -> AsyncIterator[None]:
+    """Runs a cache; an error of `run` is an error of the test."""
+    task = asyncio.create_task(cache.run())
+    try:
+        yield
+    finally:
+        assert not task.done(), task.exception()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

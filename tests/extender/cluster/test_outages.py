@@ -1,0 +1,181 @@
+"""The node cache and the binder outlive what happens to a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from extender.cluster import ApiBinder, ApiServer, BindError, NodeCache, PodKey
+from tests.controlplane import ControlPlane, Process
+from tests.controlplane.process import answers
+from wasm_runtime.snapshot import Snapshot
+
+from .support import objects, running, until, warnings
+
+READY_TIMEOUT_S = 60.0
+
+
+class Outages:
+    """A control plane whose API server can be taken away."""
+
+    def __init__(self, control_plane: ControlPlane, cleanup: ExitStack) -> None:
+        self.control_plane = control_plane
+        self.client = control_plane.client
+        self._cleanup = cleanup
+        # What is started ends with the thread that started it, so that thread lives as long as we do.
+        self._thread = cleanup.enter_context(ThreadPoolExecutor(1))
+        self._process = next(part for part in control_plane.processes if part.name == "kube-apiserver")
+        self._command = Path(f"/proc/{self._process.pid}/cmdline").read_text().rstrip("\0").split("\0")
+
+    async def stop(self) -> None:
+        """End the API server."""
+        await self._do(partial(_end, self._process))
+
+    async def start(self) -> None:
+        """Start it again, on the same port and the same etcd, and wait until it is ready."""
+        await self._do(self._start)
+
+    async def _do(self, action: Callable[[], None]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, action)
+
+    def _start(self) -> None:
+        self._process = Process("kube-apiserver-again", self._command, self.control_plane.directory)
+        self._cleanup.callback(_end, self._process)
+        self._process.wait_until(lambda: answers(f"{self.control_plane.server}/readyz"), READY_TIMEOUT_S)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Make it say nothing any more for a while, with all connections open."""
+        os.kill(self._process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self._process.pid, signal.SIGCONT)
+
+
+def _end(process: Process) -> None:
+    """End a process as if it crashed: an API server takes seconds to say goodbye to those that watch."""
+    crash = threading.Timer(0.2, os.killpg, (process.pid, signal.SIGKILL))
+    crash.start()
+    process.stop()
+    crash.cancel()
+
+
+@pytest.fixture(scope="module")
+def outages() -> Iterator[Outages]:
+    """A control plane of this module alone."""
+    with ControlPlane() as control_plane, ExitStack() as cleanup:
+        yield Outages(control_plane, cleanup)
+
+
+@pytest.fixture(autouse=True)
+def nodes(outages: Outages) -> Iterator[None]:
+    """Three nodes, of each test alone."""
+    outages.control_plane.create_nodes(3)
+    yield
+    outages.control_plane.clear()
+
+
+@asynccontextmanager
+async def api_of(outages: Outages) -> AsyncIterator[ApiServer]:
+    """An admin's access."""
+    api = ApiServer.from_kubeconfig(outages.control_plane.kubeconfig())
+    try:
+        yield api
+    finally:
+        await api.aclose()
+
+
+async def create(outages: Outages, name: str) -> None:
+    """Add a node."""
+    created = await asyncio.to_thread(outages.client.post, "/api/v1/nodes", json={"metadata": {"name": name}})
+    created.raise_for_status()
+
+
+async def delete(outages: Outages, name: str) -> None:
+    """Remove a node."""
+    (await asyncio.to_thread(outages.client.delete, f"/api/v1/nodes/{name}")).raise_for_status()
+
+
+def holds(snapshot: Snapshot, *names: str) -> Callable[[], bool]:
+    """Whether guests see just these nodes."""
+    return lambda: objects(snapshot).keys() == set(names)
+
+
+def test_a_restart_of_the_server_loses_no_change(outages: Outages) -> None:
+    async def scenario() -> None:
+        async with api_of(outages) as api:
+            snapshot = Snapshot()
+            cache = NodeCache(api, snapshot)
+            async with running(cache):
+                await until(holds(snapshot, "node-0", "node-1", "node-2"))
+                await outages.stop()
+                await until(lambda: "cannot be reached" in (cache.problem or ""))
+                assert cache.synced
+                assert holds(snapshot, "node-0", "node-1", "node-2")()
+                await outages.start()
+                await create(outages, "new")
+                await delete(outages, "node-1")
+                await until(holds(snapshot, "node-0", "node-2", "new"))
+                await until(lambda: cache.problem is None)
+
+    asyncio.run(scenario())
+
+
+def test_what_happened_before_the_servers_memory_is_read_by_a_new_list(
+    outages: Outages, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with api_of(outages) as api:
+            snapshot = Snapshot()
+            cache = NodeCache(api, snapshot)
+            async with running(cache):
+                await until(holds(snapshot, "node-0", "node-1", "node-2"))
+            # A server that starts knows no change from before: the version of the cache is too old for it.
+            await delete(outages, "node-1")
+            await create(outages, "new")
+            await outages.stop()
+            await outages.start()
+            async with running(cache):
+                await until(holds(snapshot, "node-0", "node-2", "new"))
+                await until(lambda: cache.problem is None)
+
+    asyncio.run(scenario())
+    assert any("410: too old resource version" in warning for warning in warnings(caplog)), warnings(caplog)
+
+
+def test_a_server_that_froze_is_noticed_and_found_again(outages: Outages) -> None:
+    async def scenario() -> None:
+        async with api_of(outages) as api:
+            snapshot = Snapshot()
+            cache = NodeCache(api, snapshot, watch_s=2, grace_s=0.5)
+            async with running(cache):
+                await until(holds(snapshot, "node-0", "node-1", "node-2"))
+                with outages.frozen():
+                    await until(lambda: "has fallen silent" in (cache.problem or ""))
+                await create(outages, "new")
+                await until(holds(snapshot, "node-0", "node-1", "node-2", "new"))
+                await until(lambda: cache.problem is None)
+
+    asyncio.run(scenario())
+
+
+def test_a_bind_to_a_server_that_froze_fails_in_time(outages: Outages) -> None:
+    async def scenario() -> None:
+        async with api_of(outages) as api:
+            began = time.monotonic()
+            with outages.frozen(), pytest.raises(BindError, match="no connection to https"):
+                await ApiBinder(api, timeout_s=1.0).bind(PodKey("default", "web-0", ""), "node-0")
+            assert time.monotonic() - began < 1.5
+
+    asyncio.run(scenario())

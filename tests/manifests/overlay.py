@@ -1,0 +1,61 @@
+"""An overlay of the manifests: its files, its objects, and the identity that they give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.controlplane import ControlPlane
+
+CHECKOUT = Path(__file__).parents[2]
+MANIFESTS = CHECKOUT / "manifests"
+NAMESPACE = "kwx-system"
+IDENTITY_KINDS = {
+    "Namespace",
+    "ServiceAccount",
+    "Role",
+    "RoleBinding",
+    "ClusterRole",
+    "ClusterRoleBinding",
+}
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """A folder under manifests/overlays."""
+
+    name: str
+    account: str
+    """The ServiceAccount that the extender runs under."""
+
+    @property
+    def directory(self) -> Path:
+        """Where its files are."""
+        return MANIFESTS / "overlays" / self.name
+
+    def load(self, file: str) -> dict[str, Any]:
+        """One of its files of one document."""
+        content: dict[str, Any] = yaml.safe_load((self.directory / file).read_text())
+        return content
+
+    def objects(self, control_plane: ControlPlane) -> list[dict[str, Any]]:
+        """What kustomize makes of it."""
+        return list(yaml.safe_load_all(control_plane.kubectl("kustomize", str(self.directory))))
+
+    def deployment(self, control_plane: ControlPlane) -> dict[str, Any]:
+        """Its Deployment."""
+        (found,) = [each for each in self.objects(control_plane) if each["kind"] == "Deployment"]
+        return found
+
+    def identity(self, control_plane: ControlPlane) -> Path:
+        """Apply its accounts and roles; returns a kubeconfig with a token of `account`."""
+        objects = [each for each in self.objects(control_plane) if each["kind"] in IDENTITY_KINDS]
+        control_plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+        return control_plane.service_account_kubeconfig(NAMESPACE, self.account)
+
+
+SERVICE = Overlay("service", "kwx-extender")
+SIDECAR = Overlay("sidecar", "kwx-scheduler")

@@ -1,0 +1,98 @@
+"""An overlay's extender and scheduler as processes: its files and commands, with what only a cluster has replaced."""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import yaml
+
+from tests.controlplane import ControlPlane, Process
+from tests.controlplane.ports import LOOPBACK, free_port
+from tests.controlplane.process import answers
+from tests.e2e.stack import EXAMPLES, KWX
+
+from .overlay import SIDECAR, Overlay
+
+READY_TIMEOUT_S = 60.0
+PLUGINS_OF_THE_IMAGE = "file:///opt/kwx/plugins/"
+
+
+class Pair:
+    """A context manager that runs both under the identities that the overlay gives them.
+
+    Replaced are addresses, paths of the image, and the token of a pod by a kubeconfig.
+    """
+
+    scheduler: Process
+
+    def __init__(self, overlay: Overlay, control_plane: ControlPlane, directory: Path) -> None:
+        self._overlay = overlay
+        self._control_plane = control_plane
+        self._directory = directory
+        self._verbs, self._admin = (f"{LOOPBACK}:{free_port()}" for _ in range(2))
+        self._identity = overlay.identity(control_plane)
+        self._cleanup = ExitStack()
+
+    def __enter__(self) -> Pair:
+        try:
+            extender: list[str | Path] = [KWX, "serve", f"--config={self.write_extender_config()}"]
+            self._start("extender", extender, f"http://{self._admin}/readyz")
+            port = free_port()
+            flags = [f"--bind-address={LOOPBACK}", f"--secure-port={port}"]
+            command = [*self._scheduler_command(), *flags]
+            self.scheduler = self._start("kube-scheduler", command, f"https://{LOOPBACK}:{port}/readyz")
+        except BaseException:
+            self._cleanup.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._cleanup.close()
+
+    def write_extender_config(self) -> Path:
+        """The overlay's extender.yaml for this machine."""
+        content = self._overlay.load("extender.yaml")
+        content["server"] = {"address": self._verbs, "adminAddress": self._admin}
+        content["cluster"] = {"mode": "kubeconfig", "kubeconfig": str(self._identity)}
+        for profile in content["profiles"]:
+            for plugin in profile["plugins"]:
+                plugin["guestURL"] = plugin["guestURL"].replace(PLUGINS_OF_THE_IMAGE, f"file://{EXAMPLES}/")
+        return self._write("extender.yaml", content)
+
+    def print_scheduler_config(self) -> dict[str, Any]:
+        """What `kwx scheduler-config` makes of the overlay's extender.yaml."""
+        command: list[str | Path] = [KWX, "scheduler-config", f"--config={self.write_extender_config()}"]
+        answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+        content: dict[str, Any] = yaml.safe_load(answer.stdout)
+        return content
+
+    def _scheduler_command(self) -> list[str | Path]:
+        """The command of the overlay's container; of the cluster's scheduler where the overlay has none."""
+        content = self._overlay.load("scheduler.yaml")
+        identity = self._identity if self._overlay is SIDECAR else self._control_plane.kubeconfig("scheduler")
+        content["clientConnection"] = {"kubeconfig": str(identity)}
+        content["extenders"][0]["urlPrefix"] = f"http://{self._verbs}"
+        config = f"--config={self._write('scheduler.yaml', content)}"
+        pod = self._overlay.deployment(self._control_plane)["spec"]["template"]["spec"]
+        commands = [each["command"] for each in pod["containers"] if each["name"] == "kube-scheduler"]
+        flags = [flag for command in commands for flag in command[1:] if not flag.startswith("--config=")]
+        # A pod finds these two by itself.
+        kubeconfigs = [f"--{use}-kubeconfig={identity}" for use in ("authentication", "authorization")]
+        return [self._control_plane.binaries.kube_scheduler, config, *flags, *kubeconfigs]
+
+    def _start(self, name: str, command: list[str | Path], ready_url: str) -> Process:
+        process = Process(name, command, self._directory)
+        self._cleanup.callback(process.stop)
+        process.wait_until(lambda: answers(ready_url), READY_TIMEOUT_S)
+        return process
+
+    def _write(self, name: str, content: dict[str, Any]) -> Path:
+        path = self._directory / name
+        path.write_text(yaml.safe_dump(content))
+        return path

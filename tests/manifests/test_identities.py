@@ -1,0 +1,144 @@
+"""The identities of the overlays may do what their programs do, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from extender.cluster import ApiBinder, ApiServer, NodeCache, PodKey
+from tests.controlplane import ControlPlane
+from wasm_runtime.snapshot import Snapshot
+
+from .overlay import NAMESPACE, SERVICE, SIDECAR, Overlay
+
+EXTENDER_RULES = [
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]},
+    {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
+]
+LEASE_RULES = [
+    {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "resourceNames": ["kwx-scheduler"],
+        "verbs": ["get", "update"],
+    }
+]
+FORBIDDEN = [
+    ("GET", "/api/v1/nodes/node-0"),
+    ("DELETE", "/api/v1/nodes/node-0"),
+    ("PATCH", "/api/v1/nodes/node-0"),
+    ("GET", "/api/v1/secrets"),
+    ("GET", "/api/v1/namespaces/kube-system/secrets"),
+    ("GET", "/api/v1/pods"),
+    ("GET", "/api/v1/namespaces/default/pods/web-0"),
+    ("DELETE", "/api/v1/namespaces/default/pods/web-0"),
+    ("POST", "/api/v1/namespaces/default/pods"),
+    ("POST", "/api/v1/namespaces/default/events"),
+    ("GET", "/api/v1/namespaces/kwx-system/configmaps"),
+    ("POST", "/apis/coordination.k8s.io/v1/namespaces/kwx-system/leases"),
+]
+
+
+def test_the_roles_hold_these_rules_and_no_others(control_plane: ControlPlane, overlay: Overlay) -> None:
+    roles = {each["kind"]: each["rules"] for each in overlay.objects(control_plane) if "rules" in each}
+    lease = {"Role": LEASE_RULES} if overlay is SIDECAR else {}
+    assert roles == {"ClusterRole": EXTENDER_RULES, **lease}
+
+
+def test_the_account_has_these_roles_and_no_others(control_plane: ControlPlane, overlay: Overlay) -> None:
+    bindings = [each for each in overlay.objects(control_plane) if "roleRef" in each]
+    roles = {(each["kind"], each["roleRef"]["kind"], each["roleRef"]["name"]) for each in bindings}
+    expected = {("ClusterRoleBinding", "ClusterRole", "kwx-extender")}
+    if overlay is SIDECAR:
+        expected |= {
+            ("ClusterRoleBinding", "ClusterRole", "system:kube-scheduler"),
+            ("ClusterRoleBinding", "ClusterRole", "system:volume-scheduler"),
+            ("RoleBinding", "Role", "kwx-scheduler-lease"),
+        }
+    assert roles == expected
+    subject = {"kind": "ServiceAccount", "name": overlay.account, "namespace": NAMESPACE}
+    assert all(each["subjects"] == [subject] for each in bindings)
+
+
+def test_the_lease_of_the_role_is_the_one_that_is_configured(control_plane: ControlPlane) -> None:
+    election = SIDECAR.load("scheduler.yaml")["leaderElection"]
+    (role,) = [each for each in SIDECAR.objects(control_plane) if each["kind"] == "Role"]
+    assert role["metadata"]["namespace"] == election["resourceNamespace"]
+    assert role["rules"][0]["resourceNames"] == [election["resourceName"]]
+
+
+def test_the_identity_is_enough_for_the_node_cache_and_the_binder(
+    control_plane: ControlPlane, overlay: Overlay
+) -> None:
+    kubeconfig = overlay.identity(control_plane)
+    (name,) = control_plane.create_nodes(1)
+    pods = "/api/v1/namespaces/default/pods"
+    pod = {"metadata": {"name": "web-0"}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
+    created = control_plane.client.post(pods, json=pod).json()
+
+    async def scenario() -> None:
+        api = ApiServer.from_kubeconfig(kubeconfig)
+        snapshot = Snapshot()
+        cache = NodeCache(api, snapshot)
+        task = asyncio.create_task(cache.run())
+        for _ in range(500):
+            if cache.synced and len(snapshot) == 1:
+                break
+            await asyncio.sleep(0.01)
+        assert (cache.synced, len(snapshot)) == (True, 1)
+        # The problem would be a watch that is forbidden.
+        await asyncio.sleep(0.2)
+        assert cache.problem is None
+        await ApiBinder(api).bind(PodKey("default", "web-0", created["metadata"]["uid"]), name)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await api.aclose()
+
+    try:
+        asyncio.run(scenario())
+        assert control_plane.client.get(f"{pods}/web-0").json()["spec"]["nodeName"] == name
+    finally:
+        control_plane.clear()
+
+
+def client_of(control_plane: ControlPlane, kubeconfig: Path) -> httpx.Client:
+    """A client with the token of a kubeconfig."""
+    token = yaml.safe_load(kubeconfig.read_text())["users"][0]["user"]["token"]
+    return httpx.Client(
+        base_url=control_plane.server,
+        headers={"Authorization": f"Bearer {token}"},
+        verify=ssl.create_default_context(cafile=str(control_plane.certificate_authority)),
+        trust_env=False,
+    )
+
+
+@pytest.mark.parametrize(("method", "path"), FORBIDDEN)
+def test_anything_else_is_forbidden_to_the_extender(control_plane: ControlPlane, method: str, path: str) -> None:
+    patch = {"Content-Type": "application/merge-patch+json"} if method == "PATCH" else {}
+    with client_of(control_plane, SERVICE.identity(control_plane)) as client:
+        answer = client.request(method, path, json={}, headers=patch)
+    assert (answer.status_code, answer.json()["reason"]) == (403, "Forbidden")
+
+
+def rules_of(control_plane: ControlPlane, kubeconfig: Path) -> list[dict[str, Any]]:
+    """What the API server itself says that an identity may do."""
+    review = {"spec": {"namespace": "default"}}
+    with client_of(control_plane, kubeconfig) as client:
+        answer = client.post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", json=review)
+    status: dict[str, list[dict[str, Any]]] = answer.json()["status"]
+    return status["resourceRules"] + status["nonResourceRules"]
+
+
+def test_the_extender_may_do_no_more_than_any_account_and_its_rules(control_plane: ControlPlane) -> None:
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    control_plane.client.post(accounts, json={"metadata": {"name": "ordinary"}})
+    ordinary = rules_of(control_plane, control_plane.service_account_kubeconfig("default", "ordinary"))
+    extender = rules_of(control_plane, SERVICE.identity(control_plane))
+    by_resource = sorted((rule for rule in extender if rule not in ordinary), key=lambda rule: rule["resources"])
+    assert by_resource == EXTENDER_RULES
