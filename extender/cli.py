@@ -12,7 +12,7 @@ import msgspec
 import typer
 import yaml
 
-from extender import config, demo, logs, process, scheduler_config
+from extender import demo, logs, process, scheduler_config
 from extender.cluster import AccessError
 from extender.config import ConfigError
 from extender.demo import DemoError
@@ -86,8 +86,7 @@ def print_scheduler_config(
     choices = scheduler_config.Choices(url, weight, node_cache_capable, kubeconfig, leader_election)
 
     def build() -> dict[str, object]:
-        configuration = config.read(config_file)
-        registry = load(config_file, configuration, WasmtimeEngine())
+        configuration, registry = load(config_file, WasmtimeEngine())
         try:
             return scheduler_config.build(configuration, registry, choices)
         finally:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
@@ -25,9 +26,11 @@ SMALLEST_MEMORY: Final = MEBIBYTE
 class ConfigError(Exception):
     """A configuration cannot be used. `str()` has every problem, one a line, each with file and key."""
 
-    def __init__(self, file: Path, problems: list[str]) -> None:
+    def __init__(self, file: Path, problems: Sequence[str], plugins: Mapping[str, PluginConfig] | None = None) -> None:
         super().__init__("\n".join(f"{file}: {problem}" for problem in problems))
         self.problems = problems
+        self.plugins = plugins or {}
+        """What can be read of the plugins all the same, by key."""
 
 
 class Address(NamedTuple):
@@ -48,7 +51,12 @@ def _address(text: object) -> Address:
 
 
 def _guest_config(value: object) -> object:
-    return msgspec.json.encode(value).decode() if isinstance(value, Mapping) else value
+    if not isinstance(value, Mapping):
+        return value
+    try:
+        return msgspec.json.encode(value).decode()
+    except TypeError as error:
+        raise ValueError(f"cannot be written as JSON: {error}") from None
 
 
 class _Model(BaseModel):
@@ -96,7 +104,7 @@ class PluginConfig(_Model):
     """The guest's whole argv; empty: the name of the plugin."""
     log_severity: Severity = Severity.INFO
     """Least severity that is logged: 0 info, 1 warning, 2 error, 3 fatal."""
-    weight: Annotated[int, Field(ge=1, le=1000)] = 1
+    weight: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
     """Part of the plugin's scores in the mean of the profile."""
     engine: Literal["wasmtime"] = "wasmtime"
     failure_policy: FailurePolicy = FailurePolicy.FAIL
@@ -133,12 +141,6 @@ class ProfileConfig(_Model):
     """Largest score that is answered. 100 keeps the resolution; kube-scheduler expects 10."""
     plugins: Annotated[tuple[PluginConfig, ...], Field(min_length=1)]
 
-    @field_validator("plugins")
-    @classmethod
-    def _check_names(cls, plugins: tuple[PluginConfig, ...]) -> tuple[PluginConfig, ...]:
-        _require_unique([plugin.name for plugin in plugins])
-        return plugins
-
 
 class ExtenderConfiguration(_Model):
     """The whole file."""
@@ -149,12 +151,6 @@ class ExtenderConfiguration(_Model):
     cluster: ClusterConfig = ClusterConfig()
     profiles: Annotated[tuple[ProfileConfig, ...], Field(min_length=1)]
 
-    @field_validator("profiles")
-    @classmethod
-    def _check_names(cls, profiles: tuple[ProfileConfig, ...]) -> tuple[ProfileConfig, ...]:
-        _require_unique([profile.name for profile in profiles])
-        return profiles
-
 
 def read(file: Path) -> ExtenderConfiguration:
     """Reads and checks a configuration file. Raises ConfigError with all its problems."""
@@ -162,30 +158,76 @@ def read(file: Path) -> ExtenderConfiguration:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(file, [f"cannot be read: {getattr(error, 'strerror', None) or error}"]) from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date that no calendar has
         raise ConfigError(file, [f"is no YAML: {' '.join(str(error).split())}"]) from error
     if not isinstance(content, dict):
         raise ConfigError(file, ["expected a mapping with apiVersion, kind and profiles"])
+    problems = list(_duplicates(content))
     try:
-        return ExtenderConfiguration.model_validate(content)
+        configuration = ExtenderConfiguration.model_validate(content)
     except ValidationError as error:
-        raise ConfigError(file, [_problem(each) for each in error.errors() if not _follows(each)]) from error
+        problems = [*(_problem(each) for each in error.errors() if not _follows(each)), *problems]
+    if problems:
+        raise ConfigError(file, problems, dict(_usable(content)))
+    return configuration
 
 
 def guest_path(file: Path, plugin: PluginConfig) -> Path:
     """The path of a plugin's module, given the file that names it."""
-    return file.absolute().parent / Path(plugin.guest_url.removeprefix(FILE_SCHEME)).expanduser()
+    path = plugin.guest_url.removeprefix(FILE_SCHEME)
+    return file.absolute().parent / os.path.expanduser(path)  # noqa: PTH111 - Path's raises for an unknown user
 
 
-def _require_unique(names: list[str]) -> None:
+def _duplicates(content: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with names that must differ."""
+    yield from _twice("profiles", _items(content, "profiles"))
+    for at, profile in enumerate(_items(content, "profiles")):
+        yield from _twice(f"profiles[{at}].plugins", _items(profile, "plugins"))
+
+
+def _twice(where: str, items: Sequence[Any]) -> Iterator[str]:
+    names = [str(item.get("name")) for item in items if isinstance(item, Mapping) and "name" in item]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"names must differ, found {', '.join(twice)} more than once")
+        yield f"{where}: names must differ, found {', '.join(twice)} more than once"
+
+
+def _usable(content: Mapping[str, Any]) -> Iterator[tuple[str, PluginConfig]]:
+    """The plugins of a file that has problems, without those of their keys that have."""
+    for at, profile in enumerate(_items(content, "profiles")):
+        for index, plugin in enumerate(_items(profile, "plugins")):
+            try:
+                yield key(("profiles", at, "plugins", index)), PluginConfig.model_validate(_sound(plugin))
+            except ValidationError:
+                continue
+
+
+def _sound(plugin: Any) -> Any:
+    try:
+        PluginConfig.model_validate(plugin)
+    except ValidationError as error:
+        wrong = {each["loc"][0] for each in error.errors() if each["loc"]}
+        if isinstance(plugin, Mapping):
+            return {name: value for name, value in plugin.items() if name not in wrong}
+    return plugin
+
+
+def _items(mapping: Any, name: str) -> Sequence[Any]:
+    items = mapping.get(name) if isinstance(mapping, Mapping) else None
+    return items if isinstance(items, list) else []
 
 
 def _follows(error: Mapping[str, Any]) -> bool:
     """Whether an error only says that a list has no valid item, which the errors of its items say better."""
     return error["type"] == "too_short" and bool(error["input"])
+
+
+_MESSAGES: Final = {
+    "model_type": "expected a mapping",
+    "tuple_type": "expected a list",
+    "too_short": "expected at least one item",
+}
+"""Instead of pydantic's, which speak of Python's types."""
 
 
 def _problem(error: Mapping[str, Any]) -> str:
@@ -194,7 +236,7 @@ def _problem(error: Mapping[str, Any]) -> str:
         return f"{where}: unknown key{_nearest(error['loc'])}"
     if error["type"] == "missing":
         return f"{where}: is required"
-    message = error["msg"].removeprefix("Value error, ")
+    message = _MESSAGES.get(error["type"]) or error["msg"].removeprefix("Value error, ")
     found = "" if error["type"] == "value_error" else f", found {_shorten(repr(error['input']))}"
     return f"{where}: {message[:1].lower()}{message[1:]}{found}"
 
@@ -205,15 +247,21 @@ def key(path: tuple[str | int, ...]) -> str:
     return text.removeprefix(".")
 
 
+_SECTIONS: Final[Mapping[tuple[str, ...], type[BaseModel]]] = {
+    (): ExtenderConfiguration,
+    ("server",): ServerConfig,
+    ("cluster",): ClusterConfig,
+    ("profiles",): ProfileConfig,
+    ("profiles", "plugins"): PluginConfig,
+}
+
+
 def _nearest(path: tuple[str | int, ...]) -> str:
-    names = [*_keys(ExtenderConfiguration)]
+    """The key of the same section that was meant, if one looks like it."""
+    section = _SECTIONS[tuple(part for part in path[:-1] if isinstance(part, str))]
+    names = [str(field.alias) for field in section.model_fields.values()]
     near = difflib.get_close_matches(str(path[-1]), names, n=1)
     return f"; did you mean {near[0]}?" if near else ""
-
-
-def _keys(model: type[BaseModel]) -> Iterator[str]:
-    for each in (model, ServerConfig, ClusterConfig, ProfileConfig, PluginConfig):
-        yield from (str(field.alias) for field in each.model_fields.values())
 
 
 def _shorten(text: str) -> str:

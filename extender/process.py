@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import uvicorn
 
-from extender import config
 from extender.admin import Check, Health, create_app
 from extender.candidates import NodeSource
 from extender.cluster import ApiBinder, ApiServer, Binder, DryRunBinder, NoBinder, NodeCache
@@ -71,9 +70,8 @@ def serve(file: Path) -> None:
     """Serves until SIGTERM or SIGINT. Raises ConfigError or AccessError."""
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, _leave)
-    configuration = config.read(file)
     engine = WasmtimeEngine()
-    registry = load(file, configuration, engine)
+    configuration, registry = load(file, engine)
     try:
         _serve(file, configuration, engine, registry)
     finally:
@@ -87,7 +85,8 @@ def _serve(file: Path, configuration: ExtenderConfiguration, engine: WasmtimeEng
     nodes = Snapshot()
     cache = _connect(configuration.cluster)
     node_cache = NodeCache(cache, nodes) if cache else None
-    _say_what_is_not_run(registry)
+    for slot in registry.slots:
+        slot.say_what_is_not_run()
     watcher = Watcher(registry, engine)
     background = Background()
     try:
@@ -117,6 +116,7 @@ def _uvicorn(app: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http="httptools",
+        ws="none",
         loop="uvloop",
         lifespan="off",
         interface="asgi3",
@@ -142,7 +142,8 @@ def _listen(file: Path, key: str, address: Address) -> socket.socket:
     try:
         return socket.create_server(tuple(address), family=_family(address), backlog=2048)
     except OSError as error:
-        raise ConfigError(file, [f"{key}: cannot listen on {address}: {error.strerror}"]) from error
+        reason, _, _ = str(error.strerror).partition(" (while attempting")  # create_server names the address again.
+        raise ConfigError(file, [f"{key}: cannot listen on {address}: {reason}"]) from error
 
 
 def _family(address: Address) -> socket.AddressFamily:
@@ -172,13 +173,3 @@ def _unsynced(cache: NodeCache) -> str | None:
     if cache.synced:
         return None
     return cache.problem or "listing the nodes of the cluster"
-
-
-def _say_what_is_not_run(registry: Registry) -> None:
-    for slot in registry.slots:
-        plugin = slot.entry.plugin
-        if plugin.not_run:
-            logger.warning(
-                "the guest exports what this version does not run",
-                extra={"plugin": plugin.name, "profile": slot.profile, "not_run": plugin.not_run},
-            )

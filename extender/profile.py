@@ -46,7 +46,7 @@ class Entry:
     failure_policy: FailurePolicy = FailurePolicy.FAIL
 
     def attempt(self, action: Callable[Concatenate[Plugin, P], T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Does something with the plugin that is live now. None if it failed and that is to be ignored.
+        """Does something with the plugin. None if it failed and that is to be ignored.
 
         Raises PluginFailedError if it failed and that is not to be ignored.
         """
@@ -78,6 +78,11 @@ class Profile:
     entries: Sequence[Entry]
     score_range: int = 10
     """The largest score that prioritize answers: 10, as kube-scheduler expects, or 100."""
+
+    def frozen(self) -> Profile:
+        """The profile as it is now, for one request: what goes live meanwhile is for the next one."""
+        entries = [Entry(entry.plugin, entry.weight, entry.failure_policy) for entry in self.entries]
+        return Profile(self.name, entries, self.score_range)
 
     @property
     def wants_nodes(self) -> bool:

@@ -46,7 +46,9 @@ def build(configuration: ExtenderConfiguration, registry: Registry, choices: Cho
         "kind": "KubeSchedulerConfiguration",
         **connection,
         "leaderElection": {"leaderElect": choices.leader_election},
-        "profiles": [{"schedulerName": _scheduler(profile.name)} for profile in registry.profiles],
+        "profiles": [
+            {"schedulerName": name} for name in dict.fromkeys(_scheduler(profile.name) for profile in registry.profiles)
+        ],
         "extenders": [_extender(configuration, registry, choices)],
     }
 
@@ -69,7 +71,7 @@ def _extender(configuration: ExtenderConfiguration, registry: Registry, choices:
         **verbs,
         "weight": choices.weight,
         "nodeCacheCapable": configuration.cluster.is_connected if cached is None else cached,
-        "httpTimeout": f"{_timeout(configuration):g}s",
+        "httpTimeout": f"{round(_timeout(configuration) * 1000)}ms".replace("000ms", "s"),
         "ignorable": False,
     }
 

@@ -23,10 +23,11 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class Answer(NamedTuple):
-    """Status and JSON body of an answer."""
+    """Status, JSON body and further headers of an answer."""
 
     status: int
     body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 class Verbs:
@@ -44,7 +45,7 @@ class Verbs:
     def filter(self, body: bytes, profile: Profile | None) -> bytes:
         """Answers with the nodes that pass. Raises RequestError."""
         request, candidates = wire.decode_args(body)
-        profile = profile or self._registry.of_scheduler(request.scheduler_name)
+        profile = self._judges(request, profile)
         try:
             nodes = self._nodes.find(candidates, profile.wants_nodes)
             return wire.encode_filtered(candidates, filter_verb.run(profile, request.pod, nodes))
@@ -55,7 +56,7 @@ class Verbs:
     def prioritize(self, body: bytes, profile: Profile | None) -> bytes:
         """Answers with a score for each node, with none after a failure. Raises RequestError."""
         request, candidates = wire.decode_args(body)
-        profile = profile or self._registry.of_scheduler(request.scheduler_name)
+        profile = self._judges(request, profile)
         try:
             nodes = self._nodes.find(candidates, profile.wants_nodes)
             return wire.encode_priorities(nodes.names, prioritize.run(profile, request.pod, nodes))
@@ -66,7 +67,7 @@ class Verbs:
     def preempt(self, body: bytes, profile: Profile | None) -> bytes:
         """Answers with the candidates that stay, with none after a failure. Raises RequestError."""
         request, victims = wire.decode_preemption(body)
-        profile = profile or self._registry.of_scheduler(request.scheduler_name)
+        profile = self._judges(request, profile)
         try:
             nodes = self._nodes.named(list(victims), profile.wants_nodes)
             kept = preempt.run(profile, request.pod, nodes)
@@ -74,6 +75,9 @@ class Verbs:
             _log_failure("preempt", request, error)
             kept = ()
         return wire.encode_victims({name: victims[name] for name in kept})
+
+    def _judges(self, request: PodRequest, named: Profile | None) -> Profile:
+        return (named or self._registry.of_scheduler(request.scheduler_name)).frozen()
 
     async def bind(self, body: bytes, _: Profile | None) -> bytes:
         """Binds a pod to a node. Raises RequestError."""
@@ -118,6 +122,7 @@ class Webhook:
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(answer.body)).encode()),
+            *answer.headers,
         ]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
@@ -130,7 +135,8 @@ class Webhook:
         if verb is None or (prefix and profile is None):
             return Answer(404, wire.encode_problem(self._unknown(path, prefix)))
         if scope["method"] != "POST":
-            return Answer(405, wire.encode_problem(f"{path} takes POST, not {scope['method']}"))
+            problem = wire.encode_problem(f"{path} takes POST, not {scope['method']}")
+            return Answer(405, problem, ((b"allow", b"POST"),))
         body = await _read(scope, receive, self._limit)
         if body is None:
             return Answer(

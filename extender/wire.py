@@ -7,9 +7,10 @@ Source of what is sent and expected: `pkg/scheduler/extender.go` of Kubernetes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from types import NoneType, UnionType
+from typing import Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Raw, Struct
@@ -25,6 +26,10 @@ PODS_KEPT = 256
 
 class RequestError(Exception):
     """The caller's request is none that can be answered. `str()` says what is wrong with it."""
+
+
+_UNREADABLE: Final = (EncodeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What JSON raises that is malformed, no UTF-8, of other types than it should be, or nested without end."""
 
 
 # -- what comes in ---------------------------------------------------------------------------------
@@ -83,19 +88,19 @@ class ExtenderBindingArgs(Struct):
 
 
 class _ObjectMeta(Struct):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resourceVersion: str = ""  # noqa: N815 - the API's name
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resourceVersion: str | None = None  # noqa: N815 - the API's name
 
 
 class _PodSpec(Struct):
-    schedulerName: str = ""  # noqa: N815 - the API's name
+    schedulerName: str | None = None  # noqa: N815 - the API's name
 
 
 class _PodHead(Struct):
     metadata: _ObjectMeta
-    spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
+    spec: _PodSpec | None = None
 
 
 class _Named(Struct):
@@ -121,7 +126,7 @@ class NodeItem(NamedTuple):
         """Raises RequestError."""
         try:
             return encode_node(msgspec.json.decode(self.json))
-        except (EncodeError, msgspec.DecodeError) as error:
+        except _UNREADABLE as error:
             raise RequestError(f"Nodes: node {self.name}: {error}") from None
 
 
@@ -136,7 +141,7 @@ class Candidates(NamedTuple):
 
 def decode_args(body: bytes) -> tuple[PodRequest, Candidates]:
     """Reads the body of filter or prioritize. Raises RequestError."""
-    args = _decode(body, ExtenderArgs, lambda found: found.Nodes is None and found.NodeNames is None)
+    args = _decode(body, ExtenderArgs, _has_nodes)
     pod = _pod(args.Pod)
     if args.NodeNames is not None:
         return pod, Candidates(args.NodeNames, None)
@@ -148,80 +153,96 @@ def decode_args(body: bytes) -> tuple[PodRequest, Candidates]:
     return pod, Candidates([item.name for item in items], items, args.Nodes.metadata)
 
 
+def _has_nodes(args: ExtenderArgs) -> bool:
+    return bool(args.Pod) and (args.NodeNames is not None or (args.Nodes is not None and args.Nodes.items is not None))
+
+
 def decode_preemption(body: bytes) -> tuple[PodRequest, dict[str, MetaVictims]]:
     """Reads the body of preempt: the victims of each candidate node by UID. Raises RequestError."""
-    args = _decode(
-        body,
-        ExtenderPreemptionArgs,
-        lambda found: found.NodeNameToVictims is None and found.NodeNameToMetaVictims is None,
-    )
+    args = _decode(body, ExtenderPreemptionArgs, _has_victims)
     pod = _pod(args.Pod)
     if args.NodeNameToMetaVictims is not None:
         return pod, args.NodeNameToMetaVictims
     if args.NodeNameToVictims is None:
         raise RequestError("the request has neither NodeNameToMetaVictims nor NodeNameToVictims")
     return pod, {
-        node: MetaVictims([_victim(node, pod) for pod in victims.Pods or ()], victims.NumPDBViolations)
+        node: MetaVictims(
+            [_victim(node, at, pod) for at, pod in enumerate(victims.Pods or ())], victims.NumPDBViolations
+        )
         for node, victims in args.NodeNameToVictims.items()
     }
 
 
+def _has_victims(args: ExtenderPreemptionArgs) -> bool:
+    victims = args.NodeNameToMetaVictims if args.NodeNameToVictims is None else args.NodeNameToVictims
+    return bool(args.Pod) and victims is not None and all(each.Pods is not None for each in victims.values())
+
+
 def decode_binding(body: bytes) -> ExtenderBindingArgs:
     """Reads the body of bind. Raises RequestError."""
-    args = _decode(body, ExtenderBindingArgs, lambda found: not (found.PodName and found.Node))
-    missing = [name for name in ("PodName", "PodNamespace", "PodUID", "Node") if not getattr(args, name)]
-    if missing:
+    args = _decode(body, ExtenderBindingArgs, lambda found: not _missing(found))
+    if missing := _missing(args):
         raise RequestError(f"the request has no {', '.join(missing)}")
     return args
 
 
-def _decode(body: bytes, kind: type[T], incomplete: Any) -> T:
+def _missing(args: ExtenderBindingArgs) -> list[str]:
+    return [name for name in args.__struct_fields__ if not getattr(args, name)]
+
+
+def _decode(body: bytes, kind: type[T], complete: Callable[[T], bool]) -> T:
     """Decodes names as the wire has them; in any case only if something that must be there is not."""
-    if not body:
+    if not body or body.isspace():
         raise RequestError("the request has no body")
     try:
-        args = msgspec.json.decode(body, type=kind)
-        if incomplete(args):
-            args = msgspec.convert(_fold(msgspec.json.decode(body, type=dict[str, Raw]), kind), kind)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
+        return _decode_exact(body, kind, complete) or msgspec.json.decode(
+            msgspec.json.encode(_fold(Raw(body), kind)), type=kind
+        )
+    except _UNREADABLE as error:
         raise RequestError(f"the body is no {kind.__name__}: {error}") from None
-    return args
 
 
-def _fold(fields: dict[str, Raw], kind: Any) -> dict[str, Any]:
-    known = {name.lower(): (name, type_) for name, type_ in _field_types(kind)}
-    return {
-        known[name.lower()][0]: _fold_value(value, known[name.lower()][1])
-        for name, value in fields.items()
-        if name.lower() in known
-    }
+def _decode_exact(body: bytes, kind: type[T], complete: Callable[[T], bool]) -> T | None:
+    try:
+        args = msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError:
+        return None
+    return args if complete(args) else None
+
+
+def _fold(json: Raw, kind: Any) -> Any:
+    """The same JSON with the names of fields as `kind` has them, and without those that it has not.
+
+    JSON of another type than `kind` stays as it is, for the decoder to refuse.
+    """
+    if get_origin(kind) in {Union, UnionType}:
+        kind = next(each for each in get_args(kind) if each is not NoneType)
+    try:
+        if get_origin(kind) is list:
+            return [_fold(item, *get_args(kind)) for item in msgspec.json.decode(json, type=list[Raw])]
+        if get_origin(kind) is dict:
+            values = msgspec.json.decode(json, type=dict[str, Raw])
+            return {name: _fold(value, get_args(kind)[1]) for name, value in values.items()}
+        if isinstance(kind, type) and issubclass(kind, Struct):
+            values = msgspec.json.decode(json, type=dict[str, Raw])
+            known = {field.encode_name.lower(): field for field in _fields(kind)}
+            named = [(known[name.lower()], value) for name, value in values.items() if name.lower() in known]
+            return {field.encode_name: _fold(value, field.type) for field, value in named}
+    except msgspec.ValidationError:
+        pass
+    return json
 
 
 @lru_cache
-def _field_types(kind: Any) -> list[tuple[str, Any]]:
-    return [(field.encode_name, field.type) for field in msgspec.structs.fields(kind)]
-
-
-def _fold_value(value: Raw, kind: Any) -> Any:
-    if kind is Raw:
-        return value
-    if kind in _FOLDED_MAPS and bytes(value).lstrip()[:1] == b"{":
-        inner = _FOLDED_MAPS[kind]
-        victims = msgspec.json.decode(value, type=dict[str, dict[str, Raw] | None])
-        return {node: _fold(fields or {}, inner) for node, fields in victims.items()}
-    return msgspec.json.decode(value, type=kind)
-
-
-_FOLDED_MAPS: dict[Any, Any] = {
-    dict[str, Victims] | None: Victims,
-    dict[str, MetaVictims] | None: MetaVictims,
-}
+def _fields(kind: type[Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return msgspec.structs.fields(kind)
 
 
 def _pod(json: Raw) -> PodRequest:
-    if not json or json == b"null":
+    pod = bytes(json)
+    if pod in {b"", b"null"}:
         raise RequestError("the request has no Pod")
-    return _convert_pod(bytes(json))
+    return _convert_pod(pod)
 
 
 @lru_cache(maxsize=PODS_KEPT)
@@ -229,28 +250,32 @@ def _convert_pod(json: bytes) -> PodRequest:
     try:
         head = msgspec.json.decode(json, type=_PodHead)
         meta = head.metadata
-        name = f"{meta.namespace or 'default'}/{meta.name}"
+        name = f"{meta.namespace or 'default'}/{meta.name or ''}"
         pod = Pod(meta.uid or name, name, encode_pod(msgspec.json.decode(json)))
-    except (EncodeError, msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise RequestError(f"Pod: {error}") from None
-    return PodRequest(pod, head.spec.schedulerName)
+    return PodRequest(pod, (head.spec and head.spec.schedulerName) or "")
 
 
 def _node(at: int, json: Raw) -> NodeItem:
     try:
         meta = msgspec.json.decode(json, type=_Named).metadata
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except _UNREADABLE as error:
         raise RequestError(f"Nodes.items[{at}]: {error}") from None
     if not meta.name:
         raise RequestError(f"Nodes.items[{at}]: the node has no metadata.name")
-    return NodeItem(meta.name, meta.resourceVersion, json)
+    return NodeItem(meta.name, meta.resourceVersion or "", json)
 
 
-def _victim(node: str, pod: Raw) -> MetaPod:
+def _victim(node: str, at: int, pod: Raw) -> MetaPod:
+    where = f"NodeNameToVictims[{node!r}].Pods[{at}]"
     try:
-        return MetaPod(msgspec.json.decode(pod, type=_Named).metadata.uid)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise RequestError(f"NodeNameToVictims[{node!r}]: {error}") from None
+        meta = msgspec.json.decode(pod, type=_Named).metadata
+    except _UNREADABLE as error:
+        raise RequestError(f"{where}: {error}") from None
+    if not meta.uid:
+        raise RequestError(f"{where}: the pod has no metadata.uid")
+    return MetaPod(meta.uid)
 
 
 # -- what goes out ---------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ START: Final = ("_initialize", "_start")
 """The first that is exported is called once in a new instance: reactors have the one, commands the other."""
 
 WASI: Final = "wasi_snapshot_preview1"
-"""The import module of WASI preview 1, served by the engine but for `fd_write`."""
+"""The import module of WASI preview 1, served by the engine but for `STDOUT` and `SLEEP`."""
 
 
 class Code(IntEnum):
@@ -135,6 +135,9 @@ IMPORTS: Final[dict[Import, Signature]] = {
 
 STDOUT: Final = Import(WASI, "fd_write")
 """WASI's write, kept by the host so that what a guest prints is bounded and can be quoted in errors."""
+
+SLEEP: Final = Import(WASI, "poll_oneoff")
+"""WASI's wait, answered by the host at once: a guest that sleeps in the engine cannot be interrupted."""
 
 NODE_DATA: Final = frozenset(
     {

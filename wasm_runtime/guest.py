@@ -53,7 +53,7 @@ class PreFilter(NamedTuple):
     status: Status = SUCCESS
     """Success, Skip (do not call Filter) or a rejection of the pod."""
     names: frozenset[str] | None = None
-    """The only nodes to look at; None for all."""
+    """The only nodes to look at; None for all, also where the guest hands over no name."""
 
 
 class Nomination(NamedTuple):
@@ -98,8 +98,8 @@ class Guest:
             call = _call(nodes, deadline)
             result = self._instance.once("prefilter", call)
             status = _status("prefilter", result, {Code.SUCCESS, Code.SKIP, *abi.REJECTED})
-            names = call.deliveries.get(Delivery.NODE_NAMES)
-            self.pre_filter = PreFilter(status, None if names is None else frozenset(abi.split_names(names)))
+            names = abi.split_names(call.deliveries.get(Delivery.NODE_NAMES, b""))
+            self.pre_filter = PreFilter(status, frozenset(names) or None)
         self.uid = pod.uid
 
     def filter(self, nodes: Nodes, deadline: float) -> NodeResults:

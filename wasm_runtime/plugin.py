@@ -96,9 +96,9 @@ class Plugin:
             raise
         finally:
             journal = guest.journal()
+            self._pool.put_back(guest, fatal)
             if journal.records or journal.dropped:
                 self._sink(self.name, pod, journal)
-            self._pool.put_back(guest, fatal)
 
     def end_cycle(self, pod: Pod) -> None:
         """Lets the next call for the pod begin a new cycle."""

@@ -25,10 +25,11 @@ def _memory(module: Module) -> Iterator[str]:
 
 
 def _exports(module: Module) -> Iterator[str]:
-    for name, export in abi.EXPORTS.items():
+    signatures = {name: export.signature for name, export in abi.EXPORTS.items()}
+    for name, signature in {**dict.fromkeys(abi.START, abi.Signature()), **signatures}.items():
         found = module.exports.get(name)
-        if found is not None and found != export.signature:
-            yield f"exports {name} as {found}, the ABI has {export.signature}"
+        if found is not None and found != signature:
+            yield f"exports {name} as {found}, the ABI has {signature}"
     for name in _NEEDS_SCORE:
         if name in module.exports and "score" not in module.exports:
             yield f"exports {name} without score, so it would never be called"

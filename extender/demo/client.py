@@ -28,9 +28,13 @@ class SchedulerClient:
     def post(self, verb: str, body: bytes) -> Reply:
         """Calls a verb. Raises ValueError for an answer that kube-scheduler would not read."""
         started = time.perf_counter()
-        self._connection.request("POST", f"/{verb}", body, {"Content-Type": "application/json"})
-        answer = self._connection.getresponse()
-        content = answer.read()
+        try:
+            self._connection.request("POST", f"/{verb}", body, {"Content-Type": "application/json"})
+            answer = self._connection.getresponse()
+            content = answer.read()
+        except (OSError, http.client.HTTPException):
+            self._connection.close()  # The next call makes a new one.
+            raise
         seconds = time.perf_counter() - started
         if answer.status != http.client.OK:
             raise ValueError(f"{verb} was answered with status {answer.status}: {content.decode(errors='replace')}")

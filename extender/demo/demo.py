@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from http.client import HTTPException
@@ -33,6 +34,7 @@ def run(*, once: bool, as_json: bool) -> None:
 
     Raises DemoError.
     """
+    signal.signal(signal.SIGTERM, _leave)
     progress = Console(stderr=True)
     with demo_server() as server:
         progress.print(f"Starting the extender with the example plugins on {LOOPBACK}:{server.port} …")
@@ -42,8 +44,14 @@ def run(*, once: bool, as_json: bool) -> None:
                 sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
             else:
                 _show(report)
+            sys.stdout.flush()
             if not once:
                 _stay(process, server, progress)
+
+
+def _leave(*_: object) -> None:
+    """Ends the demonstration, and the extender with it."""
+    raise SystemExit(128 + signal.SIGTERM)
 
 
 def _play(server: DemoServer, progress: Console) -> Report:

@@ -7,10 +7,9 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection, HTTPException
 from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -63,11 +62,12 @@ class DemoServer:
             time.sleep(0.05)
 
     def _is_ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"http://{LOOPBACK}:{self.admin_port}/readyz", timeout=1) as answer:
-                return bool(answer.status == 200)
-        except (urllib.error.URLError, OSError):
-            return False
+        with closing(HTTPConnection(LOOPBACK, self.admin_port, timeout=1)) as connection:
+            try:
+                connection.request("GET", "/readyz")
+                return connection.getresponse().status == 200
+            except (OSError, HTTPException):
+                return False
 
     def _configuration(self) -> dict[str, object]:
         return {
@@ -100,7 +100,10 @@ def example(name: str) -> Path:
 
 
 def _ports() -> tuple[int, int]:
-    return PORTS if all(map(_is_free, PORTS)) else (_free_port(), _free_port())
+    if all(map(_is_free, PORTS)):
+        return PORTS
+    with socket.create_server((LOOPBACK, 0)) as verbs, socket.create_server((LOOPBACK, 0)) as admin:
+        return verbs.getsockname()[1], admin.getsockname()[1]
 
 
 def _is_free(port: int) -> bool:
@@ -109,8 +112,3 @@ def _is_free(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _free_port() -> int:
-    with socket.create_server((LOOPBACK, 0)) as listener:
-        return int(listener.getsockname()[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from http.client import HTTPException
 from pathlib import Path
 from typing import Final
 
@@ -52,7 +53,7 @@ class _Traffic:
             self.requests += 1
             try:
                 self.scores = self._ask()
-            except (OSError, ValueError):
+            except (OSError, ValueError, HTTPException):
                 self.failed += 1
                 time.sleep(0.01)
 

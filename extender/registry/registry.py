@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,8 @@ from wasm_runtime.abi import Severity
 from wasm_runtime.engine import MEBIBYTE, Engine, Settings
 from wasm_runtime.errors import GuestError, ModuleError
 from wasm_runtime.plugin import Plugin, digest
+
+logger = logging.getLogger(__name__)
 
 MAX_MODULE: Final = 64 * MEBIBYTE
 """Bytes of a module file; standard Go makes some 20 MiB."""
@@ -52,6 +55,15 @@ class Slot:
         old, self.entry.plugin = self.entry.plugin, plugin
         old.close()
 
+    def say_what_is_not_run(self) -> None:
+        """Warns of what the live module exports in vain."""
+        plugin = self.entry.plugin
+        if plugin.not_run:
+            logger.warning(
+                "the guest exports what this version does not run",
+                extra={"plugin": plugin.name, "profile": self.profile, "not_run": plugin.not_run},
+            )
+
 
 class Registry:
     """All profiles. Which plugin of a profile is live changes, the profiles do not."""
@@ -80,8 +92,29 @@ class Registry:
             slot.entry.plugin.close()
 
 
-def load(file: Path, configuration: ExtenderConfiguration, engine: Engine) -> Registry:
-    """Reads, compiles and starts all plugins. Raises ConfigError with all their problems."""
+def load(file: Path, engine: Engine) -> tuple[ExtenderConfiguration, Registry]:
+    """Reads a configuration file; reads, compiles and starts its plugins.
+
+    Raises ConfigError with all problems of the file and of the modules that it names.
+    """
+    try:
+        configuration = config.read(file)
+    except ConfigError as error:
+        modules = _problems_of_modules(file, error.plugins, engine)
+        raise ConfigError(file, [*error.problems, *modules]) from error
+    return configuration, _load(file, configuration, engine)
+
+
+def _problems_of_modules(file: Path, plugins: Mapping[str, PluginConfig], engine: Engine) -> Iterator[str]:
+    for key, plugin in plugins.items():
+        path = config.guest_path(file, plugin)
+        try:
+            _make(engine, _read(path), path, plugin).close()
+        except LoadError as error:
+            yield from _name(key, plugin, error)
+
+
+def _load(file: Path, configuration: ExtenderConfiguration, engine: Engine) -> Registry:
     problems: list[str] = []
     profiles: list[Profile] = []
     slots: list[Slot] = []
@@ -103,10 +136,14 @@ def _load_profile(file: Path, key: str, profile: ProfileConfig, engine: Engine, 
         try:
             made = _make(engine, _read(path), path, plugin)
         except LoadError as error:
-            problems += [f"{where}.guestURL: plugin {plugin.name}: {reason}" for reason in error.problems]
+            problems += _name(where, plugin, error)
         else:
             entry = Entry(made, plugin.weight, plugin.failure_policy)
             yield Slot(where, profile.name, plugin, path, entry)
+
+
+def _name(key: str, plugin: PluginConfig, error: LoadError) -> list[str]:
+    return [f"{key}.guestURL: plugin {plugin.name}: {reason}" for reason in error.problems]
 
 
 def _read(path: Path) -> bytes:
@@ -117,6 +154,8 @@ def _read(path: Path) -> bytes:
         if status.st_size > MAX_MODULE:
             raise LoadError([f"{path} has {status.st_size} bytes, the limit is {MAX_MODULE}"])
         return path.read_bytes()
+    except ValueError as error:
+        raise LoadError([f"{str(path)!r} is no path: {error}"]) from error
     except OSError as error:
         hint = "; build it or mend the path" if isinstance(error, FileNotFoundError) else ""
         raise LoadError([f"{path} cannot be read: {error.strerror}{hint}"]) from error

@@ -34,8 +34,8 @@ class Watcher:
     def __init__(self, registry: Registry, engine: Engine) -> None:
         self._engine = engine
         self._stopped = threading.Event()
-        self._loaded = {slot.key: look(slot) for slot in registry.slots}
-        self._last = dict(self._loaded)
+        self._last = {slot.key: look(slot) for slot in registry.slots}
+        self._loaded: dict[str, Look | None] = {}  # Empty: a file may have changed since its plugin was loaded.
         self._slots = registry.slots
         self._thread = threading.Thread(target=self._run, name="module-watcher", daemon=True)
 
@@ -46,7 +46,8 @@ class Watcher:
     def stop(self) -> None:
         """Ends the thread, at the latest when the module that it is compiling is done."""
         self._stopped.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def _run(self) -> None:
         while not self._stopped.wait(INTERVAL):
@@ -60,7 +61,7 @@ class Watcher:
         now = look(slot)
         steady = now == self._last[slot.key]
         self._last[slot.key] = now
-        if not steady or now == self._loaded[slot.key]:
+        if not steady or (slot.key in self._loaded and now == self._loaded[slot.key]):
             return
         self._loaded[slot.key] = now
         try:
@@ -72,6 +73,7 @@ class Watcher:
             old = slot.entry.plugin.digest
             slot.swap(plugin)
             logger.info("module swapped", extra={**_fields(slot), "from": old, "to": plugin.digest})
+            slot.say_what_is_not_run()
 
 
 def look(slot: Slot) -> Look | None:

@@ -27,14 +27,16 @@ def run(profile: Profile, pod: Pod, nodes: Nodes) -> Sequence[str]:
     return nodes.names
 
 
-def nominate(plugin: Plugin, pod: Pod, nodes: Nodes) -> list[str] | None:
-    """The node that PostFilter nominates, if it is a candidate; None if it leaves the choice.
+def nominate(plugin: Plugin, pod: Pod, nodes: Nodes) -> Sequence[str] | None:
+    """The candidates that PostFilter leaves: the node that it nominates, or all; None if it cannot help the pod.
 
     The first plugin that succeeds ends PostFilter (`RunPostFilterPlugins` in
     `pkg/scheduler/framework/runtime/framework.go` of Kubernetes). Raises GuestError.
     """
     with plugin.guest(pod, nodes, "postFilter") as (guest, deadline):
         status, mode, node = guest.post_filter(nodes, deadline)
-    if status.code is not Code.SUCCESS or mode != NominatingMode.OVERRIDE or not node:
+    if status.code is not Code.SUCCESS:
         return None
+    if mode != NominatingMode.OVERRIDE or not node:
+        return nodes.names
     return [node] if node in nodes.names else []

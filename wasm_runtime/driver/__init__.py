@@ -14,7 +14,7 @@ from importlib import resources
 from wasm_runtime import abi
 from wasm_runtime.driver import layout
 
-HOST_FUNCTIONS = {**abi.IMPORTS, abi.STDOUT: abi.Signature(("i32",) * 4, ("i32",))}
+HOST_FUNCTIONS = {**abi.IMPORTS, **dict.fromkeys((abi.STDOUT, abi.SLEEP), abi.Signature(("i32",) * 4, ("i32",)))}
 """Every import that the driver implements, in the order of the table of imports."""
 
 POINTS = {name: at for at, name in enumerate(abi.EXPORTS)}
@@ -28,7 +28,7 @@ def trampoline() -> str:
         parameters = " ".join(f"(local.get {n})" for n in range(len(signature.params)))
         types = f"(param {' '.join(signature.params)}) (result {' '.join(signature.results)})"
         lines.append(f"(type $t{at} (func {types}))")
-        lines.append(f'(func (export "{function}") {types}')
+        lines.append(f'(func ${function} (export "{function}") {types}')
         lines.append(f"  (call_indirect (type $t{at}) {parameters} (i32.const {at})))")
     return "\n".join([*lines, ")"])
 

@@ -34,15 +34,16 @@
     (if (i32.eqz (call $readable (local.get $ptr) (local.get $len))) (then unreachable)))
 
   ;; Hands bytes of $call to the guest. When they do not fit, nothing is written; the needed length
-  ;; is returned either way, so that the guest can ask again with a larger buffer.
+  ;; is returned either way, so that the guest can ask again with a larger buffer. `len - 1 < limit`
+  ;; leaves nothing alone as well: an empty answer touches no buffer, wherever that is.
   (func $give (param $ptr i32) (param $len i32) (param $buf i32) (param $limit i32) (result i32)
-    (if (i32.le_u (local.get $len) (local.get $limit))
+    (if (i32.lt_u (i32.sub (local.get $len) (i32.const 1)) (local.get $limit))
       (then (memory.copy $guest $call (local.get $buf) (local.get $ptr) (local.get $len))))
     (local.get $len))
 
   ;; The same from $snapshot.
   (func $give_node (param $ptr i32) (param $len i32) (param $buf i32) (param $limit i32) (result i32)
-    (if (i32.le_u (local.get $len) (local.get $limit))
+    (if (i32.lt_u (i32.sub (local.get $len) (i32.const 1)) (local.get $limit))
       (then (memory.copy $guest $snapshot (local.get $buf) (local.get $ptr) (local.get $len))))
     (local.get $len))
 
@@ -62,13 +63,14 @@
   (func $entry (param $node i32) (result i32)
     (i32.add (i32.const %TABLE) (i32.mul (local.get $node) (i32.const %ENTRY))))
 
-  ;; FNV-1a over a name in $snapshot, and over one in $guest.
+  ;; FNV-1a over a name in $snapshot, and over one in $guest. An end is met, never passed: that of a
+  ;; name at the end of 4 GiB is 0.
   (func $hash_entry (param $ptr i32) (param $len i32) (result i32)
     (local $hash i32) (local $end i32)
     (local.set $hash (i32.const 0x811c9dc5))
     (local.set $end (i32.add (local.get $ptr) (local.get $len)))
     (block $done (loop $next
-      (br_if $done (i32.ge_u (local.get $ptr) (local.get $end)))
+      (br_if $done (i32.eq (local.get $ptr) (local.get $end)))
       (local.set $hash (i32.mul (i32.const 0x01000193)
         (i32.xor (local.get $hash) (i32.load8_u $snapshot (local.get $ptr)))))
       (local.set $ptr (i32.add (local.get $ptr) (i32.const 1)))
@@ -80,7 +82,7 @@
     (local.set $hash (i32.const 0x811c9dc5))
     (local.set $end (i32.add (local.get $ptr) (local.get $len)))
     (block $done (loop $next
-      (br_if $done (i32.ge_u (local.get $ptr) (local.get $end)))
+      (br_if $done (i32.eq (local.get $ptr) (local.get $end)))
       (local.set $hash (i32.mul (i32.const 0x01000193)
         (i32.xor (local.get $hash) (i32.load8_u $guest (local.get $ptr)))))
       (local.set $ptr (i32.add (local.get $ptr) (i32.const 1)))
@@ -96,7 +98,7 @@
     (local.set $theirs (i32.load $snapshot (local.get $entry)))
     (local.set $end (i32.add (local.get $name) (local.get $len)))
     (block $same (loop $next
-      (br_if $same (i32.ge_u (local.get $name) (local.get $end)))
+      (br_if $same (i32.eq (local.get $name) (local.get $end)))
       (if (i32.ne (i32.load8_u $guest (local.get $name)) (i32.load8_u $snapshot (local.get $theirs)))
         (then (return (i32.const 0))))
       (local.set $name (i32.add (local.get $name) (i32.const 1)))
@@ -169,7 +171,7 @@
     (call $note_absent_data)
     (call $give_document (i32.const %NODE_LIST) (local.get $buf) (local.get $limit)))
 
-  ;; A name that is not known is answered with the JSON of Go's nil map.
+  ;; A name that is not known, or known without an object, is answered with the JSON of Go's nil map.
   (func $k8s.io/scheduler/nodeImageStates
     (param $name i32) (param $len i32) (param $buf i32) (param $limit i32) (result i32)
     (local $node i32) (local $entry i32)
@@ -178,7 +180,8 @@
     (if (i32.eq (local.get $node) (i32.const %NONE))
       (then (return (call $give (i32.const %NULL) (i32.const 4) (local.get $buf) (local.get $limit)))))
     (local.set $entry (call $entry (local.get $node)))
-    (local.set $entry (call $entry (local.get $node)))
+    (if (i32.eqz (i32.load $snapshot offset=12 (local.get $entry)))
+      (then (return (call $give (i32.const %NULL) (i32.const 4) (local.get $buf) (local.get $limit)))))
     (call $give_node
       (i32.load $snapshot offset=16 (local.get $entry)) (i32.load $snapshot offset=20 (local.get $entry))
       (local.get $buf) (local.get $limit)))
@@ -344,6 +347,7 @@
       (br_if $done (i32.eqz (local.get $count)))
       (local.set $ptr (i32.load $guest (local.get $iovs)))
       (local.set $len (i32.load $guest offset=4 (local.get $iovs)))
+      (call $require_readable (local.get $ptr) (local.get $len))
       (local.set $total (i32.add (local.get $total) (local.get $len)))
       (local.set $at (i32.load $call offset=@output_length (i32.const 0)))
       (local.set $room (i32.sub (i32.const %OUTPUT_LIMIT) (local.get $at)))
@@ -355,6 +359,28 @@
       (local.set $count (i32.sub (local.get $count) (i32.const 1)))
       (br $next)))
     (i32.store $guest (local.get $written) (local.get $total))
+    (i32.const 0))
+
+  ;; WASI's poll_oneoff: says at once that each clock has come to its time, and that each descriptor is
+  ;; errno 8, badf. An engine would sleep in it, where no deadline reaches. Offsets are those of the
+  ;; records subscription (48 bytes) and event (32 bytes) of WASI preview 1; no record is errno 28, inval.
+  (func $wasi_snapshot_preview1/poll_oneoff
+    (param $in i32) (param $out i32) (param $count i32) (param $stored i32) (result i32)
+    (local $i i32) (local $kind i32)
+    (if (i32.eqz (local.get $count)) (then (return (i32.const 28))))
+    (loop $next
+      (local.set $kind (i32.load8_u $guest offset=8 (local.get $in)))
+      (i64.store $guest (local.get $out) (i64.load $guest (local.get $in)))
+      (i64.store $guest offset=8 (local.get $out) (i64.const 0))
+      (i64.store $guest offset=16 (local.get $out) (i64.const 0))
+      (i64.store $guest offset=24 (local.get $out) (i64.const 0))
+      (i32.store8 $guest offset=10 (local.get $out) (local.get $kind))
+      (if (local.get $kind) (then (i32.store8 $guest offset=8 (local.get $out) (i32.const 8))))
+      (local.set $in (i32.add (local.get $in) (i32.const 48)))
+      (local.set $out (i32.add (local.get $out) (i32.const 32)))
+      (local.set $i (i32.add (local.get $i) (i32.const 1)))
+      (br_if $next (i32.lt_u (local.get $i) (local.get $count))))
+    (i32.store $guest (local.get $stored) (local.get $count))
     (i32.const 0))
 
   ;; ---- calls -----------------------------------------------------------------------------------

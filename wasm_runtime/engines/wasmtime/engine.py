@@ -7,7 +7,7 @@ from typing import Final
 import wasmtime
 
 from wasm_runtime import driver
-from wasm_runtime.abi import Import, Signature
+from wasm_runtime.binary import MAGIC, Interface, interface
 from wasm_runtime.engine import MEBIBYTE, Settings
 from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
 from wasm_runtime.engines.wasmtime.ticker import Ticker
@@ -34,9 +34,12 @@ class WasmtimeEngine:
         self.driver = wasmtime.Module(self.native, driver.driver())
 
     def compile(self, wasm: bytes) -> WasmtimeModule:
-        """Compiles a binary module. Raises ModuleError if it is none, or uses what wasmtime cannot do."""
+        """Compiles a module, binary or text. Raises ModuleError if it is none, or uses what wasmtime cannot do."""
         try:
-            return WasmtimeModule(self, wasmtime.Module(self.native, wasm))
+            binary = wasm if wasm[:1] in {b"", MAGIC[:1]} else bytes(wasmtime.wat2wasm(wasm))
+            return WasmtimeModule(self, wasmtime.Module(self.native, binary), interface(binary))
+        except ValueError as error:
+            raise ModuleError([f"uses what is not known here: {error}"]) from error
         except wasmtime.WasmtimeError as error:
             raise ModuleError([f"is no valid WebAssembly module: {_first_line(error)}"]) from error
 
@@ -44,28 +47,14 @@ class WasmtimeEngine:
 class WasmtimeModule:
     """Compiled code of a guest."""
 
-    def __init__(self, engine: WasmtimeEngine, native: wasmtime.Module) -> None:
+    def __init__(self, engine: WasmtimeEngine, native: wasmtime.Module, found: Interface) -> None:
         self.engine = engine
         self.native = native
-        self.exports = {export.name: _signature(export.type) for export in native.exports}
-        self.imports = {Import(each.module, each.name or ""): _signature(each.type) for each in native.imports}
+        self.exports, self.imports = found
 
     def instantiate(self, settings: Settings) -> WasmtimeInstance:
         """Makes and starts an instance. Raises GuestError."""
         return WasmtimeInstance(self, settings)
-
-
-_KINDS: Final = {
-    wasmtime.MemoryType: "memory",
-    wasmtime.TableType: "table",
-    wasmtime.GlobalType: "global",
-}
-
-
-def _signature(kind: object) -> Signature | str:
-    if isinstance(kind, wasmtime.FuncType):
-        return Signature(tuple(map(str, kind.params)), tuple(map(str, kind.results)))
-    return _KINDS.get(type(kind), "unknown")
 
 
 def _first_line(error: Exception) -> str:

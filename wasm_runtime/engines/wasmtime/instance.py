@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-UNLIMITED: Final = 1 << 40
-"""Bytes; more than a 32-bit memory can have."""
+TABLES: Final = 8
+TABLE_ELEMENTS: Final = 1 << 20
+"""How many tables a guest may have and what each may grow to: they are memory too, of 8 bytes an element."""
 
 NO_DEADLINE: Final = 1 << 60
 """Ticks."""
@@ -53,7 +54,6 @@ class WasmtimeInstance:
         self._store = Store(module.engine.native)
         self._call: Call | None = None
         self._callback_error: Exception | None = None
-        self._limit_memory(settings.memory_limit)
         wasi = WasiConfig()
         wasi.argv = settings.argv
         self._store.set_wasi(wasi)
@@ -127,9 +127,11 @@ class WasmtimeInstance:
         linker.allow_shadowing = True
         for function in module.imports.keys() & driver.HOST_FUNCTIONS.keys():
             linker.define(store, function.module, function.name, trampoline[str(function)])
+        self._limit()
         guest = self._interruptible(
             "instantiate", deadline, lambda: linker.instantiate(store, module.native).exports(store)
         )
+        self._lift_limits()
         points = wasmtime.Table(
             store,
             wasmtime.TableType(ValType.funcref(), wasmtime.Limits(len(driver.POINTS), None)),
@@ -144,6 +146,7 @@ class WasmtimeInstance:
             store, engine.driver, [guest[abi.MEMORY], supply, deliver, trampoline["imports"], points]
         ).exports(store)
         self._guest = guest
+        self._limit()
         self._once = Function(store, cast(Func, linked["once"]), 2)
         self._each = Function(store, cast(Func, linked["each"]), 8)
         self._guest_memory = LinearMemory(store, cast(Memory, guest[abi.MEMORY]), self._grow)
@@ -166,7 +169,7 @@ class WasmtimeInstance:
 
     def _start(self, module: WasmtimeModule, deadline: float) -> None:
         """Runs the guest's start export; a command may leave by exit status 0."""
-        start = next((name for name in abi.START if name in module.exports), None)
+        start = next((name for name in abi.START if module.exports.get(name) == abi.Signature()), None)
         if start is None:
             return
         function = Function(self._store, cast(Func, self._guest[start]), 0)
@@ -186,7 +189,7 @@ class WasmtimeInstance:
             if error is not None and not isinstance(error, MemoryError):
                 raise error
         if error is not None:
-            raise GuestError(Fault.LIMIT, export, f"the guest asked for more than it may hold: {error}")
+            raise GuestError(Fault.LIMIT, export, _beyond(error))
         if self._memory.header.data_absent:
             raise GuestError(Fault.NO_NODE_DATA, export, NO_NODE_DATA)
         return result
@@ -214,16 +217,24 @@ class WasmtimeInstance:
         output = self._memory.output() if linked else ""
         current = self._memory.header.current if linked else layout.NONE
         node = "" if current == layout.NONE else self._snapshot.name(current)
-        if linked and self._memory.header.data_absent:
+        if self._call and self._memory.header.data_absent:
             return GuestError(Fault.NO_NODE_DATA, export, NO_NODE_DATA, node=node, fatal=True)
+        if isinstance(self._callback_error, MemoryError):
+            return GuestError(Fault.LIMIT, export, _beyond(self._callback_error), node=node, output=output, fatal=True)
         fault, cause = describe(error)
         if fault is Fault.DEADLINE:
             cause = f"interrupted at its timeout of {self._settings.timeout * 1000:.0f} ms"
         code = error.code if isinstance(error, wasmtime.ExitTrap) else None
         return GuestError(fault, export, cause, node=node, output=output, exit_code=code)
 
-    def _limit_memory(self, limit: int) -> None:
-        self._store.set_limits(memory_size=limit)
+    def _limit(self) -> None:
+        """Bounds what the guest may have. Numbers of memories and tables count when it is instantiated."""
+        self._store.set_limits(
+            memory_size=self._settings.memory_limit, table_elements=TABLE_ELEMENTS, tables=1 + TABLES, memories=1
+        )
+
+    def _lift_limits(self) -> None:
+        self._store.set_limits()
 
     def _grow(self, memory: Memory, pages: int) -> None:
         """Grows a memory of the driver. Only between calls may it grow beyond the guest's limit.
@@ -231,12 +242,12 @@ class WasmtimeInstance:
         A document for a guest never needs to: what is larger than its limit it could not take.
         """
         if self._call is None:
-            self._limit_memory(UNLIMITED)
+            self._lift_limits()
         try:
             memory.grow(self._store, pages)
         finally:
             if self._call is None:
-                self._limit_memory(self._settings.memory_limit)
+                self._limit()
 
     def _supply(self, document: int) -> None:
         """Called by the driver when the guest asks for a document. Raises nothing: see `_run`."""
@@ -254,6 +265,10 @@ class WasmtimeInstance:
                 self._call.deliveries[Delivery(delivery)] = data
         except Exception as error:
             self._callback_error = error
+
+
+def _beyond(error: MemoryError) -> str:
+    return f"the guest asked for more than it may hold: {error}"
 
 
 def _signed(packed: int) -> int:

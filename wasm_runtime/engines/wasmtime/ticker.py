@@ -25,6 +25,8 @@ class Ticker:
     def __init__(self, engine: wasmtime.Engine) -> None:
         self._engine = engine
         self._running: set[int] = set()
+        self._now = 0.0
+        """The time that the engine's epoch stands for, never later than the true one while guests run."""
         self._quiet = 0
         self._awake = threading.Event()
         threading.Thread(target=self._tick, name="wasm-ticker", daemon=True).start()
@@ -34,18 +36,28 @@ class Ticker:
         self._running.add(id(store))
         self._quiet = 0
         if not self._awake.is_set():
+            self._now = time.monotonic()
             self._awake.set()
-        store.set_epoch_deadline(max(1, math.ceil((deadline - time.monotonic()) / TICK)))
+        store.set_epoch_deadline(max(1, math.ceil((deadline - self._now) / TICK)))
 
     def stop(self, store: wasmtime.Store) -> None:
         """Says that the store's call has returned."""
         self._running.discard(id(store))
 
+    def _advance(self) -> None:
+        """Brings the epoch up to the clock, by several ticks where another thread held the GIL.
+
+        An epoch is counted after it has begun, so that a call that starts meanwhile is not cut short.
+        """
+        while self._now + TICK <= time.monotonic():
+            self._engine.increment_epoch()
+            self._now += TICK
+
     def _tick(self) -> None:
         while True:
             self._awake.wait()
-            time.sleep(TICK)
-            self._engine.increment_epoch()
+            time.sleep(max(0.0, self._now + TICK - time.monotonic()))
+            self._advance()
             self._quiet += 1
             if self._quiet > REST_AFTER and not self._running:
                 self._awake.clear()

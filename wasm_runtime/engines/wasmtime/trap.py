@@ -16,19 +16,34 @@ _OURS: Final = frozenset({"kwx-driver", "kwx-trampoline"})
 """Names of the modules around the guest: their frames say nothing to an author."""
 
 
+_WHILE_RUNNING: Final = "error while executing at wasm backtrace:"
+"""How messages of wasmtime begin that are not about linking."""
+
+
 def describe(error: Trap | WasmtimeError) -> tuple[Fault, str]:
-    """The kind of a failure and a phrase that names its cause, with the wasm backtrace of a trap."""
+    """The kind of a failure and a phrase that names its cause, with the wasm backtrace of a trap.
+
+    A WasmtimeError comes from linking, or from a function of the engine that the guest was in.
+    """
     if isinstance(error, ExitTrap):
         return Fault.EXIT, f"the guest left by exit status {error.code}"
     if isinstance(error, WasmtimeError):
-        return Fault.LINK, " ".join(str(error).split())
+        cause = _cause(str(error))
+        return (Fault.TRAP, f"trap: {cause}") if str(error).startswith(_WHILE_RUNNING) else (Fault.LINK, cause)
     if error.trap_code is TrapCode.INTERRUPT:
         return Fault.DEADLINE, "interrupted"
     return Fault.TRAP, f"trap: {_name(error)}{_backtrace(error)}"
 
 
 def _name(trap: Trap) -> str:
-    return trap.trap_code.name.lower().replace("_", " ") if trap.trap_code else trap.message
+    return trap.trap_code.name.lower().replace("_", " ") if trap.trap_code else _cause(trap.message)
+
+
+def _cause(message: str) -> str:
+    """A message on one line, without the backtrace that it may begin with."""
+    if message.startswith(_WHILE_RUNNING):
+        message = message.partition("Caused by:")[2] or message
+    return " ".join(message.split())
 
 
 def _backtrace(trap: Trap) -> str:

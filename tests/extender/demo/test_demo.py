@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from tests.controlplane.process import isolated_environment
+from tests.extender.kwx import KWX, run
+
+DEFAULT_PORTS = (8888, 8889)
+VERDICTS = {
+    "node-3": ("", 10, 0),
+    "node-5": ("", 0, 10),
+    "node-6": ("node label kwx.dev/accelerator is a100, pod wants h100", None, None),
+    "node-7": ("node label kwx.dev/accelerator is a100, pod wants h100", None, None),
+    "node-8": ("node label kwx.dev/accelerator is a100, pod wants h100", None, None),
+    "node-9": ("node has no label kwx.dev/accelerator=h100", None, None),
+    "node-0": ("", 0, 10),
+    "node-2": ("", 0, 10),
+    "node-4": ("", 0, 10),
+    "node-1": ("", 0, 10),
+}
+"""Reason of a rejection, score, and score after the swap of each node, for pod train-3."""
+
+
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """The default ports are taken, by us or by somebody else."""
+    with ExitStack() as listeners:
+        for port in DEFAULT_PORTS:
+            with suppress(OSError):
+                listeners.enter_context(socket.create_server(("127.0.0.1", port)))
+        yield
+
+
+@pytest.mark.usefixtures("busy")
+def test_json_is_the_whole_output_and_tells_what_the_cycle_and_the_swap_have_shown(tmp_path: Path) -> None:
+    proxies = dict.fromkeys(("http_proxy", "HTTP_PROXY", "all_proxy"), "http://127.0.0.1:1")
+    result = run("run", "--once", "--output", "json", home=tmp_path, **proxies)
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert list(report) == ["verbs_url", "admin_url", "cycle", "swap", "scheduler_config"]
+
+    ports = [httpx.URL(report[name]).port for name in ("verbs_url", "admin_url")]
+    assert len({*ports, *DEFAULT_PORTS}) == 4
+    for port in ports:
+        assert port
+        assert not _listens(port)
+
+    verbs = report["cycle"]["verbs"]
+    assert [(verb["verb"], verb["pod"]) for verb in verbs] == [
+        ("filter", "train-3"),
+        ("prioritize", "train-3"),
+        ("preempt", "urgent-5"),
+        ("bind", "train-3"),
+    ]
+    assert all(0 < verb[key] < 1_000 for verb in verbs for key in ("first_ms", "p50_ms"))
+    passing = [name for name, (reason, _, _) in VERDICTS.items() if not reason]
+    assert report["cycle"]["nodes"] == [
+        {
+            "node": name,
+            "passes": name in passing,
+            "reason": reason,
+            "score": score,
+            "preemption": name in passing,
+            "bound": name == "node-3",
+        }
+        for name, (reason, score, _) in VERDICTS.items()
+    ]
+
+    swap = report["swap"]
+    assert (swap["failed"], swap["requests"] > 100, 0 < swap["seconds"] < 10) == (0, True, True)
+    assert swap["before"] == {name: VERDICTS[name][1] for name in passing}
+    assert swap["after"] == {name: VERDICTS[name][2] for name in passing}
+
+    (extender,) = yaml.safe_load(report["scheduler_config"])["extenders"]
+    assert extender == {
+        "urlPrefix": report["verbs_url"],
+        "filterVerb": "filter",
+        "prioritizeVerb": "prioritize",
+        "preemptVerb": "preempt",
+        "bindVerb": "bind",
+        "weight": 1,
+        "nodeCacheCapable": False,
+        "httpTimeout": "5s",
+        "ignorable": False,
+    }
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_table_shows_the_same_to_people(tmp_path: Path) -> None:
+    result = run("run", "--once", home=tmp_path, COLUMNS="160")
+    assert result.returncode == 0, result.stderr
+    rows = {cells[0].strip(" ←"): cells[1:] for cells in map(_cells, result.stdout.splitlines()) if len(cells) == 6}
+    for name, (reason, score, after) in VERDICTS.items():
+        verdict = "rejected" if reason else "passes"
+        shown = ["" if value is None else str(value) for value in (score, after)]
+        assert rows[name] == [verdict, *shown, "" if reason else "candidate", reason]
+    assert re.search(
+        r"Hot swap: \d+ requests flowed, 0 failed; the new module answered \d+\.\d\d s after", result.stdout
+    )
+    assert "kind: KubeSchedulerConfiguration\n" in result.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in re.split("[│┃]", line)[1:-1]]
+
+
+def test_it_shows_what_it_has_then_stays_up_until_a_signal_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    shown, folder = tmp_path / "shown", tmp_path / "home"
+    folder.mkdir()
+    with shown.open("wb") as stdout:
+        process = subprocess.Popen(
+            [KWX, "run", "--output", "json"],
+            stdout=stdout,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+            env=isolated_environment(folder),
+            start_new_session=True,
+        )
+    try:
+        _wait_until(lambda: b"KubeSchedulerConfiguration" in shown.read_bytes())
+        urls = re.findall(r"http://127.0.0.1:\d+", shown.read_text())
+        verbs, admin = urls[:2]
+        assert httpx.get(f"{admin}/readyz?verbose", trust_env=False).text == "readyz check passed\n"
+        assert httpx.post(f"{verbs}/nope", trust_env=False).status_code == httpx.codes.NOT_FOUND
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 128 + signal.SIGTERM
+        _wait_until(lambda: not _listens(httpx.URL(verbs).port or 0))
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert list(folder.iterdir()) == []
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True

@@ -1,0 +1,18 @@
+;; Exports every extension point and succeeds in all of them.
+(module
+  (memory (export "memory") 1)
+  (func (export "enqueue"))
+  (func (export "prefilter") (result i32) (i32.const 0))
+  (func (export "addpod") (result i32) (i32.const 0))
+  (func (export "removepod") (result i32) (i32.const 0))
+  (func (export "filter") (result i32) (i32.const 0))
+  (func (export "postfilter") (result i64) (i64.const 0))
+  (func (export "prescore") (result i32) (i32.const 0))
+  (func (export "score") (result i64) (i64.const 0))
+  (func (export "normalizescore") (result i32) (i32.const 0))
+  (func (export "reserve") (result i32) (i32.const 0))
+  (func (export "unreserve"))
+  (func (export "permit") (result i64) (i64.const 0))
+  (func (export "prebind") (result i32) (i32.const 0))
+  (func (export "bind") (result i32) (i32.const 0))
+  (func (export "postbind")))

@@ -1,0 +1,201 @@
+"""`kwx` as a user runs it: its commands, and `kwx serve` as a process on free ports."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+import msgspec
+import yaml
+
+from tests.controlplane.process import LAUNCHER, isolated_environment
+from tests.extender import guests
+
+KWX = Path(sys.executable).with_name("kwx")
+START_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 20.0
+POLL_INTERVAL_S = 0.01
+OUR_FAULT = "a request failed for a fault of our own"
+
+
+def run(*arguments: str | Path, home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A command, with the output of both streams."""
+    return subprocess.run(
+        [KWX, *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=home,
+        env=isolated_environment(home) | environment,
+    )
+
+
+def plugin(guest: str, settings: str = "", *, name: str = "", **more: Any) -> dict[str, Any]:
+    """A plugin as the configuration has it; `guest` is an example or a guest of this folder."""
+    return {"name": name or guest, "guestURL": f"file://./{guest}.wasm", "guestConfig": settings, **more}
+
+
+def profile(name: str, *plugins: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """A profile as the configuration has it."""
+    return {"name": name, "plugins": list(plugins), **more}
+
+
+def configuration(*profiles: Mapping[str, Any], **sections: Any) -> dict[str, Any]:
+    """A configuration that listens on ports which the system chooses."""
+    return {
+        "apiVersion": "kwx.dev/v1alpha1",
+        "kind": "ExtenderConfiguration",
+        "server": {"address": "127.0.0.1:0", "adminAddress": "127.0.0.1:0"} | sections.pop("server", {}),
+        "profiles": list(profiles),
+        **sections,
+    }
+
+
+def write(folder: Path, content: Mapping[str, Any]) -> Path:
+    """Writes a configuration and the modules that it names into a folder."""
+    for each in content["profiles"]:
+        for entry in each["plugins"]:
+            _provide(folder, Path(entry["guestURL"]).stem)
+    file = folder / "extender.yaml"
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+    return file
+
+
+def _provide(folder: Path, guest: str) -> None:
+    module = folder / f"{guest}.wasm"
+    if module.exists():
+        return
+    if guests.example(guest).exists():
+        module.write_bytes(guests.example(guest).read_bytes())
+    elif (guests.FOLDER / f"{guest}.wat").exists():
+        guests.build(guest, folder)
+
+
+class Extender:
+    """`kwx serve` in a folder of its own; a context manager that ends it.
+
+    Leaving it asserts that the process was still up, ended with status 0 at SIGTERM, logged JSON only
+    and met no fault of its own.
+    """
+
+    def __init__(self, folder: Path, *profiles: Mapping[str, Any], **sections: Any) -> None:
+        self.folder = folder
+        self.config = write(folder, configuration(*profiles, **sections))
+        self._log = folder / "extender.log"
+        leash = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid())]
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*leash, str(KWX), "serve", "--config", str(self.config)],
+                cwd=folder,
+                env=isolated_environment(folder),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def __enter__(self) -> Extender:
+        try:
+            self.wait_until(lambda: self.events("serving"), START_TIMEOUT_S)
+        except BaseException:
+            self.process.kill()
+            self.process.wait()
+            raise
+        (serving,) = self.events("serving")
+        self.url, self.admin_url = serving["verbs"], serving["admin"]
+        self.client = client(self.url)
+        self.admin = client(self.admin_url)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.client.close()
+        self.admin.close()
+        status = self.stop()
+        if kind is None:
+            assert status == 0, self._log.read_text()
+            assert self.events(OUR_FAULT) == []
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where the verbs are."""
+        url = httpx.URL(self.url)
+        assert url.port
+        return url.host, url.port
+
+    def post(self, path: str, request: Any) -> Any:
+        """Asks a verb; the answer must be 200. `request` is JSON as bytes or what becomes JSON."""
+        body = request if isinstance(request, bytes) else msgspec.json.encode(request)
+        answer = self.client.post(path, content=body)
+        assert answer.status_code == httpx.codes.OK, answer.text
+        return answer.json()
+
+    def refuse(self, path: str, body: bytes | Iterable[bytes]) -> tuple[int, str]:
+        """Asks what cannot be answered: the status, and the message of the body."""
+        answer = self.client.post(path, content=body)
+        assert list(answer.json()) == ["error"]
+        return answer.status_code, answer.json()["error"]
+
+    def log(self) -> list[dict[str, Any]]:
+        """What was logged until now."""
+        return [msgspec.json.decode(line) for line in self._log.read_bytes().splitlines(keepends=True) if b"\n" in line]
+
+    def events(self, event: str) -> list[dict[str, Any]]:
+        """The lines of the log with one message."""
+        return [line for line in self.log() if line["event"] == event]
+
+    def wait_until(self, condition: Callable[[], object], timeout: float = 10.0) -> None:
+        """Waits for something that the running process does."""
+        deadline = time.monotonic() + timeout
+        while True:
+            assert self.process.poll() is None, self._log.read_text()
+            if condition():
+                return
+            assert time.monotonic() < deadline, self._log.read_text()
+            time.sleep(POLL_INTERVAL_S)
+
+    def stop(self) -> int:
+        """Ends the process as Kubernetes does: its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+def client(url: str) -> httpx.Client:
+    """A client that holds every answer to a Content-Length."""
+    return httpx.Client(
+        base_url=url,
+        trust_env=False,
+        timeout=30,
+        headers={"Content-Type": "application/json"},
+        event_hooks={"response": [_check_length]},
+    )
+
+
+def _check_length(answer: httpx.Response) -> None:
+    body = answer.read()
+    assert answer.headers["content-length"] == str(len(body))
+    assert "transfer-encoding" not in answer.headers
+
+
+def problems(result: subprocess.CompletedProcess[str], config: Path) -> Sequence[str]:
+    """The lines by which a command refused a configuration, without the name of the file in each."""
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"kwx: {config}: "), result.stderr
+    lines = result.stderr.removeprefix("kwx: ").splitlines()
+    assert all(line.startswith(f"{config}: ") for line in lines), result.stderr
+    return [line.removeprefix(f"{config}: ") for line in lines]

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.extender.kwx import run
+
+WIDE = "200"
+
+
+@pytest.mark.parametrize(
+    ("command", "mentions"),
+    [
+        ([], ["serve", "run", "scheduler-config"]),
+        (["serve"], ["--config"]),
+        (["run"], ["--once", "--output", "table|json"]),
+        (
+            ["scheduler-config"],
+            ["--config", "--weight", "--url", "--node-cache-capable", "--full-nodes", "--kubeconfig", "yaml|json"],
+        ),
+    ],
+)
+def test_every_command_has_help(tmp_path: Path, command: list[str], mentions: list[str]) -> None:
+    result = run(*command, "--help", home=tmp_path, COLUMNS=WIDE)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert f"Usage: {' '.join(['kwx', *command])}" in result.stdout
+    assert [word for word in mentions if word not in result.stdout] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["nope"], "No such command 'nope'."),
+        (["serve"], "Missing option '--config'."),
+        (["run", "--once", "more"], "Got unexpected extra argument(s) (more)"),
+        (["run", "--output", "yaml"], "Invalid value for '--output'"),
+        (["scheduler-config", "--config", "x", "--weight", "0"], "Invalid value for '--weight'"),
+    ],
+)
+def test_wrong_usage_is_said_on_standard_error_with_status_2(
+    tmp_path: Path, arguments: list[str], problem: str
+) -> None:
+    result = run(*arguments, home=tmp_path, COLUMNS=WIDE)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert problem in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_the_module_is_the_command(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "extender", "serve", "--config", "nope.yaml"]
+    result = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert (result.returncode, result.stdout, result.stderr) == (
+        1,
+        "",
+        "kwx: nope.yaml: cannot be read: No such file or directory\n",
+    )

@@ -1,0 +1,561 @@
+from __future__ import annotations
+
+import os
+import socket
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extender import config
+from extender.config import Address, ConfigError, PluginConfig
+from extender.profile import FailurePolicy
+from extender.registry import load
+from tests.extender import guests, kwx
+from wasm_runtime.abi import Severity
+from wasm_runtime.engines.wasmtime import WasmtimeEngine
+from wasm_runtime.plugin import digest
+
+HEAD = "apiVersion: kwx.dev/v1alpha1\nkind: ExtenderConfiguration\n"
+NODENUMBER = digest(guests.example("nodenumber").read_bytes())
+ZEROS = f"sha256:{'0' * 64}"
+
+MODULES = (
+    "error_status",
+    "no_extension_point",
+    "no_memory",
+    "trap_at_start",
+    "unknown_import",
+    "wrong_signature",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Modules of all kinds, to be named by configurations beside them."""
+    folder = tmp_path_factory.mktemp("config")
+    for name in MODULES:
+        guests.build(name, folder)
+    whole = guests.example("nodenumber").read_bytes()
+    (folder / "nodenumber.wasm").write_bytes(whole)
+    (folder / "half.wasm").write_bytes(whole[: len(whole) // 2])
+    (folder / "empty.wasm").write_bytes(b"")
+    (folder / "component.wasm").write_bytes(b"\0asm\x0d\0\x01\0")
+    (folder / "folder.wasm").mkdir()
+    (folder / "modules").mkdir()
+    (folder / "modules" / "score.wasm").write_bytes(whole)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def engine() -> WasmtimeEngine:
+    return WasmtimeEngine()
+
+
+def of_plugins(*plugins: str) -> str:
+    """A configuration with one profile of plugins, each as a mapping in YAML's flow style."""
+    return f"{HEAD}profiles:\n- name: default\n  plugins:\n" + "".join(f"  - {{{plugin}}}\n" for plugin in plugins)
+
+
+def of_module(name: str, more: str = "") -> str:
+    """A configuration with the plugin `p` of a module beside it."""
+    return of_plugins(f"name: p, guestURL: 'file://./{name}.wasm'{more}")
+
+
+def with_setting(setting: str) -> str:
+    """A configuration with one plugin that has a setting."""
+    return of_module("nodenumber", f", {setting}")
+
+
+GOOD = of_module("nodenumber")
+PLUGIN = "profiles[0].plugins[0]"
+EXPORTS = (
+    "enqueue, prefilter, addpod, removepod, filter, postfilter, prescore, score, normalizescore, reserve,"
+    " unreserve, permit, prebind, bind, postbind"
+)
+POINTS = "enqueue, preFilter, filter, postFilter, preScore, score, reserve, permit, preBind, bind, postBind"
+
+SERVED: dict[str, tuple[str, list[str]]] = {
+    "unknown key at the top": (f"{GOOD}profile: []\n", ["profile: unknown key; did you mean profiles?"]),
+    "unknown key of a section": (
+        f"{GOOD}server: {{adress: 'localhost:1'}}\n",
+        ["server.adress: unknown key; did you mean address?"],
+    ),
+    "unknown key of a plugin": (
+        with_setting("guestUrl: x"),
+        [f"{PLUGIN}.guestUrl: unknown key; did you mean guestURL?"],
+    ),
+    "wrong types": (
+        with_setting("weight: heavy, args: a, timeout: 5, failurePolicy: 7, logSeverity: []"),
+        [
+            f"{PLUGIN}.args: expected a list, found 'a'",
+            f"{PLUGIN}.logSeverity: input should be 0, 1, 2 or 3, found []",
+            f"{PLUGIN}.weight: input should be a valid integer, found 'heavy'",
+            f"{PLUGIN}.failurePolicy: input should be 'Fail' or 'Ignore', found 7",
+            f"{PLUGIN}.timeout: expected a duration such as 500ms or 2s, found 5",
+        ],
+    ),
+    "missing module": (
+        of_module("nope"),
+        [
+            f"{PLUGIN}.guestURL: plugin p: {{folder}}/nope.wasm cannot be read:"
+            " No such file or directory; build it or mend the path"
+        ],
+    ),
+    "directory as module": (
+        of_module("folder"),
+        [f"{PLUGIN}.guestURL: plugin p: {{folder}}/folder.wasm is no regular file; name a .wasm file"],
+    ),
+    "module without memory": (
+        of_module("no_memory"),
+        [
+            f"{PLUGIN}.guestURL: plugin p: {{folder}}/no_memory.wasm exports no memory named 'memory':"
+            " the host hands everything to a guest through it"
+        ],
+    ),
+    "wrong signatures": (
+        of_module("wrong_signature"),
+        [
+            f"{PLUGIN}.guestURL: plugin p: {{folder}}/wrong_signature.wasm exports filter as () -> (i64),"
+            " the ABI has () -> (i32)",
+            f"{PLUGIN}.guestURL: plugin p: {{folder}}/wrong_signature.wasm exports score as () -> (i32),"
+            " the ABI has () -> (i64)",
+        ],
+    ),
+    "unknown imports": (
+        of_module("unknown_import"),
+        [
+            f"{PLUGIN}.guestURL: plugin p: {{folder}}/unknown_import.wasm imports k8s.io/scheduler/currentPodName,"
+            " which the host does not have; the nearest that it has is k8s.io/scheduler/currentNodeName",
+            f"{PLUGIN}.guestURL: plugin p: {{folder}}/unknown_import.wasm imports k8s.io/klog/severity as () -> (i64),"
+            " the host has () -> (i32)",
+        ],
+    ),
+    "no extension point": (
+        of_module("no_extension_point"),
+        [
+            f"{PLUGIN}.guestURL: plugin p: {{folder}}/no_extension_point.wasm exports no extension point;"
+            f" it needs at least one of {EXPORTS}"
+        ],
+    ),
+    "trap at start": (
+        of_module("trap_at_start"),
+        [
+            f"{PLUGIN}.guestURL: plugin p: {{folder}}/trap_at_start.wasm does not start:"
+            " _initialize: trap: unreachable in func[0]"
+        ],
+    ),
+    "another digest than the pin": (
+        with_setting(f"digest: '{ZEROS}'"),
+        [
+            f"{PLUGIN}.guestURL: plugin p: {{folder}}/nodenumber.wasm has digest {NODENUMBER},"
+            f" the configuration allows only {ZEROS}"
+        ],
+    ),
+    "names that come twice": (
+        f"""{HEAD}profiles:
+- {{name: a, plugins: [{{name: p, guestURL: 'file://nodenumber.wasm'}}, {{name: p, guestURL: 'file://nodenumber.wasm'}}]}}
+- {{name: b, plugins: [{{name: p, guestURL: 'file://nodenumber.wasm'}}]}}
+- {{name: a, plugins: [{{name: q, guestURL: 'file://nodenumber.wasm'}}, {{name: r, guestURL: 'file://nodenumber.wasm'}}]}}
+""",
+        [
+            "profiles: names must differ, found a more than once",
+            "profiles[0].plugins: names must differ, found p more than once",
+        ],
+    ),
+    "no plugins": (
+        f"{HEAD}profiles:\n- {{name: a, plugins: []}}\n- {{name: b}}\n",
+        ["profiles[0].plugins: expected at least one item, found []", "profiles[1].plugins: is required"],
+    ),
+    "bad YAML": (
+        "profiles:\n\t- name: a\n",
+        [
+            "is no YAML: while scanning for the next token found character '\\t' that cannot start any token"
+            ' in "<unicode string>", line 2, column 1: - name: a ^'
+        ],
+    ),
+    "everything at once": (
+        f"""
+kind: Extender
+server: {{address: here, maxRequestBytes: lots, port: 8888}}
+cluster: {{mode: nowhere}}
+profiles:
+- name: default
+  scoreRange: 50
+  plugins:
+  - {{name: a, guestURL: 'file://./nope.wasm', weigth: 3}}
+  - {{name: b, guestURL: 'file://./no_memory.wasm', digest: short}}
+  - {{name: b, guestURL: 'file://./nodenumber.wasm', digest: '{ZEROS}'}}
+  - {{name: c}}
+  - {{name: 'd e', guestURL: https://example.org/d.wasm, extensionPoints: [Filter]}}
+""",
+        [
+            "apiVersion: is required",
+            "kind: input should be 'ExtenderConfiguration', found 'Extender'",
+            "server.address: expected an address such as 127.0.0.1:8888, found 'here'",
+            "server.maxRequestBytes: expected a size such as 256Mi, found 'lots'",
+            "server.port: unknown key",
+            "cluster.mode: input should be 'none', 'dry-run', 'kubeconfig' or 'in-cluster', found 'nowhere'",
+            "profiles[0].scoreRange: input should be 10 or 100, found 50",
+            f"{PLUGIN}.weigth: unknown key; did you mean weight?",
+            "profiles[0].plugins[1].digest: string should match pattern '^sha256:[0-9a-f]{{64}}$', found 'short'",
+            "profiles[0].plugins[3].guestURL: is required",
+            "profiles[0].plugins[4].name: string should match pattern"
+            " '^[A-Za-z0-9]([A-Za-z0-9._-]{{0,61}}[A-Za-z0-9])?$', found 'd e'",
+            "profiles[0].plugins[4].guestURL: expected file:// and a path, such as file://./plugin.wasm,"
+            " found 'https://example.org/d.wasm'",
+            f"profiles[0].plugins[4].extensionPoints: 'Filter' is no extension point; expected {POINTS}",
+            "profiles[0].plugins: names must differ, found b more than once",
+            f"{PLUGIN}.guestURL: plugin a: {{folder}}/nope.wasm cannot be read:"
+            " No such file or directory; build it or mend the path",
+            "profiles[0].plugins[1].guestURL: plugin b: {folder}/no_memory.wasm exports no memory named 'memory':"
+            " the host hands everything to a guest through it",
+            f"profiles[0].plugins[2].guestURL: plugin b: {{folder}}/nodenumber.wasm has digest {NODENUMBER},"
+            f" the configuration allows only {ZEROS}",
+        ],
+    ),
+}
+"""What is wrong with a file, the file, and every problem that is named at once."""
+
+
+@pytest.fixture(scope="module")
+def refused(folder: Path) -> dict[str, tuple[str, list[str]]]:
+    """What `kwx serve` says of each file."""
+
+    def serve(name: str) -> list[str]:
+        file = folder / f"{name.replace(' ', '-')}.yaml"
+        file.write_text(SERVED[name][0])
+        return list(kwx.problems(kwx.run("serve", "--config", file, home=folder), file))
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as executor:
+        return dict(zip(SERVED, executor.map(serve, SERVED), strict=True))
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_serve_refuses_a_file_with_all_its_problems(name: str, folder: Path, refused: dict[str, list[str]]) -> None:
+    assert refused[name] == [problem.format(folder=folder) for problem in SERVED[name][1]]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"\xff\xfe", "cannot be read: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+    ],
+)
+def test_serve_refuses_what_is_no_text_file(tmp_path: Path, content: bytes | None, problem: str) -> None:
+    file = tmp_path / "extender.yaml"
+    if content is not None:
+        file.write_bytes(content)
+    assert kwx.problems(kwx.run("serve", "--config", file, home=tmp_path), file) == [problem]
+
+
+@pytest.mark.parametrize("key", ["address", "adminAddress"])
+def test_serve_refuses_a_port_that_is_in_use(folder: Path, key: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = f"127.0.0.1:{other.getsockname()[1]}"
+        file = folder / f"{key}-in-use.yaml"
+        server = {"address": "127.0.0.1:0", "adminAddress": "127.0.0.1:0"} | {key: taken}
+        file.write_text(f"{GOOD}server: {server}\n")
+        result = kwx.run("serve", "--config", file, home=folder)
+    assert kwx.problems(result, file) == [f"server.{key}: cannot listen on {taken}: Address already in use"]
+
+
+def test_serve_refuses_an_address_of_another_machine(folder: Path) -> None:
+    file = folder / "elsewhere.yaml"
+    file.write_text(f"{GOOD}server: {{address: '192.0.2.1:8888', adminAddress: '127.0.0.1:0'}}\n")
+    result = kwx.run("serve", "--config", file, home=folder)
+    assert kwx.problems(result, file) == [
+        "server.address: cannot listen on 192.0.2.1:8888: Cannot assign requested address"
+    ]
+
+
+def test_serve_refuses_a_kubeconfig_that_is_not_there(folder: Path) -> None:
+    file = folder / "cluster.yaml"
+    file.write_text(
+        f"{GOOD}server: {{address: '127.0.0.1:0', adminAddress: '127.0.0.1:0'}}\n"
+        f"cluster: {{mode: kubeconfig, kubeconfig: {folder}/nope}}\n"
+    )
+    result = kwx.run("serve", "--config", file, home=folder)
+    assert (result.returncode, result.stdout, result.stderr) == (
+        1,
+        "",
+        f"kwx: kubeconfig {folder}/nope does not exist: set cluster.kubeconfig to a file that does,"
+        " or cluster.mode to in-cluster, dry-run or none\n",
+    )
+
+
+# -- one setting at a time -------------------------------------------------------------------------
+
+SETTINGS = [
+    ("weight: 0", "weight: input should be greater than or equal to 1, found 0"),
+    ("weight: 1001", "weight: input should be less than or equal to 1000, found 1001"),
+    ("weight: 1.5", "weight: input should be a valid integer, found 1.5"),
+    ("weight: true", "weight: input should be a valid integer, found True"),
+    ("weight: '2'", "weight: input should be a valid integer, found '2'"),
+    ("weight: null", "weight: input should be a valid integer, found None"),
+    ("logSeverity: 4", "logSeverity: input should be 0, 1, 2 or 3, found 4"),
+    ("timeout: 0s", "timeout: expected a duration such as 500ms or 2s, found '0s'"),
+    ("timeout: 5 s", "timeout: expected a duration such as 500ms or 2s, found '5 s'"),
+    ("timeout: -1s", "timeout: expected a duration such as 500ms or 2s, found '-1s'"),
+    ("memoryLimit: 64MB", "memoryLimit: expected a size such as 256Mi, found '64MB'"),
+    ("memoryLimit: 1023Ki", "memoryLimit: input should be greater than or equal to 1048576, found '1023Ki'"),
+    ("memoryLimit: true", "memoryLimit: expected a size such as 256Mi, found True"),
+    ("engine: wasmer", "engine: input should be 'wasmtime', found 'wasmer'"),
+    ("failurePolicy: fail", "failurePolicy: input should be 'Fail' or 'Ignore', found 'fail'"),
+    ("extensionPoints: filter", "extensionPoints: expected a list, found 'filter'"),
+    ("extensionPoints: [score, prefilter]", f"extensionPoints: 'prefilter' is no extension point; expected {POINTS}"),
+    ("args: [a, 1]", "args[1]: input should be a valid string, found 1"),
+    ("guestConfig: 5", "guestConfig: input should be a valid string, found 5"),
+    ("guestConfig: [a]", "guestConfig: input should be a valid string, found ['a']"),
+    ("guestConfig: null", "guestConfig: input should be a valid string, found None"),
+    ("digest: 'sha256:ABC'", "digest: string should match pattern '^sha256:[0-9a-f]{64}$', found 'sha256:ABC'"),
+    ("guestURL: ./a.wasm", "guestURL: expected file:// and a path, such as file://./plugin.wasm, found './a.wasm'"),
+    ("guestURL: 'file://'", "guestURL: expected file:// and a path, such as file://./plugin.wasm, found 'file://'"),
+    ("guestURL: 5", "guestURL: input should be a valid string, found 5"),
+    ("scoreRange: 10", "scoreRange: unknown key"),
+    ("failurePolcy: Fail", "failurePolcy: unknown key; did you mean failurePolicy?"),
+    (f"guestConfig: {'x' * 90}, args: {'y' * 90}", f"args: expected a list, found '{'y' * 76}..."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("setting", "problem"), SETTINGS)
+def test_a_bad_setting_is_named_by_its_key_with_what_was_expected(
+    folder: Path, engine: WasmtimeEngine, setting: str, problem: str
+) -> None:
+    file = folder / "setting.yaml"
+    file.write_text(with_setting(setting))
+    with pytest.raises(ConfigError) as refused:
+        load(file, engine)
+    assert list(refused.value.problems) == [f"{PLUGIN}.{problem}"]
+    assert str(refused.value) == f"{file}: {PLUGIN}.{problem}"
+
+
+SECTIONS = [
+    ("profiles: []", "profiles: expected at least one item, found []"),
+    ("profiles: {}", "profiles: expected a list, found {}"),
+    ("profiles: [5]", "profiles[0]: expected a mapping, found 5"),
+    ("profiles: [{name: a, plugins: [null]}]", "profiles[0].plugins[0]: expected a mapping, found None"),
+    ("server: null", "server: expected a mapping, found None"),
+    ("server: {address: 'a:65536'}", "server.address: expected an address such as 127.0.0.1:8888, found 'a:65536'"),
+    ("server: {address: '::1:8888'}", "server.address: expected an address such as 127.0.0.1:8888, found '::1:8888'"),
+    ("server: {maxRequestBytes: 0}", "server.maxRequestBytes: expected a size such as 256Mi, found 0"),
+    ("cluster: []", "cluster: expected a mapping, found []"),
+    ("cluster: {mode: 0}", "cluster.mode: input should be 'none', 'dry-run', 'kubeconfig' or 'in-cluster', found 0"),
+    ("apiVersion: kwx.dev/v1", "apiVersion: input should be 'kwx.dev/v1alpha1', found 'kwx.dev/v1'"),
+    ("Kind: x", "Kind: unknown key; did you mean kind?"),
+    ("5: x", "[5]: keys should be strings, found 5"),
+    ("on: x", "[1]: keys should be strings, found True"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("section", "problem"), SECTIONS)
+def test_a_bad_section_is_named_by_its_key(folder: Path, engine: WasmtimeEngine, section: str, problem: str) -> None:
+    content: dict[Any, Any] = yaml.safe_load(GOOD) | yaml.safe_load(section)
+    file = folder / "section.yaml"
+    file.write_text(yaml.safe_dump(content))
+    with pytest.raises(ConfigError) as refused:
+        load(file, engine)
+    assert list(refused.value.problems) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("file://empty.wasm", "{folder}/empty.wasm is no valid WebAssembly module: "),
+        ("file://half.wasm", "{folder}/half.wasm is no valid WebAssembly module: "),
+        ("file://component.wasm", "{folder}/component.wasm is no valid WebAssembly module: "),
+        ("file://good.yaml", "{folder}/good.yaml is no valid WebAssembly module: "),
+        ("file:///dev/zero", "/dev/zero is no regular file; name a .wasm file"),
+        ("file://nodenumber.wasm/x", "{folder}/nodenumber.wasm/x cannot be read: Not a directory"),
+        ("file://~nobody-of-that-name/x", "{folder}/~nobody-of-that-name/x cannot be read: No such file or directory"),
+        ("file://a\0b", "'{folder}/a\\x00b' is no path: embedded null byte"),
+    ],
+)
+def test_what_is_no_module_is_refused(folder: Path, engine: WasmtimeEngine, url: str, problem: str) -> None:
+    (folder / "good.yaml").write_text(GOOD)
+    file = folder / "module.yaml"
+    content = kwx.configuration(kwx.profile("default", {"name": "p", "guestURL": url}))
+    file.write_text(yaml.safe_dump(content))
+    with pytest.raises(ConfigError) as refused:
+        load(file, engine)
+    (only,) = refused.value.problems
+    assert only.startswith(f"{PLUGIN}.guestURL: plugin p: {problem.format(folder=folder)}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: [1", "? [1]\n: 2", "a: 2001-99-99", "a: \0", "a: !!python/object:os.system x", "a: 1\n---\nb: 2", "[" * 5_000],
+    ids=range(7),
+)
+def test_what_is_no_yaml_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "extender.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        config.read(file)
+    (only,) = refused.value.problems
+    assert only.startswith("is no YAML: ")
+    assert "\n" not in only
+
+
+@pytest.mark.parametrize("text", ["", "- a\n", "a", "# nothing\n"])
+def test_what_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "extender.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        config.read(file)
+    assert str(refused.value) == f"{file}: expected a mapping with apiVersion, kind and profiles"
+
+
+def test_a_module_larger_than_64_mebibytes_is_refused_unread(folder: Path, engine: WasmtimeEngine) -> None:
+    with (folder / "huge.wasm").open("wb") as huge:
+        huge.truncate(64 * 1024 * 1024 + 1)
+    file = folder / "huge.yaml"
+    file.write_text(of_module("huge"))
+    with pytest.raises(ConfigError) as refused:
+        load(file, engine)
+    assert list(refused.value.problems) == [
+        f"{PLUGIN}.guestURL: plugin p: {folder}/huge.wasm has 67108865 bytes, the limit is 67108864"
+    ]
+
+
+# -- what is accepted ------------------------------------------------------------------------------
+
+EVERY_KEY = f"""
+apiVersion: kwx.dev/v1alpha1
+kind: ExtenderConfiguration
+server:
+  address: 127.0.0.1:8888        # the verbs
+  adminAddress: "[::1]:8889"     # health
+  maxRequestBytes: 32Mi
+  stateDirectory: ~/.local/state/kwx
+cluster:
+  mode: none
+  kubeconfig: ~/.kube/other
+profiles:
+- name: default
+  scoreRange: 100
+  plugins:
+  - name: nodenumber
+    guestURL: file://./nodenumber.wasm
+    digest: {NODENUMBER}
+    guestConfig: '{{"reverse": false}}'
+    args: [nodenumber, -v]
+    logSeverity: 2
+    weight: 3
+    engine: wasmtime
+    failurePolicy: Ignore
+    timeout: 1.5s
+    memoryLimit: 64Mi
+    extensionPoints: [filter, score]
+"""
+
+
+def test_every_key_is_read(folder: Path, engine: WasmtimeEngine) -> None:
+    file = folder / "every-key.yaml"
+    file.write_text(EVERY_KEY)
+    configuration, registry = load(file, engine)
+    registry.close()
+    assert configuration.server.address == Address("127.0.0.1", 8888)
+    assert configuration.server.admin_address == Address("::1", 8889)
+    assert str(configuration.server.admin_address) == "[::1]:8889"
+    assert configuration.server.max_request_bytes == 32 * 1024 * 1024
+    assert configuration.server.state_directory == Path("~/.local/state/kwx")
+    assert (configuration.cluster.mode, configuration.cluster.kubeconfig) == ("none", Path("~/.kube/other"))
+    (profile,) = configuration.profiles
+    assert (profile.name, profile.score_range) == ("default", 100)
+    assert profile.plugins == (
+        PluginConfig(
+            name="nodenumber",
+            guestURL="file://./nodenumber.wasm",
+            digest=NODENUMBER,
+            guestConfig='{"reverse": false}',
+            args=("nodenumber", "-v"),
+            logSeverity=Severity.ERROR,
+            weight=3,
+            engine="wasmtime",
+            failurePolicy=FailurePolicy.IGNORE,
+            timeout="1.5s",
+            memoryLimit="64Mi",
+            extensionPoints=("filter", "score"),
+        ),
+    )
+    settings = profile.plugins[0]
+    assert (settings.timeout, settings.memory_limit) == (1.5, 64 * 1024 * 1024)
+
+
+def test_what_is_left_out_has_its_default(folder: Path) -> None:
+    file = folder / "least.yaml"
+    file.write_text(GOOD)
+    configuration = config.read(file)
+    assert configuration.server.address == Address("127.0.0.1", 8888)
+    assert configuration.server.admin_address == Address("127.0.0.1", 8889)
+    assert configuration.server.max_request_bytes == 64 * 1024 * 1024
+    assert (configuration.cluster.mode, configuration.cluster.kubeconfig) == ("none", Path("~/.kube/config"))
+    (profile,) = configuration.profiles
+    (plugin,) = profile.plugins
+    assert profile.score_range == 10
+    assert (plugin.digest, plugin.guest_config, plugin.args, plugin.extension_points) == (None, "", (), None)
+    assert (plugin.log_severity, plugin.weight, plugin.engine) == (Severity.INFO, 1, "wasmtime")
+    assert (plugin.failure_policy, plugin.timeout, plugin.memory_limit) == (
+        FailurePolicy.FAIL,
+        0.5,
+        256 * 1024 * 1024,
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("'{\"reverse\":  true}'", '{"reverse":  true}'),
+        ("{reverse: true, deep: {a: [1, 2.5, null, 'größer']}}", '{"reverse":true,"deep":{"a":[1,2.5,null,"größer"]}}'),
+        ("{}", "{}"),
+        ("''", ""),
+        ("{2: a, 2026-01-02: b}", '{"2":"a","2026-01-02":"b"}'),
+        ("no JSON at all", "no JSON at all"),
+    ],
+)  # fmt: skip
+def test_a_guests_configuration_is_a_text_or_a_mapping_passed_on_as_json(folder: Path, value: str, text: str) -> None:
+    file = folder / "guest-config.yaml"
+    file.write_text(with_setting(f"guestConfig: {value}"))
+    assert config.read(file).profiles[0].plugins[0].guest_config == text
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("file://./modules/score.wasm", "{folder}/modules/score.wasm"),
+        ("file://modules/score.wasm", "{folder}/modules/score.wasm"),
+        ("file://../a/score.wasm", "{folder}/../a/score.wasm"),
+        ("file:///abs/score.wasm", "/abs/score.wasm"),
+        ("file://~/score.wasm", "/home/of/user/score.wasm"),
+    ],
+)
+def test_the_path_of_a_module_is_relative_to_the_file_that_names_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, url: str, path: str
+) -> None:
+    monkeypatch.setenv("HOME", "/home/of/user")
+    monkeypatch.chdir(folder)
+    plugin = PluginConfig(name="p", guestURL=url)
+    assert config.guest_path(folder / "extender.yaml", plugin) == Path(path.format(folder=folder))
+    assert config.guest_path(Path("extender.yaml"), plugin) == Path(path.format(folder=folder))
+
+
+def test_a_module_is_found_from_any_working_directory(folder: Path, tmp_path: Path) -> None:
+    content = f"{of_module('modules/score')}server: {{address: '127.0.0.1:0', adminAddress: '127.0.0.1:0'}}\n"
+    (folder / "relative.yaml").write_text(textwrap.dedent(content))
+    for home, file in (
+        (folder, "relative.yaml"),
+        (folder / "modules", "../relative.yaml"),
+        (tmp_path, folder / "relative.yaml"),
+    ):
+        assert kwx.run("scheduler-config", "--config", file, home=home).returncode == 0
+
+
+def test_a_byte_order_mark_is_no_part_of_the_file(folder: Path) -> None:
+    file = folder / "bom.yaml"
+    file.write_bytes(b"\xef\xbb\xbf" + GOOD.encode())
+    assert config.read(file).profiles[0].name == "default"

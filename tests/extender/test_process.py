@@ -1,0 +1,148 @@
+"""How `kwx serve` starts, logs and ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.extender.kwx import Extender, plugin, profile
+from tests.extender.objects import filter_error, filtered, names_args, pod
+from tests.extender.raw import Connection, request
+
+SPINNING = profile("default", plugin("spin", timeout="1s"))
+INTERRUPTED = filter_error("plugin spin: filter of node node-0: interrupted at its timeout of 1000 ms")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_what_is_in_flight_is_answered_before_the_end(tmp_path: Path, number: signal.Signals) -> None:
+    with Extender(tmp_path, SPINNING) as extender:
+        answers: list[Any] = []
+        asking = threading.Thread(target=lambda: answers.append(extender.post("/filter", names_args())))
+        asking.start()
+        time.sleep(0.3)
+        extender.process.send_signal(number)
+        asking.join()
+        assert answers == [INTERRUPTED]
+        assert extender.process.wait(10) == 0
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(extender.address, timeout=5)
+
+
+def test_requests_that_wait_behind_a_slow_one_are_answered_before_the_end(tmp_path: Path) -> None:
+    with Extender(tmp_path, SPINNING, profile("quick", plugin("nodenumber"))) as extender:
+        body = json.dumps(names_args()).encode()
+        with Connection(extender.address) as slow, Connection(extender.address) as waiting:
+            slow.send(request("/filter", body))
+            time.sleep(0.3)
+            waiting.send(request("/profiles/quick/filter", body))
+            extender.process.send_signal(signal.SIGTERM)
+            assert json.loads(slow.read().body) == INTERRUPTED
+            assert json.loads(waiting.read().body)["Error"] == ""
+        assert extender.process.wait(10) == 0
+
+
+def test_idle_connections_do_not_hold_up_the_end(tmp_path: Path) -> None:
+    with (
+        Extender(tmp_path, profile("default", plugin("nodenumber"))) as extender,
+        Connection(extender.address) as connection,
+        Connection(extender.address),
+    ):
+        connection.ask("/filter", json.dumps(names_args()).encode())
+        extender.admin.get("/livez")
+        started = time.monotonic()
+        assert extender.stop() == 0
+        assert time.monotonic() - started < 5
+        assert connection.is_closed
+
+
+def test_a_signal_while_modules_are_loaded_ends_the_process(tmp_path: Path) -> None:
+    """Whenever it comes, there is no traceback, and nothing hangs."""
+    for delay in (0.5, 0.6, 0.7):
+        extender = Extender(tmp_path, profile("default", plugin("nodenumber")))
+        time.sleep(delay)
+        status = extender.stop()
+        log = (tmp_path / "extender.log").read_text()
+        assert status in {0, -signal.SIGTERM}
+        assert "Traceback" not in log
+
+
+# -- the log ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def talking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Extender]:
+    severities = [profile(f"severity-{least}", plugin("talk", logSeverity=least)) for least in range(4)]
+    with Extender(tmp_path_factory.mktemp("log"), *severities) as extender:
+        yield extender
+
+
+def said(extender: Extender, the_pod: str) -> list[dict[str, Any]]:
+    """The lines about a pod, without their times, when the pod was filtered."""
+    lines = [line for line in extender.log() if line.get("pod") == f"default/{the_pod}"]
+    return [{key: value for key, value in line.items() if key != "timestamp"} for line in lines]
+
+
+def guest_line(level: str, event: str, the_pod: str, **guest: str) -> dict[str, Any]:
+    fields = {"plugin": "talk", "pod": f"default/{the_pod}", "guest": guest}
+    return {"level": level, "logger": "extender.guest_log", "event": event, **fields}
+
+
+def test_what_a_guest_logs_and_records_is_logged_with_plugin_and_pod(talking: Extender) -> None:
+    assert talking.post("/profiles/severity-0/filter", names_args(["node-0"], pod("chatty"))) == filtered(["node-0"])
+    assert said(talking, "chatty") == [
+        guest_line("info", '100% of "racks"\nare full', "chatty"),
+        guest_line("warning", "rack is full", "chatty", rack="r7", free="0"),
+        guest_line("error", "rack is full", "chatty"),
+        guest_line("critical", "rack is full", "chatty"),
+        {
+            "level": "info",
+            "logger": "extender.guest_log",
+            "event": "guest recorded an event",
+            "plugin": "talk",
+            "pod": "default/chatty",
+            "guest_event": '{"Reason":"Full"}',
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("least", "levels"),
+    [
+        (0, ["info", "warning", "error", "critical"]),
+        (1, ["warning", "error", "critical"]),
+        (2, ["error", "critical"]),
+        (3, ["critical"]),
+    ],
+)
+def test_lines_below_the_least_severity_are_left_out(talking: Extender, least: int, levels: list[str]) -> None:
+    name = f"severe-{least}"
+    talking.post(f"/profiles/severity-{least}/filter", names_args(["node-0"], pod(name)))
+    lines = said(talking, name)
+    assert [line["level"] for line in lines if "guest" in line] == levels
+    assert [line["event"] for line in lines if "guest" not in line] == ["guest recorded an event"]
+
+
+def test_every_line_is_json_with_time_level_logger_and_event(talking: Extender) -> None:
+    talking.client.post("/filter", content=b"{")
+    lines = talking.log()
+    assert lines[0].keys() == {"event", "level", "logger", "timestamp", "verbs", "admin", "cluster"}
+    assert (lines[0]["event"], lines[0]["cluster"]) == ("serving", "none")
+    for line in lines:
+        assert line.keys() >= {"event", "level", "logger", "timestamp"}
+        assert line["timestamp"].endswith("Z")
+
+
+def test_requests_are_not_logged(talking: Extender) -> None:
+    before = talking.log()
+    for path in ("/profiles/severity-3/prioritize", "/nope"):
+        talking.client.post(path, content=json.dumps(names_args(["node-0"])).encode())
+    talking.client.post("/filter", content=b"{")
+    assert talking.log() == before

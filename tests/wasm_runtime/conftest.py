@@ -1,0 +1,67 @@
+"""The real engine, and guests made from text."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+import wasmtime
+from wasmtime._func import FUNCTIONS
+
+from wasm_runtime import Plugin, Pod, Settings, WasmtimeEngine
+from wasm_runtime.engine import Instance, Journal, Log
+
+
+class Loader:
+    """Makes plugins and bare instances of guests, and closes them all in the end."""
+
+    def __init__(self, engine: WasmtimeEngine) -> None:
+        self.engine = engine
+        self.journals: list[tuple[str, Pod, Journal]] = []
+        self._made: list[Plugin | Instance] = []
+
+    def plugin(self, text: str, extension_points: Sequence[str] | None = None, **settings: Any) -> Plugin:
+        plugin = Plugin(
+            self.engine,
+            bytes(wasmtime.wat2wasm(text)),
+            Settings("plugin", **settings),
+            extension_points=extension_points,
+            sink=lambda *record: self.journals.append(record),
+        )
+        self._made.append(plugin)
+        return plugin
+
+    def instance(self, text: str, **settings: Any) -> Instance:
+        """An instance below the rules of Plugin and Guest: any code is an answer."""
+        module = self.engine.compile(bytes(wasmtime.wat2wasm(text)))
+        instance = module.instantiate(Settings("plugin", **settings))
+        self._made.append(instance)
+        return instance
+
+    def logged(self) -> list[str]:
+        """The messages that guests logged since this was last asked."""
+        records = [record for _, _, journal in self.journals for record in journal.records]
+        self.journals.clear()
+        return [record.message for record in records if isinstance(record, Log)]
+
+    def close(self) -> None:
+        for each in self._made:
+            each.close()
+
+
+@pytest.fixture(scope="session")
+def engine() -> WasmtimeEngine:
+    return WasmtimeEngine()
+
+
+@pytest.fixture
+def load(engine: WasmtimeEngine) -> Iterator[Loader]:
+    loader = Loader(engine)
+    yield loader
+    loader.close()
+
+
+@pytest.fixture
+def open_instances() -> Callable[[], int]:
+    """How many instances are open, beyond those that were when the test began: each has two callbacks."""
+    before = len(FUNCTIONS.handles)
+    return lambda: (len(FUNCTIONS.handles) - before) // 2

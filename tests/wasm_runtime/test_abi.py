@@ -1,0 +1,158 @@
+"""The tables of the ABI, and what errors say."""
+
+import pytest
+
+from wasm_runtime import Fault, GuestError, ModuleError, abi
+from wasm_runtime.abi import Code, Import, NominatingMode, Severity, Signature
+from wasm_runtime.guest import name
+
+CODE, PACKED, NOTHING = Signature((), ("i32",)), Signature((), ("i64",)), Signature()
+
+
+def test_exports() -> None:
+    assert {name: export.signature for name, export in abi.EXPORTS.items()} == {
+        **dict.fromkeys(("enqueue", "unreserve", "postbind"), NOTHING),
+        **dict.fromkeys(("prefilter", "addpod", "removepod", "filter", "prescore", "normalizescore"), CODE),
+        **dict.fromkeys(("reserve", "prebind", "bind"), CODE),
+        **dict.fromkeys(("postfilter", "score", "permit"), PACKED),
+    }
+
+
+def test_extension_points_are_in_the_order_of_a_cycle() -> None:
+    assert (
+        *("enqueue", "preFilter", "filter", "postFilter", "preScore", "score"),
+        *("reserve", "permit", "preBind", "bind", "postBind"),
+    ) == abi.EXTENSION_POINTS
+
+
+@pytest.mark.parametrize(
+    ("params", "results", "functions"),
+    [
+        (4, 1, ["k8s.io/api/node", "k8s.io/scheduler/nodeImageStates"]),
+        (
+            2,
+            1,
+            [
+                "k8s.io/api/nodeList",
+                "k8s.io/scheduler/currentPod",
+                "k8s.io/scheduler/currentNodeName",
+                "k8s.io/scheduler/targetPod",
+                "k8s.io/scheduler/filteredNodeList",
+                "k8s.io/scheduler/nodeToStatusMap",
+                "k8s.io/scheduler/nodeScoreList",
+                "k8s.io/scheduler/get_config",
+            ],
+        ),
+        (
+            2,
+            0,
+            [
+                "k8s.io/scheduler/result.cluster_events",
+                "k8s.io/scheduler/result.node_names",
+                "k8s.io/scheduler/result.nominated_node_name",
+                "k8s.io/scheduler/result.status_reason",
+                "k8s.io/scheduler/result.normalized_score_list",
+                "k8s.io/scheduler/handle.eventrecorder.eventf",
+            ],
+        ),
+        (4, 0, ["k8s.io/scheduler/handle.reject_waiting_pod", "k8s.io/scheduler/handle.get_waiting_pod"]),
+        (3, 0, ["k8s.io/klog/log"]),
+        (5, 0, ["k8s.io/klog/logs"]),
+        (0, 1, ["k8s.io/klog/severity"]),
+    ],
+)
+def test_imports(params: int, results: int, functions: list[str]) -> None:
+    signature = Signature(("i32",) * params, ("i32",) * results)
+    assert [str(function) for function, its in abi.IMPORTS.items() if its == signature] == functions
+
+
+@pytest.mark.parametrize(
+    ("code", "number", "text"),
+    [
+        (Code.SUCCESS, 0, "Success"),
+        (Code.ERROR, 1, "Error"),
+        (Code.UNSCHEDULABLE, 2, "Unschedulable"),
+        (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, 3, "UnschedulableAndUnresolvable"),
+        (Code.WAIT, 4, "Wait"),
+        (Code.SKIP, 5, "Skip"),
+        (Code.PENDING, 6, "Pending"),
+    ],
+)
+def test_codes(code: Code, number: int, text: str) -> None:
+    assert (code.value, name(code)) == (number, text)
+
+
+def test_other_numbers() -> None:
+    assert [*map(int, Severity)] == [0, 1, 2, 3]
+    assert [*map(int, NominatingMode)] == [0, 1]
+    assert {Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING} == abi.REJECTED
+
+
+@pytest.mark.parametrize(
+    ("signature", "text"),
+    [
+        (Signature(), "() -> ()"),
+        (Signature(("i32",)), "(i32) -> ()"),
+        (Signature(("i32", "i64"), ("f32",)), "(i32, i64) -> (f32)"),
+    ],
+)
+def test_signatures_as_text(signature: Signature, text: str) -> None:
+    assert str(signature) == text
+
+
+def test_imports_as_text() -> None:
+    assert str(Import("k8s.io/api", "node")) == "k8s.io/api/node"
+
+
+@pytest.mark.parametrize(
+    ("data", "names"),
+    [
+        (b"", []),
+        (b"a\0", ["a"]),
+        (b"a\0two\0", ["a", "two"]),
+        (b"a\0\0two\0", ["a", "two"]),
+        (b"a\0two", ["a"]),
+        (b"\0\0", []),
+        ("a\0fóo\0c\0".encode(), ["a", "fóo", "c"]),
+        (b"\xff\0", ["\N{REPLACEMENT CHARACTER}"]),
+    ],
+)
+def test_split_names(data: bytes, names: list[str]) -> None:
+    assert abi.split_names(data) == names
+
+
+@pytest.mark.parametrize(
+    ("fault", "fatal"),
+    [
+        (Fault.TRAP, True),
+        (Fault.DEADLINE, True),
+        (Fault.EXIT, True),
+        (Fault.LINK, True),
+        (Fault.STATUS, False),
+        (Fault.RESULT, False),
+        (Fault.NO_NODE_DATA, False),
+        (Fault.LIMIT, False),
+    ],
+)
+def test_which_faults_are_fatal(fault: Fault, fatal: bool) -> None:
+    assert (fault.is_fatal, GuestError(fault, "filter", "why").fatal) == (fatal, fatal)
+    assert GuestError(fault, "filter", "why", fatal=not fatal).fatal is not fatal
+
+
+@pytest.mark.parametrize(
+    ("node", "output", "text"),
+    [
+        ("", "", "filter: why"),
+        ("n1", "", "filter of node n1: why"),
+        ("", "panic!\n", "filter: why; the guest printed: panic!"),
+        ("n1", " one\ntwo ", "filter of node n1: why; the guest printed: one\ntwo"),
+        ("", " \n", "filter: why"),
+    ],
+)
+def test_guest_errors_as_text(node: str, output: str, text: str) -> None:
+    assert str(GuestError(Fault.TRAP, "filter", "why", node=node, output=output)) == text
+
+
+def test_module_errors_have_all_problems() -> None:
+    error = ModuleError(("one", "two"))
+    assert (error.problems, str(error)) == (["one", "two"], "one; two")

@@ -1,0 +1,250 @@
+"""A plugin's guests: how many there are, which one is taken, and that all of them are given back."""
+
+import gc
+import hashlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import wasmtime
+from wasmtime._func import FUNCTIONS
+
+from tests.wasm_runtime.conftest import Loader
+from tests.wasm_runtime.guests import LOG, REASON, SPIN, TEXT, call, export, module
+from tests.wasm_runtime.world import filter_nodes, score, world
+from wasm_runtime import GuestError, ModuleError, Plugin, Settings, WasmtimeEngine
+from wasm_runtime.engine import NodeResults
+
+ONE = world({"node-a": b"A"})
+NOOP = module(export("filter", "(i32.const 0)"))
+FAILS = module(export("filter", "unreachable"))
+
+COUNTS_PODS = module(
+    # Score is the number of pods that the instance has seen in PreFilter.
+    "(global $pods (mut i32) (i32.const 0))",
+    export("prefilter", "(global.set $pods (i32.add (i32.const 1) (global.get $pods)))", "(i32.const 0)"),
+    export("filter", "(i32.const 0)"),
+    export("score", "(i64.shl (i64.extend_i32_u (global.get $pods)) (i64.const 32))"),
+)
+
+
+def test_digest_is_that_of_the_bytes(load: Loader) -> None:
+    wasm = bytes(wasmtime.wat2wasm(NOOP))
+    assert load.plugin(NOOP).digest == f"sha256:{hashlib.sha256(wasm).hexdigest()}"
+
+
+@pytest.mark.parametrize(("args", "argv"), [((), ("plugin",)), (("a", "b"), ("a", "b"))])
+def test_argv(args: tuple[str, ...], argv: tuple[str, ...]) -> None:
+    assert Settings("plugin", args=args).argv == argv
+
+
+def test_one_guest_serves_one_call_after_the_other(load: Loader, open_instances: Callable[[], int]) -> None:
+    plugin = load.plugin(COUNTS_PODS)
+    assert open_instances() == 1
+    for number in range(1, 6):
+        filter_nodes(plugin, ONE.with_pod(str(number)))
+        assert score(plugin, ONE.with_pod(str(number))) == [number]
+    assert open_instances() == 1
+
+
+def test_calls_at_the_same_time_have_a_guest_each(load: Loader, open_instances: Callable[[], int]) -> None:
+    plugin = load.plugin(COUNTS_PODS)
+    with plugin.guest(ONE.pod, ONE.nodes, "score") as (first, deadline):
+        other = ONE.with_pod("2")
+        with plugin.guest(other.pod, other.nodes, "score") as (second, _):
+            assert open_instances() == 2
+            assert first is not second
+            assert second.score(other.nodes, deadline) == [1]
+            assert first.score(ONE.nodes, deadline) == [1]
+    assert open_instances() == 2
+
+
+def test_the_guest_that_saw_the_pod_is_taken(load: Loader) -> None:
+    plugin = load.plugin(COUNTS_PODS)
+    first, second = ONE.with_pod("1"), ONE.with_pod("2")
+    lease = plugin.guest(second.pod, second.nodes, "filter")
+    with plugin.guest(first.pod, first.nodes, "filter") as (one, _), lease as (two, _):
+        pass
+    for at, expected in ((second, two), (first, one)):
+        with plugin.guest(at.pod, at.nodes, "score") as (taken, _):
+            assert taken is expected
+
+
+def test_else_the_one_that_was_idle_longest(load: Loader) -> None:
+    plugin = load.plugin(COUNTS_PODS)
+    first, second = ONE.with_pod("1"), ONE.with_pod("2")
+    lease = plugin.guest(second.pod, second.nodes, "filter")
+    with plugin.guest(first.pod, first.nodes, "filter") as (one, _), lease as (two, _):
+        pass
+    for uid, expected in (("3", two), ("4", one), ("5", two)):
+        at = ONE.with_pod(uid)
+        with plugin.guest(at.pod, at.nodes, "filter") as (taken, _):
+            assert taken is expected
+
+
+def test_close_gives_idle_guests_back(load: Loader, open_instances: Callable[[], int]) -> None:
+    plugin = load.plugin(NOOP)
+    with plugin.guest(ONE.pod, ONE.nodes, "filter"):
+        filter_nodes(plugin, ONE)
+    assert open_instances() == 2
+    plugin.close()
+    assert open_instances() == 0
+    plugin.close()
+    assert open_instances() == 0
+
+
+def test_close_leaves_a_guest_in_use_alone_until_it_is_done(load: Loader, open_instances: Callable[[], int]) -> None:
+    plugin = load.plugin(NOOP)
+    with plugin.guest(ONE.pod, ONE.nodes, "filter") as (guest, deadline):
+        plugin.close()
+        assert open_instances() == 1
+        assert guest.filter(ONE.nodes, deadline) == NodeResults(1, [], [], [])
+    assert open_instances() == 0
+
+
+def test_close_while_a_guest_runs_in_another_thread(load: Loader, open_instances: Callable[[], int]) -> None:
+    plugin = load.plugin(module(export("filter", SPIN, "(i32.const 0)")), timeout=0.2)
+    began = threading.Event()
+
+    def run() -> str:
+        with pytest.raises(GuestError) as caught, plugin.guest(ONE.pod, ONE.nodes, "filter") as (guest, deadline):
+            began.set()
+            guest.filter(ONE.nodes, deadline)
+        return str(caught.value)
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run)
+        began.wait()
+        plugin.close()
+        assert running.result() == "filter of node node-a: interrupted at its timeout of 200 ms"
+    assert open_instances() == 0
+
+
+def test_a_closed_plugin_still_answers_who_holds_it(load: Loader, open_instances: Callable[[], int]) -> None:
+    """A verb that took the plugin just before it was exchanged."""
+    plugin = load.plugin(NOOP)
+    plugin.close()
+    assert filter_nodes(plugin, ONE) == NodeResults(1, [], [], [])
+    assert open_instances() == 0
+
+
+def test_a_sink_that_fails_costs_no_guest(engine: WasmtimeEngine, open_instances: Callable[[], int]) -> None:
+    def sink(*_: object) -> None:
+        raise OSError("no space left")
+
+    guest = module(export("filter", call(LOG, 0, TEXT, 2), "(i32.const 0)"), uses=[LOG], text="hi")
+    plugin = Plugin(engine, guest.encode(), Settings("plugin"), sink=sink)
+    for _ in range(3):
+        with pytest.raises(OSError, match="no space left"):
+            filter_nodes(plugin, ONE)
+    assert open_instances() == 1
+    plugin.close()
+    assert open_instances() == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("(module)", ModuleError),
+        (module(export("filter", "(i32.const 0)"), "(func $early unreachable) (start $early)"), GuestError),
+        (module(export("filter", "(i32.const 0)"), '(func (export "_start") unreachable)'), GuestError),
+    ],
+)
+def test_a_plugin_that_cannot_be_made_leaves_nothing(
+    load: Loader, open_instances: Callable[[], int], text: str, error: type[Exception]
+) -> None:
+    for _ in range(3):
+        with pytest.raises(error):
+            load.plugin(text)
+    assert open_instances() == 0
+
+
+def test_text_is_compiled_too(engine: WasmtimeEngine) -> None:
+    plugin = Plugin(engine, NOOP.encode(), Settings("plugin"))
+    assert filter_nodes(plugin, ONE) == NodeResults(1, [], [], [])
+    plugin.close()
+
+
+def mappings() -> int:
+    """The number of memory mappings of this process: each wasm memory has some."""
+    maps = Path("/proc/self/maps")
+    return len(maps.read_text().splitlines()) if maps.exists() else 0
+
+
+def create_and_close(engine: WasmtimeEngine) -> None:
+    plugin = Plugin(engine, NOOP.encode(), Settings("plugin"))
+    filter_nodes(plugin, ONE)
+    plugin.close()
+
+
+def trap(engine: WasmtimeEngine) -> None:
+    plugin = Plugin(engine, FAILS.encode(), Settings("plugin"))
+    with pytest.raises(GuestError):
+        filter_nodes(plugin, ONE)
+    plugin.close()
+
+
+def fail_to_link(engine: WasmtimeEngine) -> None:
+    with pytest.raises(GuestError):
+        Plugin(engine, module(export("filter", "(i32.const 0)"), pages="9").encode(), Settings("p", memory_limit=1))
+
+
+@pytest.mark.parametrize("life", [create_and_close, trap, fail_to_link])
+def test_nothing_is_left_of_many_guests(
+    engine: WasmtimeEngine, open_instances: Callable[[], int], life: Callable[[WasmtimeEngine], None]
+) -> None:
+    def live(times: int) -> tuple[int, int]:
+        for _ in range(times):
+            life(engine)
+        gc.collect()
+        return len(FUNCTIONS.handles), mappings()
+
+    handles, maps = live(20)
+    after, maps_after = live(300)
+    assert after == handles
+    assert open_instances() == 0
+    assert maps_after < maps + 50
+
+
+def test_a_discarded_instance_needs_no_collector(load: Loader, open_instances: Callable[[], int]) -> None:
+    plugin = load.plugin(FAILS)
+    gc.disable()
+    try:
+        for _ in range(20):
+            with pytest.raises(GuestError):
+                filter_nodes(plugin, ONE)
+            assert open_instances() == 0
+    finally:
+        gc.enable()
+
+
+def test_many_threads_and_one_plugin(load: Loader, open_instances: Callable[[], int]) -> None:
+    """Each call sees its own pod and its own nodes; there are never more guests than calls at a time."""
+    guest = module(
+        export(
+            "filter",
+            "(local.set $pod (call $k8s.io/scheduler/currentPod (i32.const 0) (i32.const 64)))",
+            "(local.set $name (call $k8s.io/scheduler/currentNodeName (local.get $pod) (i32.const 64)))",
+            call(REASON, 0, "(i32.add (local.get $pod) (local.get $name))"),
+            "(i32.const 2)",
+            local="(local $pod i32) (local $name i32)",
+        ),
+        uses=[REASON, "k8s.io/scheduler/currentPod", "k8s.io/scheduler/currentNodeName"],
+    )
+    plugin = load.plugin(guest, timeout=30)
+    snapshot = world({f"node-{at}": b"N" for at in range(50)})
+
+    def run(thread: int) -> None:
+        names = [f"node-{at}" for at in range(thread, 50, 7)]
+        for number in range(60):
+            pod = f"pod-{thread}-{number}/"
+            at = world({}, names=names).with_pod(pod, pod.encode())
+            at = at._replace(nodes=type(at.nodes)(snapshot.snapshot, names))
+            assert filter_nodes(plugin, at).reasons == [f"{pod}{name}" for name in names]
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(run, thread) for thread in range(4)]:
+            done.result()
+    assert 1 <= open_instances() <= 4

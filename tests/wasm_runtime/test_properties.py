@@ -1,0 +1,277 @@
+"""Host functions under any numbers that a guest may pass: each does what a short model says, or traps."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.wasm_runtime.guests import POD, SIGNATURES, WRITE, module
+from tests.wasm_runtime.world import world
+from wasm_runtime import Fault, GuestError, Settings, WasmtimeEngine, driver
+from wasm_runtime.abi import Delivery, Document, Severity
+from wasm_runtime.driver import layout
+from wasm_runtime.engine import Call, Event, Journal, Log
+from wasm_runtime.engines.wasmtime.engine import WasmtimeModule
+from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
+
+SLEEP = "wasi_snapshot_preview1/poll_oneoff"
+SIZE = 2 * 65_536
+MEMORY = bytes(at % 251 for at in range(SIZE))
+"""What the guests' memory holds before each call; `abcdef` is at 97 and every 251 bytes on."""
+NUMBERS = 100_000
+"""Where the guests put the numbers that they pass on."""
+
+EDGES = [0, 1, 7, 8, 97, 1024, 4095, 4096, 4097, 8192, 65_535, 65_536, SIZE - 8, SIZE - 1, SIZE, SIZE + 1]
+WRAPS = [2**31 - 1, 2**31, 2**32 - SIZE, 2**32 - 65_536, 2**32 - 8, 2**32 - 1]
+U32 = st.one_of(st.sampled_from(EDGES + WRAPS), st.integers(0, SIZE), st.integers(0, 2**32 - 1))
+
+NODE_OBJECT = b"the object of a node"
+CONFIG = b"settings"
+DOCUMENT = b"a document of some length"
+
+
+class Outcome(NamedTuple):
+    """What a call leaves behind."""
+
+    answer: int = 0
+    written: Mapping[int, bytes] = {}
+    reason: str = ""
+    journal: Journal = Journal([], 0)
+    deliveries: Mapping[Delivery, bytes] = {}
+    output: str = ""
+
+
+Model = Callable[..., Outcome]
+
+
+class TrapError(Exception):
+    """What a model raises instead of an outcome."""
+
+
+def span(memory: bytes, at: int, length: int) -> bytes:
+    if at + length > len(memory):
+        raise TrapError
+    return memory[at : at + length]
+
+
+def gives(value: bytes) -> Model:
+    def model(memory: bytes, buffer: int, limit: int) -> Outcome:
+        if not 0 < len(value) <= limit:
+            return Outcome(len(value))
+        span(memory, buffer, len(value))
+        return Outcome(len(value), {buffer: value})
+
+    return model
+
+
+def gives_of_node(known: bytes, unknown: bytes) -> Model:
+    def model(memory: bytes, name: int, length: int, buffer: int, limit: int) -> Outcome:
+        return gives(known if span(memory, name, length) == b"abcdef" else unknown)(memory, buffer, limit)
+
+    return model
+
+
+def takes(delivery: Delivery) -> Model:
+    return lambda memory, at, length: Outcome(deliveries={delivery: span(memory, at, length)})
+
+
+def severity(_: bytes) -> Outcome:
+    return Outcome()
+
+
+def reason(memory: bytes, at: int, length: int) -> Outcome:
+    try:
+        return Outcome(reason=span(memory, at, length)[: layout.REASON_LIMIT].decode(errors="replace"))
+    except TrapError:
+        return Outcome(reason="BUG: out of memory reading message")
+
+
+def log(memory: bytes, level: int, at: int, length: int, pairs: int = 0, pairs_length: int = 0) -> Outcome:
+    if level >= 2**31:
+        return Outcome()
+    try:
+        message, more = span(memory, at, length), span(memory, pairs, pairs_length)
+    except TrapError:
+        return Outcome()
+    if 16 + len(message) + len(more) > layout.JOURNAL_END - layout.JOURNAL:
+        return Outcome(journal=Journal([], 1))
+    keys = tuple(each.decode(errors="replace") for each in more.split(b"\0")[:-1] if each)
+    return Outcome(journal=Journal([Log(Severity(min(level, 3)), message.decode(errors="replace"), keys)], 0))
+
+
+def event(memory: bytes, at: int, length: int) -> Outcome:
+    message = span(memory, at, length)
+    if 16 + length > layout.JOURNAL_END - layout.JOURNAL:
+        return Outcome(journal=Journal([], 1))
+    return Outcome(journal=Journal([Event(message)], 0))
+
+
+def waiting_pod(memory: bytes, uid: int, length: int, buffer: int, _: int) -> Outcome:
+    span(memory, uid, length)
+    span(memory, buffer, 8)
+    return Outcome(written={buffer: bytes(8)})
+
+
+def write(memory: bytes, fd: int, vectors: int, count: int, written: int) -> Outcome:
+    if fd not in {1, 2}:
+        return Outcome(8)
+    output, total = b"", 0
+    for at in range(vectors, vectors + 8 * count, 8):
+        ptr, length = struct.unpack("<2I", span(memory, at, 8))
+        output = (output + span(memory, ptr, length))[: layout.OUTPUT_LIMIT]
+        total += length
+    span(memory, written, 4)
+    return Outcome(0, {written: struct.pack("<I", total % 2**32)}, output=output.decode(errors="replace"))
+
+
+MODELS: dict[str, Model] = {
+    "k8s.io/api/node": gives_of_node(NODE_OBJECT, b""),
+    "k8s.io/api/nodeList": gives(DOCUMENT),
+    "k8s.io/klog/log": log,
+    "k8s.io/klog/logs": log,
+    "k8s.io/klog/severity": severity,
+    "k8s.io/scheduler/currentNodeName": gives(b""),
+    "k8s.io/scheduler/targetPod": gives(b""),
+    "k8s.io/scheduler/filteredNodeList": gives(DOCUMENT),
+    "k8s.io/scheduler/nodeToStatusMap": gives(DOCUMENT),
+    "k8s.io/scheduler/nodeScoreList": gives(DOCUMENT),
+    "k8s.io/scheduler/nodeImageStates": gives_of_node(b"{}", b"null"),
+    "k8s.io/scheduler/get_config": gives(CONFIG),
+    "k8s.io/scheduler/result.cluster_events": takes(Delivery.CLUSTER_EVENTS),
+    "k8s.io/scheduler/result.node_names": takes(Delivery.NODE_NAMES),
+    "k8s.io/scheduler/result.nominated_node_name": takes(Delivery.NOMINATED_NODE_NAME),
+    "k8s.io/scheduler/result.status_reason": reason,
+    "k8s.io/scheduler/result.normalized_score_list": takes(Delivery.NORMALIZED_SCORES),
+    "k8s.io/scheduler/handle.eventrecorder.eventf": event,
+    "k8s.io/scheduler/handle.reject_waiting_pod": waiting_pod,
+    "k8s.io/scheduler/handle.get_waiting_pod": waiting_pod,
+    WRITE: write,
+}
+"""Each takes the guest's memory and the numbers."""
+
+
+def passes_on(function: str) -> str:
+    """A guest that calls a function with the numbers in the pod's object."""
+    signature = SIGNATURES[function]
+    numbers = " ".join(f"(i32.load (i32.const {NUMBERS + 4 * at}))" for at in range(len(signature.params)))
+    return module(
+        '(func (export "prefilter") (result i32)',
+        f"(drop (call ${POD} (i32.const {NUMBERS}) (i32.const 64)))",
+        f"(call ${function} {numbers})",
+        ")" if signature.results else "(i32.const 0))",
+        uses={function, POD},
+        pages="2",
+    )
+
+
+class Caller:
+    """Calls host functions, each time in a fresh guest."""
+
+    def __init__(self, engine: WasmtimeEngine) -> None:
+        self._engine = engine
+        self._modules: dict[str, WasmtimeModule] = {}
+        self._world = world({"abcdef": NODE_OBJECT, "other": b"other"})
+
+    def call(self, function: str, *numbers: int) -> Outcome:
+        """Raises TrapError."""
+        if function not in self._modules:
+            self._modules[function] = self._engine.compile(passes_on(function).encode())
+        instance = self._modules[function].instantiate(Settings("plugin", config=CONFIG.decode()))
+        try:
+            return self._call(instance, numbers)
+        finally:
+            instance.close()
+
+    def _call(self, instance: WasmtimeInstance, numbers: tuple[int, ...]) -> Outcome:
+        memory = instance._guest_memory
+        memory.write(0, MEMORY)
+        instance.begin(pack(numbers))
+        made = Call(self._world.nodes, time.monotonic() + 60, dict.fromkeys(Document, lambda: DOCUMENT))
+        try:
+            low, _, reason = instance.once("prefilter", made)
+        except GuestError as error:
+            assert error.fault is Fault.TRAP, error
+            raise TrapError from None
+        finally:
+            self.after = memory.read_now(0, SIZE)
+        return Outcome(low, {}, reason, instance.journal(), made.deliveries, instance._memory.output())
+
+    def check(self, function: str, *numbers: int) -> None:
+        """Compares a function with its model: what is returned, written and handed over, or that it traps."""
+        before = MEMORY[:NUMBERS] + pack(numbers) + MEMORY[NUMBERS + 4 * len(numbers) :]
+        try:
+            expected = MODELS[function](before, *numbers[: len(SIGNATURES[function].params)])
+        except TrapError:
+            with pytest.raises(TrapError):
+                self.call(function, *numbers)
+            assert self.after == before
+            return
+        outcome = self.call(function, *numbers)
+        after = bytearray(before)
+        for at, data in expected.written.items():
+            after[at : at + len(data)] = data
+        assert self.after == after
+        assert outcome == expected._replace(written={})
+
+
+def pack(numbers: Sequence[int]) -> bytes:
+    return struct.pack(f"<{len(numbers)}I", *numbers)
+
+
+@pytest.fixture(scope="module")
+def caller(engine: WasmtimeEngine) -> Iterator[Caller]:
+    yield Caller(engine)
+
+
+def test_there_is_a_model_of_every_function_but_the_one_that_brings_the_numbers() -> None:
+    assert MODELS.keys() == {*map(str, driver.HOST_FUNCTIONS)} - {POD, SLEEP}
+
+
+QUICK = settings(max_examples=150, deadline=None)
+
+
+@pytest.mark.parametrize("function", MODELS)
+@QUICK
+@given(data=st.data())
+def test_any_numbers(caller: Caller, function: str, data: st.DataObject) -> None:
+    caller.check(function, *data.draw(st.tuples(*[U32] * len(SIGNATURES[function].params))))
+
+
+NAME = st.one_of(st.sampled_from([97, 348, 98, 0]), U32)
+
+
+@pytest.mark.parametrize("function", ["k8s.io/api/node", "k8s.io/scheduler/nodeImageStates"])
+@QUICK
+@example(name=97, length=6, buffer=SIZE - len(NODE_OBJECT), limit=2**32 - 1)
+@example(name=97, length=6, buffer=SIZE - 1, limit=2**32 - 1)
+@example(name=97, length=6, buffer=97, limit=100)
+@given(name=NAME, length=st.one_of(st.sampled_from([0, 5, 6, 7]), U32), buffer=U32, limit=U32)
+def test_any_name(caller: Caller, function: str, name: int, length: int, buffer: int, limit: int) -> None:
+    caller.check(function, name, length, buffer, limit)
+
+
+SHORT = st.one_of(st.integers(0, 5_000), U32)
+
+
+@QUICK
+@example(fd=1, pairs=[(0, 8_192), (0, 1)], written=0)
+@example(fd=2, pairs=[(0, SIZE)] * 6, written=SIZE - 4)
+@given(fd=st.one_of(st.sampled_from([1, 2]), U32), pairs=st.lists(st.tuples(SHORT, SHORT), max_size=6), written=SHORT)
+def test_any_output(caller: Caller, fd: int, pairs: list[tuple[int, int]], written: int) -> None:
+    """The vectors lie behind the numbers."""
+    caller.check(WRITE, fd, NUMBERS + 16, len(pairs), written, *(number for pair in pairs for number in pair))
+
+
+@QUICK
+@given(numbers=st.lists(U32, min_size=4, max_size=16))
+def test_any_sleep(caller: Caller, numbers: list[int]) -> None:
+    """No model, but no other end than an answer or a trap."""
+    with contextlib.suppress(TrapError):
+        caller.call(SLEEP, *numbers)

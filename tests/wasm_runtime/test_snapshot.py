@@ -1,0 +1,321 @@
+"""The nodes that guests see, as the host keeps them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.wasm_runtime.protobuf_bytes import node_list
+from wasm_runtime import Nodes, Snapshot
+from wasm_runtime.snapshot import ABSENT, Changes, Located
+
+NEVER = -1
+
+
+@pytest.fixture
+def snapshot() -> Snapshot:
+    return Snapshot()
+
+
+LITTLE = 10
+
+
+@pytest.fixture
+def little_slack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few entries without an object, and few records of a log, are kept beyond four times the live nodes."""
+    monkeypatch.setattr("wasm_runtime.snapshot.SLACK", LITTLE)
+
+
+def nodes(**objects: bytes) -> Mapping[str, bytes]:
+    return objects
+
+
+def test_an_empty_one(snapshot: Snapshot) -> None:
+    assert len(snapshot) == 0
+    assert snapshot.node_list() == b""
+    assert snapshot.locate([]) == Located(0, [])
+    assert snapshot.changes(0, 0) is None
+    assert snapshot.changes(NEVER, 0) == Changes(0, 0, 0, 0, [])
+
+
+def test_put_adds_and_replaces(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1", b=b"2").items())
+    snapshot.put(nodes(b=b"3", c=b"4").items())
+    assert snapshot.changes(NEVER, 0) == Changes(0, 4, 3, 3, [(0, "a", b"1"), (1, "b", b"3"), (2, "c", b"4")])
+    assert len(snapshot) == 3
+
+
+def test_put_takes_any_iterable_once(snapshot: Snapshot) -> None:
+    snapshot.put(iter([("a", b"1"), ("a", b"2")]))
+    assert snapshot.changes(NEVER, 0) == Changes(0, 2, 1, 1, [(0, "a", b"2")])
+
+
+def test_remove_keeps_the_name_and_its_index(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1", b=b"2").items())
+    snapshot.remove("a")
+    assert snapshot.changes(NEVER, 0) == Changes(0, 3, 2, 1, [(0, "a", ABSENT), (1, "b", b"2")])
+    snapshot.put(nodes(a=b"3").items())
+    assert snapshot.locate(["a", "b"]) == Located(0, [0, 1])
+    assert len(snapshot) == 2
+
+
+def test_remove_of_a_name_that_is_not_known(snapshot: Snapshot) -> None:
+    snapshot.remove("a")
+    assert snapshot.changes(NEVER, 0) == Changes(0, 0, 0, 0, [])
+
+
+def test_remove_twice_is_one_change(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1").items())
+    snapshot.remove("a")
+    snapshot.remove("a")
+    assert snapshot.changes(0, 1) == Changes(0, 2, 1, 0, [(0, "a", ABSENT)])
+
+
+def test_replace_forgets_what_is_not_named(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1", b=b"2").items())
+    snapshot.replace(nodes(b=b"2", c=b"3"))
+    assert snapshot.changes(0, 2) == Changes(0, 4, 3, 2, [(0, "a", ABSENT), (2, "c", b"3")])
+    snapshot.replace({})
+    assert len(snapshot) == 0
+
+
+def test_what_stays_the_same_is_no_change(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1", b=b"2").items())
+    snapshot.put(nodes(a=b"1").items())
+    snapshot.replace(nodes(a=b"1", b=b"2"))
+    assert snapshot.changes(0, 2) is None
+
+
+def test_changes_come_once_each_and_in_the_order_of_the_indices(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1", b=b"2", c=b"3").items())
+    for value in (b"4", b"5", b"6"):
+        snapshot.put([("c", value), ("a", value)])
+    assert snapshot.changes(0, 3) == Changes(0, 9, 3, 3, [(0, "a", b"6"), (2, "c", b"6")])
+    assert snapshot.changes(0, 8) == Changes(0, 9, 3, 3, [(0, "a", b"6")])
+
+
+def test_changes_of_another_epoch_are_all_there_is(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1").items())
+    for epoch in (NEVER, 1, 1000):
+        assert snapshot.changes(epoch, 1) == Changes(0, 1, 1, 1, [(0, "a", b"1")])
+
+
+def test_locate_gives_each_name_an_index_of_its_own(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1").items())
+    assert snapshot.locate(["x", "a", "y", "x"]) == Located(0, [1, 0, 2, 1])
+    assert snapshot.locate(["y", "x"]) == Located(0, [2, 1])
+    assert len(snapshot) == 1
+    assert snapshot.changes(0, 1) == Changes(0, 3, 3, 1, [(1, "x", ABSENT), (2, "y", ABSENT)])
+
+
+def test_node_list_has_live_nodes_in_the_order_of_their_indices(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(b=b"2", a=b"1" * 300, gone=b"3").items())
+    snapshot.locate(["never"])
+    snapshot.remove("gone")
+    assert snapshot.node_list() == node_list([b"2", b"1" * 300])
+
+
+@pytest.mark.usefixtures("little_slack")
+def test_indices_stay_through_changes_that_are_not_wasteful(snapshot: Snapshot) -> None:
+    snapshot.put((f"n{at}", b"1") for at in range(20))
+    names = [f"n{at}" for at in range(20)]
+    before = snapshot.locate(names)
+    for round_ in range(3):
+        snapshot.put((name, str(round_).encode()) for name in names)
+    assert snapshot.locate(names) == before
+
+
+@pytest.mark.usefixtures("little_slack")
+def test_a_long_log_begins_an_epoch(snapshot: Snapshot) -> None:
+    """Beyond the slack and four records a live node."""
+    for value in range(LITTLE + 4):
+        snapshot.put([("a", str(value).encode())])
+    assert snapshot.locate(["a"]) == Located(0, [0])
+    snapshot.put([("a", b"last")])
+    assert snapshot.locate(["a"]) == Located(1, [0])
+    assert snapshot.changes(0, LITTLE + 4) == Changes(1, 0, 1, 1, [(0, "a", b"last")])
+
+
+@pytest.mark.usefixtures("little_slack")
+def test_an_epoch_drops_names_without_an_object(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1", b=b"2", c=b"3").items())
+    snapshot.remove("a")
+    snapshot.locate([f"unknown-{at}" for at in range(40)])
+    assert snapshot.locate(["c", "next"]) == Located(1, [1, 2])
+    assert snapshot.changes(0, 0) == Changes(1, 1, 3, 2, [(0, "b", b"2"), (1, "c", b"3"), (2, "next", ABSENT)])
+
+
+@pytest.mark.usefixtures("little_slack")
+@pytest.mark.parametrize("live", [0, 1, 100])
+def test_names_that_come_and_go_take_bounded_room(snapshot: Snapshot, live: int) -> None:
+    """Names that only requests know, and nodes that live for a moment."""
+    snapshot.put((f"live-{at}", b"1") for at in range(live))
+    largest = 0
+    for at in range(1_000):
+        snapshot.locate([f"name-{at}", f"other-{at}"])
+        snapshot.put([(f"short-{at}", b"2")])
+        snapshot.remove(f"short-{at}")
+        largest = max(largest, snapshot.changes(NEVER, 0).entries)  # type: ignore[union-attr]
+    assert largest <= LITTLE + 4 * (live + 1) + 4
+    assert len(snapshot) == live
+
+
+class TestNodes:
+    def test_are_located_in_the_order_of_the_request(self, snapshot: Snapshot) -> None:
+        snapshot.put(nodes(a=b"1", b=b"2", c=b"3").items())
+        request = Nodes(snapshot, ["c", "new", "a", "c"])
+        assert len(request) == 4
+        assert request.located(0) == [2, 3, 0, 2]
+
+    @pytest.mark.usefixtures("little_slack")
+    def test_are_located_anew_in_a_new_epoch(self, snapshot: Snapshot) -> None:
+        snapshot.put(nodes(gone=b"0", a=b"1", b=b"2").items())
+        request = Nodes(snapshot, ["b", "a"])
+        assert request.located(0) == [2, 1]
+        snapshot.remove("gone")
+        for value in range(40):
+            snapshot.put([("a", str(value).encode())])
+        epoch = snapshot.locate([]).epoch
+        assert epoch > 0
+        assert request.located(epoch) == [1, 0]
+        assert request.located(0) is None
+        assert request.located(epoch + 1) is None
+
+    @pytest.mark.parametrize(
+        ("selectors", "names", "indices"),
+        [
+            ([1, 0, 1], ["c", "b"], [2, 1]),
+            ([True, True, True], ["c", "a", "b"], [2, 0, 1]),
+            ([0, 0, 0], [], []),
+            ((), [], []),
+        ],
+    )
+    def test_select(self, snapshot: Snapshot, selectors: list[int], names: list[str], indices: list[int]) -> None:
+        snapshot.put(nodes(a=b"1", b=b"2", c=b"3").items())
+        selected = Nodes(snapshot, ["c", "a", "b"]).select(selectors)
+        assert (selected.names, selected.located(0)) == (names, indices)
+
+    @pytest.mark.usefixtures("little_slack")
+    def test_selected_nodes_live_through_an_epoch(self, snapshot: Snapshot) -> None:
+        snapshot.put(nodes(gone=b"0", a=b"1", b=b"2").items())
+        request = Nodes(snapshot, ["b", "a"])
+        snapshot.remove("gone")
+        for value in range(40):
+            snapshot.put([("a", str(value).encode())])
+        selected = request.select([1, 0])
+        assert selected.located(snapshot.locate([]).epoch) == [1]
+
+
+NAMES = st.sampled_from([f"n{at}" for at in range(12)])
+OBJECTS = st.sampled_from([b"", b"1", b"22", b"333"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.dictionaries(NAMES, OBJECTS, max_size=4)),
+        st.tuples(st.just("replace"), st.dictionaries(NAMES, OBJECTS, max_size=4)),
+        st.tuples(st.just("remove"), NAMES),
+        st.tuples(st.just("locate"), st.lists(NAMES, max_size=4)),
+        st.tuples(st.just("look"), st.integers(0, 2)),
+    ),
+    max_size=60,
+)
+
+
+class Copy:
+    """What an instance keeps: the entries by index, brought up to date by changes."""
+
+    def __init__(self) -> None:
+        self.epoch, self.position = NEVER, 0
+        self.entries: dict[int, tuple[str, bytes]] = {}
+
+    def follow(self, snapshot: Snapshot) -> None:
+        changes = snapshot.changes(self.epoch, self.position)
+        if changes is None:
+            return
+        if changes.epoch != self.epoch:
+            self.entries.clear()
+        self.entries |= {at: (name, node) for at, name, node in changes.nodes}
+        self.epoch, self.position = changes.epoch, changes.position
+        assert len(self.entries) == changes.entries
+        assert sum(bool(node) for _, node in self.entries.values()) == changes.live
+
+
+@given(steps=STEPS)
+@settings(max_examples=200, deadline=None)
+def test_copies_that_follow_changes_equal_the_truth(steps: list[tuple[str, object]]) -> None:
+    """Three copies look at different times; each is right whenever it has looked."""
+    truth: dict[str, bytes] = {}
+    snapshot, copies = Snapshot(), [Copy() for _ in range(3)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("wasm_runtime.snapshot.SLACK", 6)
+        for step, argument in steps:
+            if step == "put":
+                truth |= argument
+                snapshot.put(argument.items())
+            elif step == "replace":
+                truth = dict(argument)
+                snapshot.replace(argument)
+            elif step == "remove":
+                truth.pop(argument, None)
+                snapshot.remove(argument)
+            elif step == "locate":
+                snapshot.locate(argument)
+            else:
+                check(snapshot, copies[argument], truth)
+        for copy in copies:
+            check(snapshot, copy, truth)
+
+
+def check(snapshot: Snapshot, copy: Copy, truth: Mapping[str, bytes]) -> None:
+    names = [f"n{at}" for at in range(12)]
+    request = Nodes(snapshot, names)
+    copy.follow(snapshot)
+    located = request.located(copy.epoch)
+    assert located is not None
+    assert [copy.entries[at] for at in located] == [(name, truth.get(name, b"")) for name in names]
+    assert len(snapshot) == sum(map(bool, truth.values()))
+
+
+@pytest.mark.usefixtures("little_slack")
+def test_many_threads(snapshot: Snapshot) -> None:
+    """Writers, requests with names of their own, and copies: every copy ends level with the snapshot."""
+    stop = threading.Event()
+    failures: list[BaseException] = []
+
+    def guarded(work: object) -> None:
+        try:
+            while not stop.is_set():
+                work()  # type: ignore[operator]
+        except BaseException as error:
+            failures.append(error)
+
+    counter = iter(range(10**9))
+    copies = [Copy() for _ in range(2)]
+
+    def write() -> None:
+        value = str(next(counter)).encode()
+        snapshot.put((f"n{at}", value) for at in range(5))
+        snapshot.remove(f"n{int(value) % 5}")
+
+    def request() -> None:
+        names = [f"n{at}" for at in range(5)] + [f"only-{next(counter)}"]
+        located = snapshot.locate(names)
+        assert len(set(located.indices)) == 6
+
+    work = [write, request, *(lambda copy=copy: copy.follow(snapshot) for copy in copies)]
+    threads = [threading.Thread(target=guarded, args=(each,)) for each in work]
+    for thread in threads:
+        thread.start()
+    stop.wait(0.5)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    for copy in copies:
+        copy.follow(snapshot)
+        whole = snapshot.changes(NEVER, 0)
+        assert whole is not None
+        assert copy.entries == {at: (name, node) for at, name, node in whole.nodes}

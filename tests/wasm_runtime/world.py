@@ -1,0 +1,71 @@
+"""What a call needs besides a guest: a pod, nodes, time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from wasm_runtime import Nodes, Plugin, Pod, Snapshot
+from wasm_runtime.abi import Document
+from wasm_runtime.engine import Call, Instance, Maker, NodeResults, Result
+from wasm_runtime.guest import Nomination, PreFilter, Stage
+
+OBJECTS = {"node-a": b"A", "node-b": b"BB"}
+ANY_CODE = -1
+
+
+class World(NamedTuple):
+    pod: Pod
+    nodes: Nodes
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.nodes.snapshot
+
+    def with_pod(self, uid: str, pod: bytes = b"POD") -> World:
+        """The same nodes, seen by another pod."""
+        return self._replace(pod=Pod(uid, f"default/pod-{uid}", pod))
+
+
+def world(
+    objects: Mapping[str, bytes] = OBJECTS, names: Sequence[str] | None = None, pod: bytes = b"POD", uid: str = "1"
+) -> World:
+    """The nodes of `objects`; a request on all of them, or on `names`."""
+    snapshot = Snapshot()
+    snapshot.put(objects.items())
+    return World(Pod(uid, f"default/pod-{uid}", pod), Nodes(snapshot, list(objects if names is None else names)))
+
+
+def pre_filter(plugin: Plugin, at: World, stage: Stage = "filter") -> PreFilter:
+    with plugin.guest(at.pod, at.nodes, stage) as (guest, _):
+        return guest.pre_filter
+
+
+def filter_nodes(plugin: Plugin, at: World, stage: Stage = "filter") -> NodeResults:
+    with plugin.guest(at.pod, at.nodes, stage) as (guest, deadline):
+        return guest.filter(at.nodes, deadline)
+
+
+def post_filter(plugin: Plugin, at: World) -> Nomination:
+    with plugin.guest(at.pod, at.nodes, "postFilter") as (guest, deadline):
+        return guest.post_filter(at.nodes, deadline)
+
+
+def score(plugin: Plugin, at: World) -> list[int] | None:
+    with plugin.guest(at.pod, at.nodes, "score") as (guest, deadline):
+        return guest.score(at.nodes, deadline)
+
+
+def once(
+    instance: Instance, at: World, export: str = "prefilter", documents: Mapping[Document, Maker] | None = None
+) -> Result:
+    """Begins the pod's cycle and calls an export once."""
+    instance.begin(at.pod.object)
+    return instance.once(export, Call(at.nodes, time.monotonic() + 5, documents or {}))
+
+
+def each(instance: Instance, at: World, export: str = "filter", tolerated: int = ANY_CODE) -> NodeResults:
+    """Begins the pod's cycle and calls an export for each node."""
+    instance.begin(at.pod.object)
+    return instance.each(export, Call(at.nodes, time.monotonic() + 5), tolerated)

@@ -1,0 +1,167 @@
+"""What a module exports and imports, read off its bytes.
+
+wasmtime's C API ends the process when it is asked for the type of a function that has a vector or a typed
+reference in it, so types are read here, of modules that the engine has already found valid.
+Source: https://webassembly.github.io/spec/core/binary/modules.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeVar
+
+from wasm_runtime.abi import Import, Signature
+
+T = TypeVar("T")
+
+MAGIC: Final = b"\0asm"
+
+_PREAMBLE: Final = 8
+_TYPES, _IMPORTS, _FUNCTIONS, _EXPORTS = 1, 2, 3, 7
+_KINDS: Final = ("function", "table", "memory", "global", "tag")
+
+_HEAP: Final = (
+    "contref exnref arrayref structref i31ref eqref anyref externref funcref"
+    " nullref nullexternref nullfuncref nullexnref nullcontref"
+)
+_NAMES: Final = {
+    **dict(enumerate(_HEAP.split(), 0x68)),
+    **dict(enumerate(("i16", "i8"), 0x77)),
+    **dict(enumerate(("v128", "f64", "f32", "i64", "i32"), 0x7B)),
+}
+"""Types of one byte."""
+_REFERENCES: Final = {0x64: "ref", 0x63: "ref null"}
+"""Types that a heap type follows."""
+_FUNCTION, _STRUCT, _ARRAY = 0x60, 0x5F, 0x5E
+_GROUP: Final = 0x4E
+_SUBTYPES: Final = (0x50, 0x4F)
+
+
+class Interface(NamedTuple):
+    """Everything that a module exports and imports: the signature of a function, the kind of anything else."""
+
+    exports: dict[str, Signature | str]
+    imports: dict[Import, Signature | str]
+
+
+def interface(wasm: bytes) -> Interface:
+    """The interface of a valid binary module. Raises ValueError for an encoding that is not known."""
+    reader = _Reader(wasm, _PREAMBLE)
+    types: list[Signature] = []
+    imports: dict[Import, Signature | str] = {}
+    functions: list[int] = []
+    exports: dict[str, Signature | str] = {}
+    while reader.at < len(wasm):
+        section, length = reader.byte(), reader.number()
+        end = reader.at + length
+        if section == _TYPES:
+            types = [each for group in reader.vector(reader.types) for each in group]
+        elif section == _IMPORTS:
+            for name, kind, index in reader.vector(reader.imported):
+                if kind == "function":
+                    functions.append(index)
+                imports[name] = types[index] if kind == "function" else kind
+        elif section == _FUNCTIONS:
+            functions += reader.vector(reader.number)
+        elif section == _EXPORTS:
+            for text, kind, index in reader.vector(reader.exported):
+                exports[text] = types[functions[index]] if kind == "function" else kind
+        reader.at = end
+    return Interface(exports, imports)
+
+
+class _Reader:
+    """The encodings of the binary format, one after the other."""
+
+    def __init__(self, wasm: bytes, at: int) -> None:
+        self._wasm = wasm
+        self.at = at
+
+    def byte(self) -> int:
+        self.at += 1
+        return self._wasm[self.at - 1]
+
+    def number(self) -> int:
+        """LEB128. The sign is left out: nothing here depends on it."""
+        value = shift = 0
+        while True:
+            byte = self.byte()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    def text(self) -> str:
+        length = self.number()
+        self.at += length
+        return self._wasm[self.at - length : self.at].decode()
+
+    def vector(self, item: Callable[[], T]) -> list[T]:
+        return [item() for _ in range(self.number())]
+
+    def imported(self) -> tuple[Import, str, int]:
+        name, kind = Import(self.text(), self.text()), self._kind()
+        if kind in {"function", "tag"}:
+            self.at += kind == "tag"
+            return name, kind, self.number()
+        if kind in {"table", "global"}:
+            self._type()
+        if kind == "global":
+            self.byte()
+        else:
+            self._limits()
+        return name, kind, 0
+
+    def exported(self) -> tuple[str, str, int]:
+        return self.text(), self._kind(), self.number()
+
+    def types(self) -> list[Signature]:
+        """One type, or those of a group. One that is no function's is empty: no function refers to it."""
+        if self._wasm[self.at] != _GROUP:
+            return [self._defined()]
+        self.byte()
+        return self.vector(self._defined)
+
+    def _defined(self) -> Signature:
+        form = self.byte()
+        if form in _SUBTYPES:
+            self.vector(self.number)
+            form = self.byte()
+        if form == _FUNCTION:
+            return Signature(tuple(self.vector(self._type)), tuple(self.vector(self._type)))
+        if form == _STRUCT:
+            self.vector(self._field)
+        elif form == _ARRAY:
+            self._field()
+        else:
+            raise ValueError(f"type form {form:#x} is not known")
+        return Signature()
+
+    def _field(self) -> None:
+        self._type()
+        self.byte()
+
+    def _type(self) -> str:
+        byte = self.byte()
+        if byte in _REFERENCES:
+            heap = self._wasm[self.at]
+            number = self.number()
+            return f"({_REFERENCES[byte]} {_NAMES.get(heap, str(number)).removesuffix('ref')})"
+        try:
+            return _NAMES[byte]
+        except KeyError:
+            raise ValueError(f"type {byte:#x} is not known") from None
+
+    def _limits(self) -> None:
+        flags = self.byte()
+        self.number()
+        if flags & 1:
+            self.number()
+        if flags & 8:
+            self.number()
+
+    def _kind(self) -> str:
+        kind = self.byte()
+        if kind >= len(_KINDS):
+            raise ValueError(f"kind {kind:#x} of an import or export is not known")
+        return _KINDS[kind]
