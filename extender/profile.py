@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Concatenate, ParamSpec, TypeVar
 
 from wasm_runtime.errors import Fault, GuestError
+from wasm_runtime.guest import Pod
 from wasm_runtime.plugin import Plugin
 
 P = ParamSpec("P")
@@ -24,10 +25,6 @@ class FailurePolicy(str, Enum):
     IGNORE = "Ignore"
 
 
-class PluginFailedError(Exception):
-    """A plugin failed and its policy is Fail. `str()` names plugin, export, cause and mend."""
-
-
 MENDS = {
     Fault.NO_NODE_DATA: (
         "; set cluster.mode to kubeconfig or in-cluster, so that nodes are read from the API server,"
@@ -35,6 +32,20 @@ MENDS = {
     ),
 }
 """What the operator can do about a fault that is not the guest's own."""
+
+
+class PluginFailedError(Exception):
+    """A plugin failed and its policy is Fail. `str()` names plugin, export, cause and mend."""
+
+    def __init__(self, plugin: Plugin, error: GuestError) -> None:
+        super().__init__(f"plugin {plugin.name}: {error}{MENDS.get(error.fault, '')}")
+        self.fields = {
+            "plugin": plugin.name,
+            "digest": plugin.digest,
+            "export": error.export,
+            "fault": error.fault.value,
+        }
+        """For the log."""
 
 
 @dataclass(slots=True)
@@ -45,29 +56,22 @@ class Entry:
     weight: int = 1
     failure_policy: FailurePolicy = FailurePolicy.FAIL
 
-    def attempt(self, action: Callable[Concatenate[Plugin, P], T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Does something with the plugin. None if it failed and that is to be ignored.
+    def attempt(
+        self, action: Callable[Concatenate[Plugin, Pod, P], T], pod: Pod, *args: P.args, **kwargs: P.kwargs
+    ) -> T | None:
+        """Does something for a pod with the plugin. None if it failed and that is to be ignored.
 
         Raises PluginFailedError if it failed and that is not to be ignored.
         """
         plugin = self.plugin
         try:
-            return action(plugin, *args, **kwargs)
+            return action(plugin, pod, *args, **kwargs)
         except GuestError as error:
-            message = f"plugin {plugin.name}: {error}{MENDS.get(error.fault, '')}"
-            logger.warning(
-                message,
-                extra={
-                    "plugin": plugin.name,
-                    "digest": plugin.digest,
-                    "export": error.export,
-                    "fault": error.fault.value,
-                    "failure_policy": self.failure_policy.value,
-                },
-            )
-            if self.failure_policy is FailurePolicy.IGNORE:
-                return None
-            raise PluginFailedError(message) from error
+            failure = PluginFailedError(plugin, error)
+            if self.failure_policy is FailurePolicy.FAIL:
+                raise failure from error
+            logger.warning("left out of a verb: %s", failure, extra={"pod": pod.name, **failure.fields})
+            return None
 
 
 @dataclass(frozen=True, slots=True)

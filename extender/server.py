@@ -92,7 +92,8 @@ class Verbs:
 
 
 def _log_failure(verb: str, request: PodRequest, error: Exception) -> None:
-    logger.error("%s failed: %s", verb, error, extra={"verb": verb, "pod": request.pod.name})
+    fields = error.fields if isinstance(error, PluginFailedError) else {}
+    logger.error("%s failed: %s", verb, error, extra={"verb": verb, "pod": request.pod.name, **fields})
 
 
 class Webhook:
