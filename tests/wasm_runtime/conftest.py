@@ -20,10 +20,11 @@ class Loader:
         self._made: list[Plugin | Instance] = []
 
     def plugin(self, text: str, extension_points: Sequence[str] | None = None, **settings: Any) -> Plugin:
+        """Unless a timeout is given, there is time enough for the busiest machine."""
         plugin = Plugin(
             self.engine,
             bytes(wasmtime.wat2wasm(text)),
-            Settings("plugin", **settings),
+            Settings("plugin", **{"timeout": 30.0, **settings}),
             extension_points=extension_points,
             sink=lambda *record: self.journals.append(record),
         )
