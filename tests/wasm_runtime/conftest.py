@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-import wasmtime
 from wasmtime._func import FUNCTIONS
 
+from tests.wasm_runtime.guests import binary
 from wasm_runtime import Plugin, Pod, Settings, WasmtimeEngine
 from wasm_runtime.engine import Instance, Journal, Log
 
@@ -23,7 +23,7 @@ class Loader:
         """Unless a timeout is given, there is time enough for the busiest machine."""
         plugin = Plugin(
             self.engine,
-            bytes(wasmtime.wat2wasm(text)),
+            binary(text),
             Settings("plugin", **{"timeout": 30.0, **settings}),
             extension_points=extension_points,
             sink=lambda *record: self.journals.append(record),
@@ -33,7 +33,7 @@ class Loader:
 
     def instance(self, text: str, **settings: Any) -> Instance:
         """An instance below the rules of Plugin and Guest: any code is an answer."""
-        module = self.engine.compile(bytes(wasmtime.wat2wasm(text)))
+        module = self.engine.compile(binary(text))
         instance = module.instantiate(Settings("plugin", **settings))
         self._made.append(instance)
         return instance

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import wasmtime
+
 from wasm_runtime import abi
 
 REASON = "k8s.io/scheduler/result.status_reason"
@@ -28,6 +30,11 @@ SIGNATURES = {str(function): signature for function, signature in {**abi.IMPORTS
 
 TEXT = 1024
 """Where the text of `texts` begins in a guest's memory."""
+
+
+def binary(text: str) -> bytes:
+    """A module's bytes from its text."""
+    return bytes(wasmtime.wat2wasm(text))
 
 
 def types(signature: abi.Signature) -> str:

@@ -5,13 +5,14 @@ import wasmtime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.wasm_runtime.guests import binary
 from wasm_runtime import WasmtimeEngine, driver
 from wasm_runtime.abi import Import, Signature
 from wasm_runtime.binary import Interface, interface
 
 
 def read(text: str) -> Interface:
-    return interface(bytes(wasmtime.wat2wasm(text)))
+    return interface(binary(text))
 
 
 @pytest.mark.parametrize(

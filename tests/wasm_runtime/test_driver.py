@@ -9,7 +9,7 @@ import pytest
 import wasmtime
 
 from tests.wasm_runtime.conftest import Loader
-from tests.wasm_runtime.guests import SIGNATURES, export, module, types
+from tests.wasm_runtime.guests import SIGNATURES, binary, export, module, types
 from tests.wasm_runtime.world import filter_nodes, once, world
 from wasm_runtime import Fault, GuestError, WasmtimeEngine, abi, driver
 from wasm_runtime.abi import Import, Signature
@@ -31,7 +31,7 @@ def test_host_functions_are_those_of_the_abi_and_two_of_wasi() -> None:
 
 
 def test_trampoline_exports_every_host_function_with_its_signature(engine: WasmtimeEngine) -> None:
-    exports = engine.compile(driver.trampoline().encode()).exports
+    exports = engine.compile(binary(driver.trampoline())).exports
     assert exports == {
         "imports": "table",
         **{str(function): signature for function, signature in driver.HOST_FUNCTIONS.items()},
@@ -49,7 +49,7 @@ def test_driver_defines_every_host_function_with_its_signature() -> None:
 
 def test_driver_text_has_no_name_left_to_put_in(engine: WasmtimeEngine) -> None:
     assert re.findall(r"[%@]\w+", driver.driver()) == []
-    assert engine.compile(driver.driver().encode()).exports == {
+    assert engine.compile(binary(driver.driver())).exports == {
         "call": "memory",
         "snapshot": "memory",
         "index": Signature(("i32", "i32")),

@@ -8,11 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import wasmtime
 from wasmtime._func import FUNCTIONS
 
 from tests.wasm_runtime.conftest import Loader
-from tests.wasm_runtime.guests import LOG, REASON, SPIN, TEXT, call, export, module
+from tests.wasm_runtime.guests import LOG, REASON, SPIN, TEXT, binary, call, export, module
 from tests.wasm_runtime.world import filter_nodes, score, world
 from wasm_runtime import GuestError, ModuleError, Plugin, Settings, WasmtimeEngine
 from wasm_runtime.engine import NodeResults
@@ -31,7 +30,7 @@ COUNTS_PODS = module(
 
 
 def test_digest_is_that_of_the_bytes(load: Loader) -> None:
-    wasm = bytes(wasmtime.wat2wasm(NOOP))
+    wasm = binary(NOOP)
     assert load.plugin(NOOP).digest == f"sha256:{hashlib.sha256(wasm).hexdigest()}"
 
 
@@ -135,7 +134,7 @@ def test_a_sink_that_fails_costs_no_guest(engine: WasmtimeEngine, open_instances
         raise OSError("no space left")
 
     guest = module(export("filter", call(LOG, 0, TEXT, 2), "(i32.const 0)"), uses=[LOG], text="hi")
-    plugin = Plugin(engine, guest.encode(), Settings("plugin"), sink=sink)
+    plugin = Plugin(engine, binary(guest), Settings("plugin"), sink=sink)
     for _ in range(3):
         with pytest.raises(OSError, match="no space left"):
             filter_nodes(plugin, ONE)
@@ -162,7 +161,7 @@ def test_a_plugin_that_cannot_be_made_leaves_nothing(
 
 
 def test_text_is_compiled_too(engine: WasmtimeEngine) -> None:
-    plugin = Plugin(engine, NOOP.encode(), Settings("plugin"))
+    plugin = Plugin(engine, binary(NOOP), Settings("plugin"))
     assert filter_nodes(plugin, ONE) == NodeResults(1, [], [], [])
     plugin.close()
 
@@ -174,13 +173,13 @@ def mappings() -> int:
 
 
 def create_and_close(engine: WasmtimeEngine) -> None:
-    plugin = Plugin(engine, NOOP.encode(), Settings("plugin"))
+    plugin = Plugin(engine, binary(NOOP), Settings("plugin"))
     filter_nodes(plugin, ONE)
     plugin.close()
 
 
 def trap(engine: WasmtimeEngine) -> None:
-    plugin = Plugin(engine, FAILS.encode(), Settings("plugin"))
+    plugin = Plugin(engine, binary(FAILS), Settings("plugin"))
     with pytest.raises(GuestError):
         filter_nodes(plugin, ONE)
     plugin.close()
@@ -188,7 +187,7 @@ def trap(engine: WasmtimeEngine) -> None:
 
 def fail_to_link(engine: WasmtimeEngine) -> None:
     with pytest.raises(GuestError):
-        Plugin(engine, module(export("filter", "(i32.const 0)"), pages="9").encode(), Settings("p", memory_limit=1))
+        Plugin(engine, binary(module(export("filter", "(i32.const 0)"), pages="9")), Settings("p", memory_limit=1))
 
 
 @pytest.mark.parametrize("life", [create_and_close, trap, fail_to_link])

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.wasm_runtime.guests import POD, SIGNATURES, WRITE, module
+from tests.wasm_runtime.guests import POD, SIGNATURES, WRITE, binary, module
 from tests.wasm_runtime.world import world
 from wasm_runtime import Fault, GuestError, Settings, WasmtimeEngine, driver
 from wasm_runtime.abi import Delivery, Document, Severity
@@ -182,7 +182,7 @@ class Caller:
     def call(self, function: str, *numbers: int) -> Outcome:
         """Raises TrapError."""
         if function not in self._modules:
-            self._modules[function] = self._engine.compile(passes_on(function).encode())
+            self._modules[function] = self._engine.compile(binary(passes_on(function)))
         instance = self._modules[function].instantiate(Settings("plugin", config=CONFIG.decode()))
         try:
             return self._call(instance, numbers)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.wasm_runtime.conftest import Loader
-from tests.wasm_runtime.guests import NODE, NODE_NAME, POD, REASON, call, export, module
+from tests.wasm_runtime.guests import NODE, NODE_NAME, POD, REASON, binary, call, export, module
 from tests.wasm_runtime.world import World, once, world
 from wasm_runtime import Nodes, Plugin, Settings, Snapshot, WasmtimeEngine
 from wasm_runtime.engine import Call, Instance
@@ -291,7 +291,7 @@ def test_guests_see_the_truth_after_any_changes(engine: WasmtimeEngine, steps: l
     truth: dict[str, str] = {}
     snapshot = Snapshot()
     snapshot.put(always.items())
-    instance = engine.compile(SHOWS_NODES.encode()).instantiate(Settings("plugin"))
+    instance = engine.compile(binary(SHOWS_NODES)).instantiate(Settings("plugin"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("wasm_runtime.snapshot.SLACK", 6)
         for step, argument in [*steps, ("ask", NAMES)]:
@@ -318,7 +318,7 @@ def test_one_writer_and_many_readers(engine: WasmtimeEngine, monkeypatch: pytest
     """
     monkeypatch.setattr("wasm_runtime.snapshot.SLACK", 50)
     snapshot = Snapshot()
-    plugin = Plugin(engine, SHOWS_NODES.encode(), Settings("plugin", timeout=60))
+    plugin = Plugin(engine, binary(SHOWS_NODES), Settings("plugin", timeout=60))
     names = [f"node-{at:02}" for at in range(40)]
     written = dict.fromkeys(names, 0)
     begun = [0]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.wasm_runtime.conftest import Loader
-from tests.wasm_runtime.guests import NODE_NAME, POD, REASON, TEXT, answers, call, export, module, result
+from tests.wasm_runtime.guests import NODE_NAME, POD, REASON, TEXT, answers, binary, call, export, module, result
 from tests.wasm_runtime.world import World, each, filter_nodes, post_filter, pre_filter, score, world
 from wasm_runtime import Fault, GuestError, Plugin, Settings, WasmtimeEngine
 from wasm_runtime.abi import Code
@@ -338,7 +338,7 @@ def test_each_is_what_a_loop_over_the_nodes_would_be(
         [reason.strip("\0") for code, reason in pairs[:called] if code],
     )
     pod = b"".join(bytes([code]) + reason.encode() for code, reason in pairs)
-    instance = engine.compile(CODES_AND_REASONS.encode()).instantiate(Settings("plugin"))
+    instance = engine.compile(binary(CODES_AND_REASONS)).instantiate(Settings("plugin"))
     assert (
         each(instance, world({}, names=[f"n{at}" for at in range(len(pairs))], pod=pod), "filter", tolerated)
         == expected

@@ -34,10 +34,11 @@ class WasmtimeEngine:
         self.driver = wasmtime.Module(self.native, driver.driver())
 
     def compile(self, wasm: bytes) -> WasmtimeModule:
-        """Compiles a module, binary or text. Raises ModuleError if it is none, or uses what wasmtime cannot do."""
+        """Compiles a binary module. Raises ModuleError if it is none, or uses what wasmtime cannot do."""
+        if not wasm.startswith(MAGIC):
+            raise ModuleError([f"is no valid WebAssembly module: begins with {wasm[:4]!r}, not with {MAGIC!r}"])
         try:
-            binary = wasm if wasm[:1] in {b"", MAGIC[:1]} else bytes(wasmtime.wat2wasm(wasm))
-            return WasmtimeModule(self, wasmtime.Module(self.native, binary), interface(binary))
+            return WasmtimeModule(self, wasmtime.Module(self.native, wasm), interface(wasm))
         except ValueError as error:
             raise ModuleError([f"uses what is not known here: {error}"]) from error
         except wasmtime.WasmtimeError as error:
