@@ -50,13 +50,13 @@ class ExtenderArgs(Struct):
     NodeNames: list[str] | None = None
 
 
-class MetaPod(Struct):
+class MetaPod(Struct, gc=False):
     """A victim by its UID."""
 
     UID: str
 
 
-class MetaVictims(Struct):
+class MetaVictims(Struct, gc=False):
     """Victims of a node by UID, as `nodeCacheCapable: true` sends them and every answer has them."""
 
     Pods: list[MetaPod] | None = None
@@ -294,8 +294,8 @@ class _ExtenderFilterResult(Struct):
     Error: str
 
 
-class HostPriority(Struct):
-    """A node's score."""
+class HostPriority(Struct, gc=False):
+    """A node's score. Thousands are made for an answer, and none can be part of a cycle."""
 
     Host: str
     Score: int

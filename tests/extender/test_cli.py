@@ -5,10 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from click import unstyle
+from typer.testing import CliRunner
 
+from extender.cli import app
 from tests.extender.kwx import run
 
-WIDE = "200"
+WIDE = {"COLUMNS": "200"}
 
 
 @pytest.mark.parametrize(
@@ -23,11 +26,12 @@ WIDE = "200"
         ),
     ],
 )
-def test_every_command_has_help(tmp_path: Path, command: list[str], mentions: list[str]) -> None:
-    result = run(*command, "--help", home=tmp_path, COLUMNS=WIDE)
-    assert (result.returncode, result.stderr) == (0, "")
-    assert f"Usage: {' '.join(['kwx', *command])}" in result.stdout
-    assert [word for word in mentions if word not in result.stdout] == []
+def test_every_command_has_help(command: list[str], mentions: list[str]) -> None:
+    result = CliRunner().invoke(app, [*command, "--help"], prog_name="kwx", env=WIDE)
+    assert (result.exit_code, result.stderr) == (0, "")
+    shown = unstyle(result.stdout)
+    assert f"Usage: {' '.join(['kwx', *command])}" in shown
+    assert [word for word in mentions if word not in shown] == []
 
 
 @pytest.mark.parametrize(
@@ -40,13 +44,18 @@ def test_every_command_has_help(tmp_path: Path, command: list[str], mentions: li
         (["scheduler-config", "--config", "x", "--weight", "0"], "Invalid value for '--weight'"),
     ],
 )
-def test_wrong_usage_is_said_on_standard_error_with_status_2(
-    tmp_path: Path, arguments: list[str], problem: str
-) -> None:
-    result = run(*arguments, home=tmp_path, COLUMNS=WIDE)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert problem in result.stderr
-    assert "Traceback" not in result.stderr
+def test_wrong_usage_is_said_on_standard_error_with_status_2(arguments: list[str], problem: str) -> None:
+    result = CliRunner().invoke(app, arguments, prog_name="kwx", env=WIDE)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert problem in unstyle(result.stderr)
+
+
+def test_the_command_is_installed(tmp_path: Path) -> None:
+    shown = run("--help", home=tmp_path)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    wrong = run("serve", home=tmp_path)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "Missing option '--config'." in wrong.stderr
 
 
 def test_the_module_is_the_command(tmp_path: Path) -> None:

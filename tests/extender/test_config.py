@@ -43,6 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "nodenumber.wasm").write_bytes(whole)
     (folder / "half.wasm").write_bytes(whole[: len(whole) // 2])
     (folder / "empty.wasm").write_bytes(b"")
+    (folder / "text.wasm").write_bytes(b"hello")
     (folder / "component.wasm").write_bytes(b"\0asm\x0d\0\x01\0")
     (folder / "folder.wasm").mkdir()
     (folder / "modules").mkdir()
@@ -78,7 +79,7 @@ EXPORTS = (
 )
 POINTS = "enqueue, preFilter, filter, postFilter, preScore, score, reserve, permit, preBind, bind, postBind"
 
-SERVED: dict[str, tuple[str, list[str]]] = {
+REFUSED: dict[str, tuple[str, list[str]]] = {
     "unknown key at the top": (f"{GOOD}profile: []\n", ["profile: unknown key; did you mean profiles?"]),
     "unknown key of a section": (
         f"{GOOD}server: {{adress: 'localhost:1'}}\n",
@@ -96,56 +97,6 @@ SERVED: dict[str, tuple[str, list[str]]] = {
             f"{PLUGIN}.weight: input should be a valid integer, found 'heavy'",
             f"{PLUGIN}.failurePolicy: input should be 'Fail' or 'Ignore', found 7",
             f"{PLUGIN}.timeout: expected a duration such as 500ms or 2s, found 5",
-        ],
-    ),
-    "missing module": (
-        of_module("nope"),
-        [
-            f"{PLUGIN}.guestURL: plugin p: {{folder}}/nope.wasm cannot be read:"
-            " No such file or directory; build it or mend the path"
-        ],
-    ),
-    "directory as module": (
-        of_module("folder"),
-        [f"{PLUGIN}.guestURL: plugin p: {{folder}}/folder.wasm is no regular file; name a .wasm file"],
-    ),
-    "module without memory": (
-        of_module("no_memory"),
-        [
-            f"{PLUGIN}.guestURL: plugin p: {{folder}}/no_memory.wasm exports no memory named 'memory':"
-            " the host hands everything to a guest through it"
-        ],
-    ),
-    "wrong signatures": (
-        of_module("wrong_signature"),
-        [
-            f"{PLUGIN}.guestURL: plugin p: {{folder}}/wrong_signature.wasm exports filter as () -> (i64),"
-            " the ABI has () -> (i32)",
-            f"{PLUGIN}.guestURL: plugin p: {{folder}}/wrong_signature.wasm exports score as () -> (i32),"
-            " the ABI has () -> (i64)",
-        ],
-    ),
-    "unknown imports": (
-        of_module("unknown_import"),
-        [
-            f"{PLUGIN}.guestURL: plugin p: {{folder}}/unknown_import.wasm imports k8s.io/scheduler/currentPodName,"
-            " which the host does not have; the nearest that it has is k8s.io/scheduler/currentNodeName",
-            f"{PLUGIN}.guestURL: plugin p: {{folder}}/unknown_import.wasm imports k8s.io/klog/severity as () -> (i64),"
-            " the host has () -> (i32)",
-        ],
-    ),
-    "no extension point": (
-        of_module("no_extension_point"),
-        [
-            f"{PLUGIN}.guestURL: plugin p: {{folder}}/no_extension_point.wasm exports no extension point;"
-            f" it needs at least one of {EXPORTS}"
-        ],
-    ),
-    "trap at start": (
-        of_module("trap_at_start"),
-        [
-            f"{PLUGIN}.guestURL: plugin p: {{folder}}/trap_at_start.wasm does not start:"
-            " _initialize: trap: unreachable in func[0]"
         ],
     ),
     "another digest than the pin": (
@@ -175,6 +126,45 @@ SERVED: dict[str, tuple[str, list[str]]] = {
         [
             "is no YAML: while scanning for the next token found character '\\t' that cannot start any token"
             ' in "<unicode string>", line 2, column 1: - name: a ^'
+        ],
+    ),
+    "every kind of module at once": (
+        of_plugins(
+            *(
+                f"name: {name}, guestURL: 'file://{name}.wasm'"
+                for name in ("nope", "folder", "no_memory", "nodenumber")
+            ),
+            "name: pinned, guestURL: 'file://nodenumber.wasm', digest: '" + ZEROS + "'",
+            *(f"name: {name}, guestURL: 'file://{name}.wasm'" for name in ("wrong_signature", "unknown_import")),
+            *(
+                f"name: {name}, guestURL: 'file://{name}.wasm'"
+                for name in ("no_extension_point", "trap_at_start", "text")
+            ),
+        ),
+        [
+            f"{PLUGIN}.guestURL: plugin nope: {{folder}}/nope.wasm cannot be read:"
+            " No such file or directory; build it or mend the path",
+            "profiles[0].plugins[1].guestURL: plugin folder: {folder}/folder.wasm is no regular file;"
+            " name a .wasm file",
+            "profiles[0].plugins[2].guestURL: plugin no_memory: {folder}/no_memory.wasm exports no memory named"
+            " 'memory': the host hands everything to a guest through it",
+            f"profiles[0].plugins[4].guestURL: plugin pinned: {{folder}}/nodenumber.wasm has digest {NODENUMBER},"
+            f" the configuration allows only {ZEROS}",
+            "profiles[0].plugins[5].guestURL: plugin wrong_signature: {folder}/wrong_signature.wasm exports filter as"
+            " () -> (i64), the ABI has () -> (i32)",
+            "profiles[0].plugins[5].guestURL: plugin wrong_signature: {folder}/wrong_signature.wasm exports score as"
+            " () -> (i32), the ABI has () -> (i64)",
+            "profiles[0].plugins[6].guestURL: plugin unknown_import: {folder}/unknown_import.wasm imports"
+            " k8s.io/scheduler/currentPodName, which the host does not have; the nearest that it has is"
+            " k8s.io/scheduler/currentNodeName",
+            "profiles[0].plugins[6].guestURL: plugin unknown_import: {folder}/unknown_import.wasm imports"
+            " k8s.io/klog/severity as () -> (i64), the host has () -> (i32)",
+            "profiles[0].plugins[7].guestURL: plugin no_extension_point: {folder}/no_extension_point.wasm exports no"
+            f" extension point; it needs at least one of {EXPORTS}",
+            "profiles[0].plugins[8].guestURL: plugin trap_at_start: {folder}/trap_at_start.wasm does not start:"
+            " _initialize: trap: unreachable in func[0]",
+            "profiles[0].plugins[9].guestURL: plugin text: {folder}/text.wasm is no valid WebAssembly module:"
+            " begins with b'hell', not with b'\\x00asm'",
         ],
     ),
     "everything at once": (
@@ -220,23 +210,40 @@ profiles:
 }
 """What is wrong with a file, the file, and every problem that is named at once."""
 
+THROUGH_SERVE = (
+    "unknown key of a plugin",
+    "wrong types",
+    "another digest than the pin",
+    "names that come twice",
+    "bad YAML",
+    "every kind of module at once",
+    "everything at once",
+)
+"""Files that are given to the command too; together they have every kind of problem."""
 
-@pytest.fixture(scope="module")
-def refused(folder: Path) -> dict[str, tuple[str, list[str]]]:
-    """What `kwx serve` says of each file."""
 
+def written(folder: Path, name: str) -> Path:
+    file = folder / f"{name.replace(' ', '-')}.yaml"
+    file.write_text(REFUSED[name][0])
+    return file
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_file_is_refused_with_all_its_problems(folder: Path, engine: WasmtimeEngine, name: str) -> None:
+    file = written(folder, name)
+    with pytest.raises(ConfigError) as refused:
+        load(file, engine)
+    assert list(refused.value.problems) == [problem.format(folder=folder) for problem in REFUSED[name][1]]
+
+
+def test_serve_says_all_problems_and_ends_with_status_1(folder: Path) -> None:
     def serve(name: str) -> list[str]:
-        file = folder / f"{name.replace(' ', '-')}.yaml"
-        file.write_text(SERVED[name][0])
+        file = written(folder, name)
         return list(kwx.problems(kwx.run("serve", "--config", file, home=folder), file))
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as executor:
-        return dict(zip(SERVED, executor.map(serve, SERVED), strict=True))
-
-
-@pytest.mark.parametrize("name", SERVED)
-def test_serve_refuses_a_file_with_all_its_problems(name: str, folder: Path, refused: dict[str, list[str]]) -> None:
-    assert refused[name] == [problem.format(folder=folder) for problem in SERVED[name][1]]
+        for name, problems in zip(THROUGH_SERVE, executor.map(serve, THROUGH_SERVE), strict=True):
+            assert problems == [problem.format(folder=folder) for problem in REFUSED[name][1]]
 
 
 @pytest.mark.parametrize(
@@ -548,7 +555,6 @@ def test_a_module_is_found_from_any_working_directory(folder: Path, tmp_path: Pa
     content = f"{of_module('modules/score')}server: {{address: '127.0.0.1:0', adminAddress: '127.0.0.1:0'}}\n"
     (folder / "relative.yaml").write_text(textwrap.dedent(content))
     for home, file in (
-        (folder, "relative.yaml"),
         (folder / "modules", "../relative.yaml"),
         (tmp_path, folder / "relative.yaml"),
     ):

@@ -7,9 +7,11 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import pytest
@@ -34,20 +36,31 @@ VERDICTS = {
 """Reason of a rejection, score, and score after the swap of each node, for pod train-3."""
 
 
-@pytest.fixture
-def busy() -> Iterator[None]:
-    """The default ports are taken, by us or by somebody else."""
-    with ExitStack() as listeners:
+class Runs(NamedTuple):
+    """What `kwx run --once` printed, in a home directory of its own each."""
+
+    home: Path
+    as_json: subprocess.CompletedProcess[str]
+    as_table: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Both kinds of output, while the default ports are taken by us or by somebody else."""
+    home = tmp_path_factory.mktemp("home")
+    proxies = dict.fromkeys(("http_proxy", "HTTP_PROXY", "all_proxy"), "http://127.0.0.1:1")
+    with ExitStack() as stack:
         for port in DEFAULT_PORTS:
             with suppress(OSError):
-                listeners.enter_context(socket.create_server(("127.0.0.1", port)))
-        yield
+                stack.enter_context(socket.create_server(("127.0.0.1", port)))
+        executor = stack.enter_context(ThreadPoolExecutor())
+        as_json = executor.submit(run, "run", "--once", "--output", "json", home=home, **proxies)
+        as_table = executor.submit(run, "run", "--once", home=home, COLUMNS="160")
+        return Runs(home, as_json.result(), as_table.result())
 
 
-@pytest.mark.usefixtures("busy")
-def test_json_is_the_whole_output_and_tells_what_the_cycle_and_the_swap_have_shown(tmp_path: Path) -> None:
-    proxies = dict.fromkeys(("http_proxy", "HTTP_PROXY", "all_proxy"), "http://127.0.0.1:1")
-    result = run("run", "--once", "--output", "json", home=tmp_path, **proxies)
+def test_json_is_the_whole_output_and_tells_what_the_cycle_and_the_swap_have_shown(runs: Runs) -> None:
+    result = runs.as_json
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
     assert list(report) == ["verbs_url", "admin_url", "cycle", "swap", "scheduler_config"]
@@ -96,11 +109,11 @@ def test_json_is_the_whole_output_and_tells_what_the_cycle_and_the_swap_have_sho
         "httpTimeout": "5s",
         "ignorable": False,
     }
-    assert list(tmp_path.iterdir()) == []
+    assert list(runs.home.iterdir()) == []
 
 
-def test_the_table_shows_the_same_to_people(tmp_path: Path) -> None:
-    result = run("run", "--once", home=tmp_path, COLUMNS="160")
+def test_the_table_shows_the_same_to_people(runs: Runs) -> None:
+    result = runs.as_table
     assert result.returncode == 0, result.stderr
     rows = {cells[0].strip(" ←"): cells[1:] for cells in map(_cells, result.stdout.splitlines()) if len(cells) == 6}
     for name, (reason, score, after) in VERDICTS.items():
@@ -111,7 +124,7 @@ def test_the_table_shows_the_same_to_people(tmp_path: Path) -> None:
         r"Hot swap: \d+ requests flowed, 0 failed; the new module answered \d+\.\d\d s after", result.stdout
     )
     assert "kind: KubeSchedulerConfiguration\n" in result.stdout
-    assert list(tmp_path.iterdir()) == []
+    assert list(runs.home.iterdir()) == []
 
 
 def _cells(line: str) -> list[str]:

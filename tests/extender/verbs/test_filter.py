@@ -11,12 +11,10 @@ from tests.extender.objects import (
     NODE_NAMES,
     filter_error,
     filtered,
-    meta_victims,
     names_args,
     node,
     nodes_args,
     pod,
-    preemption_args,
 )
 
 ODD = 'say "no"\n\t\\ <b>&amp;</b> \u2028 größer 🚫 \x01 [red]%s'
@@ -98,6 +96,7 @@ VERDICTS = {
         [prefilter("0nghost\0")],
         filtered([], unresolvable=dict.fromkeys(NODE_NAMES, NOT_NAMED)),
     ),
+    "prefilter-names-nothing": ([prefilter("0n", **PREFILTER_ONLY)], filtered(NODE_NAMES)),
     "prefilter-rejects": ([prefilter("2rno quota")], filtered([], failed=dict.fromkeys(NODE_NAMES, "no quota"))),
     "prefilter-rejects-for-good": (
         [prefilter("3rno such queue")],
@@ -163,6 +162,7 @@ PROFILES = [
         for name, (failing, _) in FAILURES.items()
     ),
     profile("second-fails", by_digit("72ends in 7"), plugin("trap")),
+    profile("accelerator", plugin("accelerator")),
     profile("no-node-is-left-for-the-failure", by_digit("*2no room"), plugin("trap")),
 ]
 
@@ -266,61 +266,46 @@ def test_thousands_of_names(extender: Extender) -> None:
     )
 
 
-NODE_PROFILES = (
-    profile("default", plugin("accelerator")),
-    profile("ignored", plugin("accelerator", failurePolicy="Ignore")),
-    profile("names", by_digit("72ends in 7")),
-)
 WANTS = pod("train-1", annotations={"kwx.dev/accelerator": "h100"})
 H100 = {"kwx.dev/accelerator": "h100"}
 ABSENT = (
-    "plugin accelerator: filter: the guest asked for a node's object, but none is known here: only"
-    " names were given; set cluster.mode to kubeconfig or in-cluster, so that nodes are read from the API server,"
-    " or nodeCacheCapable: false in the KubeSchedulerConfiguration, so that requests carry them"
+    "plugin accelerator: filter: the guest asked for a node's object, but none is known here: only names were given;"
+    " set cluster.mode to kubeconfig or in-cluster, so that nodes are read from the API server, or"
+    " nodeCacheCapable: false in the KubeSchedulerConfiguration, so that requests carry them"
 )
 
 
-@pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[Extender]:
-    """An extender that has not seen a node yet."""
-    with Extender(tmp_path, *NODE_PROFILES) as extender:
-        yield extender
-
-
-def test_names_alone_are_an_error_that_says_what_to_configure_until_a_request_brought_nodes(fresh: Extender) -> None:
+def test_names_alone_are_an_error_that_says_what_to_configure_until_a_request_brought_nodes(tmp_path: Path) -> None:
+    profiles = (
+        profile("default", plugin("accelerator")),
+        profile("ignored", plugin("accelerator", failurePolicy="Ignore")),
+        profile("names", by_digit("72ends in 7")),
+    )
     by_name = names_args(["node-0", "node-1"], WANTS)
-    assert fresh.post("/filter", by_name) == filter_error(ABSENT)
-    assert fresh.post("/profiles/ignored/filter", by_name) == filtered(["node-0", "node-1"])
-    assert fresh.post("/profiles/names/filter", by_name) == filtered(["node-0", "node-1"])
+    with Extender(tmp_path, *profiles) as fresh:
+        assert fresh.post("/filter", by_name) == filter_error(ABSENT)
+        assert fresh.post("/profiles/ignored/filter", by_name) == filtered(["node-0", "node-1"])
+        assert fresh.post("/profiles/names/filter", by_name) == filtered(["node-0", "node-1"])
 
-    # Names alone judged nothing: that a node is known now must not be hidden by what was said before.
-    nodes = [node("node-0", labels=H100), node("node-1", labels={"kwx.dev/accelerator": "a100"})]
-    reasons = {"node-1": "node label kwx.dev/accelerator is a100, pod wants h100"}
-    answer = fresh.post("/filter", nodes_args(nodes, WANTS))
-    assert answer == filtered(None, unresolvable=reasons) | {"Nodes": {"metadata": {}, "items": nodes[:1]}}
-    assert fresh.post("/filter", by_name) == filtered(["node-0"], unresolvable=reasons)
+        nodes = [node("node-0", labels=H100), node("node-1", labels={"kwx.dev/accelerator": "a100"})]
+        reasons = {"node-1": "node label kwx.dev/accelerator is a100, pod wants h100"}
+        answer = fresh.post("/filter", nodes_args(nodes, WANTS))
+        assert answer == filtered(None, unresolvable=reasons) | {"Nodes": {"metadata": {}, "items": nodes[:1]}}
+        assert fresh.post("/filter", by_name) == filtered(["node-0"], unresolvable=reasons)
 
 
-def test_a_node_is_read_again_when_its_resource_version_changes(fresh: Extender) -> None:
-    labelled = node("node-0", version="1", labels=H100)
-    changed = node("node-0", version="2")
-    reason = {"node-0": "node has no label kwx.dev/accelerator=h100"}
+def test_a_node_is_read_again_when_its_resource_version_changes(extender: Extender) -> None:
+    labelled = node("changing", version="1", labels=H100)
+    changed = node("changing", version="2")
+    reason = {"changing": "node has no label kwx.dev/accelerator=h100"}
     for _ in range(2):
-        answer = fresh.post("/filter", nodes_args([labelled], WANTS))
+        answer = ask(extender, "accelerator", nodes_args([labelled], WANTS))
         assert (answer["Nodes"]["items"], answer["FailedAndUnresolvableNodes"]) == ([labelled], {})
-        answer = fresh.post("/filter", nodes_args([changed], WANTS))
+        answer = ask(extender, "accelerator", nodes_args([changed], WANTS))
         assert (answer["Nodes"]["items"], answer["FailedAndUnresolvableNodes"]) == ([], reason)
 
 
-def test_a_node_without_a_resource_version_is_read_in_every_request(fresh: Extender) -> None:
+def test_a_node_without_a_resource_version_is_read_in_every_request(extender: Extender) -> None:
     for labels, kept in ((H100, 1), ({}, 0), (H100, 1)):
-        answer = fresh.post("/filter", nodes_args([node("node-0", version="", labels=labels)], WANTS))
+        answer = ask(extender, "accelerator", nodes_args([node("unversioned", version="", labels=labels)], WANTS))
         assert len(answer["Nodes"]["items"]) == kept
-
-
-def test_preempt_asks_about_the_nodes_that_requests_have_brought(fresh: Extender) -> None:
-    nodes = [node("node-0", labels=H100), node("node-1")]
-    request = preemption_args({"node-0": meta_victims("a"), "node-1": meta_victims("b")}, WANTS)
-    assert fresh.post("/preempt", request) == {"NodeNameToMetaVictims": {}}
-    fresh.post("/filter", nodes_args(nodes, WANTS))
-    assert fresh.post("/preempt", request) == {"NodeNameToMetaVictims": {"node-0": meta_victims("a")}}
