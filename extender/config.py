@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 from pydantic.alias_generators import to_camel
 
 from extender.profile import FailurePolicy
@@ -50,6 +50,13 @@ def _address(text: object) -> Address:
     return Address(match[1] or match[2], int(match[3]))
 
 
+def _expand(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
 def _guest_config(value: object) -> object:
     if not isinstance(value, Mapping):
         return value
@@ -81,7 +88,7 @@ class ClusterConfig(_Model):
 
     mode: Literal["none", "dry-run", "kubeconfig", "in-cluster"] = "none"
     """none: not at all, bind is an Error; dry-run: not at all, bind is logged and succeeds."""
-    kubeconfig: Path = Path("~/.kube/config")
+    kubeconfig: Annotated[Path, AfterValidator(_expand)] = Field(default=Path("~/.kube/config"), validate_default=True)
     """Read with mode kubeconfig."""
 
     @property
@@ -152,10 +159,22 @@ class ExtenderConfiguration(_Model):
     profiles: Annotated[tuple[ProfileConfig, ...], Field(min_length=1)]
 
 
+class _StrictLoader(yaml.SafeLoader):
+    """Refuses a key that comes twice in a mapping, of which YAML would silently take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for name, _ in node.value:
+            if isinstance(name, yaml.ScalarNode) and name.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key {name.value!r} comes twice", name.start_mark)
+            seen.add(str(name.value))
+        return super().construct_mapping(node, deep)
+
+
 def read(file: Path) -> ExtenderConfiguration:
     """Reads and checks a configuration file. Raises ConfigError with all its problems."""
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content = yaml.load(file.read_text(encoding="utf-8"), _StrictLoader)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(file, [f"cannot be read: {getattr(error, 'strerror', None) or error}"]) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date that no calendar has

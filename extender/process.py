@@ -158,7 +158,7 @@ def _url(listener: socket.socket) -> str:
 def _connect(cluster: ClusterConfig) -> ApiServer | None:
     """The API server. Raises AccessError."""
     if cluster.mode == "kubeconfig":
-        return ApiServer.from_kubeconfig(cluster.kubeconfig.expanduser())
+        return ApiServer.from_kubeconfig(cluster.kubeconfig)
     return ApiServer.in_cluster() if cluster.mode == "in-cluster" else None
 
 

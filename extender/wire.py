@@ -24,6 +24,10 @@ PODS_KEPT = 256
 """Pods whose protobuf is kept, so that it is made once for all verbs of a cycle."""
 
 
+LARGEST_POD_KEPT = 65_536
+"""Bytes of JSON of a pod that is kept; together with `PODS_KEPT` it bounds what they take."""
+
+
 class RequestError(Exception):
     """The caller's request is none that can be answered. `str()` says what is wrong with it."""
 
@@ -242,10 +246,9 @@ def _pod(json: Raw) -> PodRequest:
     pod = bytes(json)
     if pod in {b"", b"null"}:
         raise RequestError("the request has no Pod")
-    return _convert_pod(pod)
+    return _convert_pod_once(pod) if len(pod) <= LARGEST_POD_KEPT else _convert_pod(pod)
 
 
-@lru_cache(maxsize=PODS_KEPT)
 def _convert_pod(json: bytes) -> PodRequest:
     try:
         head = msgspec.json.decode(json, type=_PodHead)
@@ -255,6 +258,9 @@ def _convert_pod(json: bytes) -> PodRequest:
     except _UNREADABLE as error:
         raise RequestError(f"Pod: {error}") from None
     return PodRequest(pod, (head.spec and head.spec.schedulerName) or "")
+
+
+_convert_pod_once = lru_cache(maxsize=PODS_KEPT)(_convert_pod)
 
 
 def _node(at: int, json: Raw) -> NodeItem:

@@ -116,6 +116,9 @@ class Instance(Protocol):
         Stops after a node whose code is not among `tolerated` (bit n for code n). Raises GuestError.
         """
 
+    def output(self) -> str:
+        """What the guest printed in its last call."""
+
     def journal(self) -> Journal:
         """What the guest logged and recorded since this was last asked."""
 

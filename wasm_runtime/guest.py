@@ -97,7 +97,7 @@ class Guest:
         if "prefilter" in self._exports:
             call = _call(nodes, deadline)
             result = self._instance.once("prefilter", call)
-            status = _status("prefilter", result, {Code.SUCCESS, Code.SKIP, *abi.REJECTED})
+            status = self._status("prefilter", result, {Code.SUCCESS, Code.SKIP, *abi.REJECTED})
             names = abi.split_names(call.deliveries.get(Delivery.NODE_NAMES, b""))
             self.pre_filter = PreFilter(status, frozenset(names) or None)
         self.uid = pod.uid
@@ -105,7 +105,7 @@ class Guest:
     def filter(self, nodes: Nodes, deadline: float) -> NodeResults:
         """Calls Filter on each node: the codes are Success or rejections."""
         results = self._instance.each("filter", _call(nodes, deadline), _FILTER_CODES)
-        _check_last("filter", results, nodes, _FILTER_CODES)
+        self._check_last("filter", results, nodes, _FILTER_CODES)
         return results
 
     def post_filter(self, nodes: Nodes, deadline: float) -> Nomination:
@@ -113,7 +113,7 @@ class Guest:
         statuses = dict.fromkeys(nodes.names, int(Code.UNSCHEDULABLE))
         call = _call(nodes, deadline, {Document.NODE_STATUSES: lambda: msgspec.json.encode(statuses)})
         result = self._instance.once("postfilter", call)
-        status = _status("postfilter", result, {Code.SUCCESS, *abi.REJECTED})
+        status = self._status("postfilter", result, {Code.SUCCESS, *abi.REJECTED})
         node = call.deliveries.get(Delivery.NOMINATED_NODE_NAME, b"").decode(errors="replace")
         return Nomination(status, result.high, node)
 
@@ -125,10 +125,10 @@ class Guest:
         if "prescore" in self._exports:
             filtered = {Document.FILTERED_NODES: lambda: msgspec.json.encode(nodes.names)}
             result = self._instance.once("prescore", _call(nodes, deadline, filtered))
-            if _status("prescore", result, {Code.SUCCESS, Code.SKIP}).code is Code.SKIP:
+            if self._status("prescore", result, {Code.SUCCESS, Code.SKIP}).code is Code.SKIP:
                 return None
         results = self._instance.each("score", _call(nodes, deadline), _SCORE_CODES)
-        _check_last("score", results, nodes, _SCORE_CODES)
+        self._check_last("score", results, nodes, _SCORE_CODES)
         scores = results.values
         if "normalizescore" in self._exports:
             scores = self._normalize(nodes, scores, deadline)
@@ -143,6 +143,22 @@ class Guest:
         """Gives the instance back."""
         self._instance.close()
 
+    def _status(self, export: str, result: Result, expected: Collection[Code]) -> Status:
+        """The status of a call that is done once. Raises for a code that the export may not return."""
+        if result.low in expected:
+            return Status(Code(result.low), result.reason)
+        raise _unexpected(export, result.low, result.reason, expected, output=self._instance.output())
+
+    def _check_last(self, export: str, results: NodeResults, nodes: Nodes, tolerated: int) -> None:
+        """Raises for the code that ended the loop over the nodes, if one did: only the last can have."""
+        if not results.codes:
+            return
+        code = results.codes[-1]
+        if not 0 <= code < len(Code) or not tolerated >> code & 1:
+            expected = [each for each in Code if tolerated >> each & 1]
+            node, output = nodes.names[results.called - 1], self._instance.output()
+            raise _unexpected(export, code, results.reasons[-1], expected, node=node, output=output)
+
     def _normalize(self, nodes: Nodes, scores: list[int], deadline: float) -> list[int]:
         """Calls NormalizeScore. A guest that hands nothing over leaves the scores as they are."""
 
@@ -151,7 +167,7 @@ class Guest:
 
         call = _call(nodes, deadline, {Document.NODE_SCORES: given})
         result = self._instance.once("normalizescore", call)
-        _status("normalizescore", result, {Code.SUCCESS})
+        self._status("normalizescore", result, {Code.SUCCESS})
         delivered = call.deliveries.get(Delivery.NORMALIZED_SCORES, b"")
         normalized = _scores(delivered) if delivered else {}
         if not normalized:
@@ -187,30 +203,15 @@ def _scores(data: bytes) -> Mapping[str, int]:
         raise GuestError(Fault.RESULT, "normalizescore", cause) from None
 
 
-def _status(export: str, result: Result, expected: Collection[Code]) -> Status:
-    if result.low in expected:
-        return Status(Code(result.low), result.reason)
-    raise _unexpected(export, result.low, result.reason, expected)
-
-
-def _check_last(export: str, results: NodeResults, nodes: Nodes, tolerated: int) -> None:
-    """Raises for the code that ended the loop over the nodes, if one did: only the last can have."""
-    if not results.codes:
-        return
-    code = results.codes[-1]
-    if not 0 <= code < len(Code) or not tolerated >> code & 1:
-        expected = [each for each in Code if tolerated >> each & 1]
-        node = nodes.names[results.called - 1]
-        raise _unexpected(export, code, results.reasons[-1], expected, node)
-
-
-def _unexpected(export: str, code: int, reason: str, expected: Collection[Code], node: str = "") -> GuestError:
+def _unexpected(
+    export: str, code: int, reason: str, expected: Collection[Code], *, node: str = "", output: str
+) -> GuestError:
     if code == Code.ERROR:
-        return GuestError(Fault.STATUS, export, reason or "Error without a reason", node=node)
+        return GuestError(Fault.STATUS, export, reason or "Error without a reason", node=node, output=output)
     allowed = ", ".join(f"{each.value} {name(each)}" for each in sorted({*expected, Code.ERROR}))
     given = f"{code} {name(Code(code))}" if 0 <= code < len(Code) else str(code)
     said = f" ({reason})" if reason else ""
-    return GuestError(Fault.RESULT, export, f"status code {given}{said} is none of {allowed}", node=node)
+    return GuestError(Fault.RESULT, export, f"status code {given}{said} is none of {allowed}", node=node, output=output)
 
 
 def name(code: Code) -> str:

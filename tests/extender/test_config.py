@@ -68,6 +68,8 @@ def of_module(name: str, more: str = "") -> str:
 
 def with_setting(setting: str) -> str:
     """A configuration with one plugin that has a setting."""
+    if setting.startswith("guestURL: "):
+        return of_module("nodenumber").replace("guestURL: 'file://./nodenumber.wasm'", setting)
     return of_module("nodenumber", f", {setting}")
 
 
@@ -352,6 +354,10 @@ SECTIONS = [
     ("server: {maxRequestBytes: 0}", "server.maxRequestBytes: expected a size such as 256Mi, found 0"),
     ("cluster: []", "cluster: expected a mapping, found []"),
     ("cluster: {mode: 0}", "cluster.mode: input should be 'none', 'dry-run', 'kubeconfig' or 'in-cluster', found 0"),
+    (
+        "cluster: {kubeconfig: ~no-such-user/config}",
+        "cluster.kubeconfig: ~no-such-user/config: Could not determine home directory.",
+    ),
     ("apiVersion: kwx.dev/v1", "apiVersion: input should be 'kwx.dev/v1alpha1', found 'kwx.dev/v1'"),
     ("Kind: x", "Kind: unknown key; did you mean kind?"),
     ("5: x", "[5]: keys should be strings, found 5"),
@@ -406,6 +412,16 @@ def test_what_is_no_yaml_is_refused(tmp_path: Path, text: str) -> None:
     (only,) = refused.value.problems
     assert only.startswith("is no YAML: ")
     assert "\n" not in only
+
+
+def test_a_key_that_comes_twice_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "extender.yaml"
+    file.write_text("profiles:\n- name: a\n  plugins: []\n  plugins: []\n")
+    with pytest.raises(ConfigError) as refused:
+        config.read(file)
+    assert list(refused.value.problems) == [
+        "is no YAML: key 'plugins' comes twice in \"<unicode string>\", line 4, column 3: plugins: [] ^"
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "- a\n", "a", "# nothing\n"])
@@ -471,7 +487,10 @@ def test_every_key_is_read(folder: Path, engine: WasmtimeEngine) -> None:
     assert str(configuration.server.admin_address) == "[::1]:8889"
     assert configuration.server.max_request_bytes == 32 * 1024 * 1024
     assert configuration.server.state_directory == Path("~/.local/state/kwx")
-    assert (configuration.cluster.mode, configuration.cluster.kubeconfig) == ("none", Path("~/.kube/other"))
+    assert (configuration.cluster.mode, configuration.cluster.kubeconfig) == (
+        "none",
+        Path("~/.kube/other").expanduser(),
+    )
     (profile,) = configuration.profiles
     assert (profile.name, profile.score_range) == ("default", 100)
     assert profile.plugins == (
@@ -501,7 +520,10 @@ def test_what_is_left_out_has_its_default(folder: Path) -> None:
     assert configuration.server.address == Address("127.0.0.1", 8888)
     assert configuration.server.admin_address == Address("127.0.0.1", 8889)
     assert configuration.server.max_request_bytes == 64 * 1024 * 1024
-    assert (configuration.cluster.mode, configuration.cluster.kubeconfig) == ("none", Path("~/.kube/config"))
+    assert (configuration.cluster.mode, configuration.cluster.kubeconfig) == (
+        "none",
+        Path("~/.kube/config").expanduser(),
+    )
     (profile,) = configuration.profiles
     (plugin,) = profile.plugins
     assert profile.score_range == 10

@@ -296,10 +296,10 @@ def test_output_of_one_node_is_not_quoted_for_the_next(load: Loader) -> None:
     assert str(caught.value) == "filter of node node-a: trap: unreachable in filter"
 
 
-def test_output_is_no_part_of_a_status(load: Loader) -> None:
+def test_output_is_quoted_beside_an_error_status(load: Loader) -> None:
     with pytest.raises(GuestError) as caught:
         filter_nodes(load.plugin(prints(1, [(TEXT, 5)], ending="(return (i32.const 1))", text="noisy")), world())
-    assert str(caught.value) == "filter of node node-a: Error without a reason"
+    assert str(caught.value) == "filter of node node-a: Error without a reason; the guest printed: noisy"
 
 
 def test_output_of_start_is_quoted_when_it_fails(load: Loader) -> None:

@@ -105,6 +105,10 @@ class WasmtimeInstance:
             memory.reasons(compress(memory.numbers("I", reasons, called), statuses)) if statuses else [],
         )
 
+    def output(self) -> str:
+        """What the guest printed in its last call."""
+        return self._memory.output()
+
     def journal(self) -> Journal:
         """What the guest logged and recorded since this was last asked."""
         header = self._memory.header
