@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from extender.wire import Candidates, NodeItem
+from extender.wire import Candidates, NodeItem, RequestError
 from wasm_runtime.snapshot import Nodes, Snapshot
 
 MOST_KEPT: Final = 50_000
@@ -44,16 +44,16 @@ class NodeSource:
         if candidates.items is not None:
             if wants_objects:
                 self._convert(candidates.items)
-            return Nodes(self._requests, candidates.names)
+            return _locate(self._requests, candidates.names)
         return self.named(candidates.names, wants_objects)
 
     def named(self, names: list[str], wants_objects: bool) -> Nodes:
-        """Nodes by name. Raises NotSyncedError."""
+        """Nodes by name. Raises NotSyncedError or RequestError."""
         if self._cache is None:
-            return Nodes(self._requests, names)
+            return _locate(self._requests, names)
         if wants_objects and not self._cache.synced:
             raise NotSyncedError(f"the nodes of the cluster are not known yet: {self._cache.problem or 'listing them'}")
-        return Nodes(self._cluster, names)
+        return _locate(self._cluster, names)
 
     def _convert(self, items: list[NodeItem]) -> None:
         """Converts the nodes of which this version has not been seen."""
@@ -64,3 +64,10 @@ class NodeSource:
         new = [item for item in items if not item.version or versions.get(item.name) != item.version]
         self._requests.put([(item.name, item.to_protobuf()) for item in new])
         versions.update((item.name, item.version) for item in new)
+
+
+def _locate(snapshot: Snapshot, names: list[str]) -> Nodes:
+    try:
+        return Nodes(snapshot, names)
+    except ValueError as error:
+        raise RequestError(str(error)) from None

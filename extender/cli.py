@@ -13,7 +13,6 @@ import typer
 import yaml
 
 from extender import demo, logs, process, scheduler_config
-from extender.cluster import AccessError
 from extender.config import ConfigError
 from extender.demo import DemoError
 from extender.registry import load
@@ -75,7 +74,7 @@ def print_scheduler_config(
         bool | None,
         typer.Option(
             "--node-cache-capable/--full-nodes",
-            help="Whether requests carry names or whole nodes; by default names if cluster.mode reads nodes.",
+            help="Whether requests carry names or whole nodes; by default names where that is enough.",
         ),
     ] = None,
     kubeconfig: Annotated[str | None, typer.Option(help="kube-scheduler's own, outside a pod.")] = None,
@@ -103,7 +102,7 @@ def _or_fail(action: Callable[[], T]) -> T:
     """Does what may fail by the user's or the machine's fault; then says why and ends with status 1."""
     try:
         return action()
-    except (ConfigError, AccessError, DemoError) as error:
+    except (ConfigError, DemoError) as error:
         _fail(str(error))
 
 

@@ -80,7 +80,7 @@ class ServerConfig(_Model):
     max_request_bytes: Bytes = 64 * MEBIBYTE
     """Longest body of a request; a longer one is refused unread with status 413."""
     state_directory: Path | None = None
-    """Where what must outlive a restart is kept; ~/.local/state/kwx by default."""
+    """Where what must outlive a restart will be kept; nothing is, in this version."""
 
 
 class ClusterConfig(_Model):
@@ -89,7 +89,7 @@ class ClusterConfig(_Model):
     mode: Literal["none", "dry-run", "kubeconfig", "in-cluster"] = "none"
     """none: not at all, bind is an Error; dry-run: not at all, bind is logged and succeeds."""
     kubeconfig: Annotated[Path, AfterValidator(_expand)] = Field(default=Path("~/.kube/config"), validate_default=True)
-    """Read with mode kubeconfig."""
+    """Read with mode kubeconfig; relative to this file."""
 
     @property
     def is_connected(self) -> bool:

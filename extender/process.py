@@ -15,7 +15,7 @@ import uvicorn
 
 from extender.admin import Check, Health, create_app
 from extender.candidates import NodeSource
-from extender.cluster import ApiBinder, ApiServer, Binder, DryRunBinder, NoBinder, NodeCache
+from extender.cluster import AccessError, ApiBinder, ApiServer, Binder, DryRunBinder, NoBinder, NodeCache
 from extender.config import Address, ClusterConfig, ConfigError, ExtenderConfiguration
 from extender.registry import Registry, load
 from extender.registry.watcher import Watcher
@@ -67,7 +67,7 @@ def _log_end(task: asyncio.Task[None]) -> None:
 
 
 def serve(file: Path) -> None:
-    """Serves until SIGTERM or SIGINT. Raises ConfigError or AccessError."""
+    """Serves until SIGTERM or SIGINT. Raises ConfigError."""
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, _leave)
     engine = WasmtimeEngine()
@@ -83,7 +83,7 @@ def _serve(file: Path, configuration: ExtenderConfiguration, engine: WasmtimeEng
     verbs_socket = _listen(file, "server.address", server.address)
     admin_socket = _listen(file, "server.adminAddress", server.admin_address)
     nodes = Snapshot()
-    cache = _connect(configuration.cluster)
+    cache = _connect(file, configuration.cluster)
     node_cache = NodeCache(cache, nodes) if cache else None
     for slot in registry.slots:
         slot.say_what_is_not_run()
@@ -96,7 +96,7 @@ def _serve(file: Path, configuration: ExtenderConfiguration, engine: WasmtimeEng
         if node_cache:
             background.spawn(node_cache.run(), "node cache")
         watcher.start()
-        verbs = Verbs(registry, NodeSource(node_cache, nodes), _binder(configuration.cluster))
+        verbs = Verbs(registry, NodeSource(node_cache, nodes), _binder(file, configuration.cluster))
         webhook = Webhook(verbs, registry, server.max_request_bytes)
         logger.info(
             "serving",
@@ -155,15 +155,19 @@ def _url(listener: socket.socket) -> str:
     return f"http://{Address(host, port)}"
 
 
-def _connect(cluster: ClusterConfig) -> ApiServer | None:
-    """The API server. Raises AccessError."""
-    if cluster.mode == "kubeconfig":
-        return ApiServer.from_kubeconfig(cluster.kubeconfig)
-    return ApiServer.in_cluster() if cluster.mode == "in-cluster" else None
+def _connect(file: Path, cluster: ClusterConfig) -> ApiServer | None:
+    """The API server of a configuration file. Raises ConfigError."""
+    try:
+        if cluster.mode == "kubeconfig":
+            return ApiServer.from_kubeconfig(file.absolute().parent / cluster.kubeconfig)
+        return ApiServer.in_cluster() if cluster.mode == "in-cluster" else None
+    except AccessError as error:
+        key = "kubeconfig" if cluster.mode == "kubeconfig" else "mode"
+        raise ConfigError(file, [f"cluster.{key}: {error}"]) from error
 
 
-def _binder(cluster: ClusterConfig) -> Binder:
-    api = _connect(cluster)
+def _binder(file: Path, cluster: ClusterConfig) -> Binder:
+    api = _connect(file, cluster)
     if api:
         return ApiBinder(api)
     return DryRunBinder() if cluster.mode == "dry-run" else NoBinder()

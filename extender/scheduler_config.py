@@ -29,7 +29,7 @@ class Choices:
     """Where kube-scheduler finds the verbs; from server.address by default."""
     weight: int = 1
     node_cache_capable: bool | None = None
-    """Whether requests carry names instead of nodes; by default if there is a cluster to read nodes from."""
+    """Whether requests carry names only; by default where that is enough for the plugins."""
     kubeconfig: str | None = None
     """The scheduler's own, where it does not run in a pod."""
     leader_election: bool = True
@@ -64,16 +64,20 @@ def _extender(configuration: ExtenderConfiguration, registry: Registry, choices:
         for key, (path, exports) in VERBS.items()
         if any(profile.runs(export) for profile in registry.profiles for export in exports)
     }
-    if configuration.cluster.mode != "none":
+    if configuration.cluster.is_connected:
         verbs["bindVerb"] = "bind"
     return {
         "urlPrefix": choices.url or _url(configuration),
         **verbs,
         "weight": choices.weight,
-        "nodeCacheCapable": configuration.cluster.is_connected if cached is None else cached,
+        "nodeCacheCapable": _can_cache(configuration, registry) if cached is None else cached,
         "httpTimeout": f"{round(_timeout(configuration) * 1000)}ms".replace("000ms", "s"),
         "ignorable": False,
     }
+
+
+def _can_cache(configuration: ExtenderConfiguration, registry: Registry) -> bool:
+    return configuration.cluster.is_connected or not any(profile.wants_nodes for profile in registry.profiles)
 
 
 def _url(configuration: ExtenderConfiguration) -> str:

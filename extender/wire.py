@@ -17,6 +17,7 @@ from msgspec import Raw, Struct
 
 from wasm_runtime.guest import Pod
 from wasm_runtime.protobuf import EncodeError, encode_node, encode_pod
+from wasm_runtime.snapshot import LONGEST_NAME
 
 T = TypeVar("T")
 
@@ -270,6 +271,8 @@ def _node(at: int, json: Raw) -> NodeItem:
         raise RequestError(f"Nodes.items[{at}]: {error}") from None
     if not meta.name:
         raise RequestError(f"Nodes.items[{at}]: the node has no metadata.name")
+    if len(meta.name) > LONGEST_NAME:
+        raise RequestError(f"Nodes.items[{at}]: a node name has more than {LONGEST_NAME} characters")
     return NodeItem(meta.name, meta.resourceVersion or "", json)
 
 

@@ -17,7 +17,7 @@ START: Final = ("_initialize", "_start")
 """The first that is exported is called once in a new instance: reactors have the one, commands the other."""
 
 WASI: Final = "wasi_snapshot_preview1"
-"""The import module of WASI preview 1, served by the engine but for `STDOUT` and `SLEEP`."""
+"""The import module of WASI preview 1, served by the engine but for `WASI_HERE`."""
 
 
 class Code(IntEnum):
@@ -133,11 +133,16 @@ IMPORTS: Final[dict[Import, Signature]] = {
 }
 """Every function that a guest may import, WASI aside."""
 
-STDOUT: Final = Import(WASI, "fd_write")
-"""WASI's write, kept by the host so that what a guest prints is bounded and can be quoted in errors."""
+WASI_HERE: Final[dict[Import, Signature]] = {
+    Import(WASI, "fd_write"): _signature(4, 1),
+    Import(WASI, "poll_oneoff"): _signature(4, 1),
+    Import(WASI, "random_get"): _signature(2, 1),
+}
+"""The functions of WASI that the host answers itself.
 
-SLEEP: Final = Import(WASI, "poll_oneoff")
-"""WASI's wait, answered by the host at once: a guest that sleeps in the engine cannot be interrupted."""
+`fd_write`, so that what a guest prints is bounded and can be quoted in errors. `poll_oneoff` and
+`random_get`, because an engine sleeps or works in them where no deadline reaches it.
+"""
 
 NODE_DATA: Final = frozenset(
     {

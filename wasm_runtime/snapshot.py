@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from wasm_runtime.protobuf.varint import varint
 
@@ -14,6 +14,10 @@ ABSENT = b""
 
 SLACK = 16_384
 """Entries without an object, and log records, that are kept beyond four times the live nodes."""
+
+
+LONGEST_NAME: Final = 253
+"""Characters of a node's name (a DNS subdomain, RFC 1123)."""
 
 
 class Located(NamedTuple):
@@ -82,12 +86,17 @@ class Snapshot:
             self._begin_epoch_when_wasteful()
 
     def locate(self, names: Sequence[str]) -> Located:
-        """The index of each name; a name that is not known becomes an entry without an object."""
+        """The index of each name; a name that is not known becomes an entry without an object.
+
+        Raises ValueError for a new name that no node can have.
+        """
         with self._lock:
             try:
                 return Located(self._epoch, list(map(self._index.__getitem__, names)))
             except KeyError:
                 self._begin_epoch_when_wasteful()
+            if len(max(names, key=len)) > LONGEST_NAME:
+                raise ValueError(f"a node name has more than {LONGEST_NAME} characters")
             for name in names:
                 if name not in self._index:
                     self._write(name, ABSENT)
@@ -101,13 +110,20 @@ class Snapshot:
     def changes(self, epoch: int, position: int) -> Changes | None:
         """What changed after `position` of `epoch`, or all of it once that epoch is over."""
         with self._lock:
-            if epoch == self._epoch and position == len(self._log):
+            if epoch != self._epoch:
+                return self._changes(range(len(self._names)))
+            if position == len(self._log):
                 return None
-            indices: Iterable[int] = range(len(self._names))
-            if epoch == self._epoch:
-                indices = sorted(set(self._log[position:]))
-            nodes = [(at, self._names[at], self._objects[at]) for at in indices]
-            return Changes(self._epoch, len(self._log), len(self._names), self._live, nodes)
+            return self._changes(sorted(set(self._log[position:])))
+
+    def everything(self) -> Changes:
+        """What an instance has to copy that begins anew."""
+        with self._lock:
+            return self._changes(range(len(self._names)))
+
+    def _changes(self, indices: Iterable[int]) -> Changes:
+        nodes = [(at, self._names[at], self._objects[at]) for at in indices]
+        return Changes(self._epoch, len(self._log), len(self._names), self._live, nodes)
 
     def _write(self, name: str, node: bytes) -> None:
         at = self._index.get(name)

@@ -59,7 +59,7 @@ def authorization(configuration: Configuration) -> str | None:
     """
     try:
         settings = configuration.auth_settings()
-    except (ConfigException, OSError) as error:
+    except Exception as error:  # A credential plugin or an identity provider's client may raise anything.
         raise AccessError(f"cannot read the credentials for {configuration.host} again: {error}") from error
     header = settings["BearerToken"]["value"] if "BearerToken" in settings else None
     if not header:

@@ -72,6 +72,10 @@ class NodeCache:
                 await self._watch()
             except ClusterError as error:
                 self._note(error)
+            except Exception as error:  # A cache that ended would go on looking current.
+                logger.exception("the node cache met a fault of its own and begins anew")
+                self._version = ""
+                self._note(ClusterError(f"internal error: {error!r}"))
             await asyncio.sleep(next(self._pauses))
 
     async def _list(self) -> None:

@@ -173,8 +173,13 @@ def _make(engine: Engine, wasm: bytes, path: Path, plugin: PluginConfig) -> Plug
         timeout=plugin.timeout,
     )
     try:
-        return Plugin(engine, wasm, settings, extension_points=plugin.extension_points, sink=report)
+        made = Plugin(engine, wasm, settings, extension_points=plugin.extension_points, sink=report)
     except ModuleError as error:
         raise LoadError([f"{path} {problem}" for problem in error.problems]) from error
     except GuestError as error:
         raise LoadError([f"{path} does not start: {error}"]) from error
+    if plugin.extension_points is not None and not made.exports:
+        made.close()
+        points = ", ".join(plugin.extension_points) or "none"
+        raise LoadError([f"{path} has nothing to call at the extensionPoints that are given ({points})"])
+    return made

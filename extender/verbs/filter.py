@@ -33,6 +33,9 @@ def run(profile: Profile, pod: Pod, nodes: Nodes) -> Filtered:
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
     for entry in profile.entries:
+        if not nodes.names:
+            entry.plugin.end_cycle(pod)
+            continue
         verdict = entry.attempt(judge, pod, nodes, "filter")
         if verdict is None:
             continue

@@ -15,6 +15,8 @@ from wasm_runtime.snapshot import Nodes
 def run(profile: Profile, pod: Pod, nodes: Nodes) -> Sequence[str]:
     """The names of the candidates that stay. Raises PluginFailedError."""
     for entry in profile.entries:
+        if not nodes.names:
+            break
         verdict = entry.attempt(judge, pod, nodes, "preempt")
         if verdict is not None:
             nodes = verdict.kept

@@ -98,7 +98,7 @@ REFUSED: dict[str, tuple[str, list[str]]] = {
             f"{PLUGIN}.logSeverity: input should be 0, 1, 2 or 3, found []",
             f"{PLUGIN}.weight: input should be a valid integer, found 'heavy'",
             f"{PLUGIN}.failurePolicy: input should be 'Fail' or 'Ignore', found 7",
-            f"{PLUGIN}.timeout: expected a duration such as 500ms or 2s, found 5",
+            f"{PLUGIN}.timeout: expected a duration such as 500ms or 2s, at most 1h, found 5",
         ],
     ),
     "another digest than the pin": (
@@ -307,9 +307,9 @@ SETTINGS = [
     ("weight: '2'", "weight: input should be a valid integer, found '2'"),
     ("weight: null", "weight: input should be a valid integer, found None"),
     ("logSeverity: 4", "logSeverity: input should be 0, 1, 2 or 3, found 4"),
-    ("timeout: 0s", "timeout: expected a duration such as 500ms or 2s, found '0s'"),
-    ("timeout: 5 s", "timeout: expected a duration such as 500ms or 2s, found '5 s'"),
-    ("timeout: -1s", "timeout: expected a duration such as 500ms or 2s, found '-1s'"),
+    ("timeout: 0s", "timeout: expected a duration such as 500ms or 2s, at most 1h, found '0s'"),
+    ("timeout: 5 s", "timeout: expected a duration such as 500ms or 2s, at most 1h, found '5 s'"),
+    ("timeout: -1s", "timeout: expected a duration such as 500ms or 2s, at most 1h, found '-1s'"),
     ("memoryLimit: 64MB", "memoryLimit: expected a size such as 256Mi, found '64MB'"),
     ("memoryLimit: 1023Ki", "memoryLimit: input should be greater than or equal to 1048576, found '1023Ki'"),
     ("memoryLimit: true", "memoryLimit: expected a size such as 256Mi, found True"),
@@ -341,6 +341,19 @@ def test_a_bad_setting_is_named_by_its_key_with_what_was_expected(
         load(file, engine)
     assert list(refused.value.problems) == [f"{PLUGIN}.{problem}"]
     assert str(refused.value) == f"{file}: {PLUGIN}.{problem}"
+
+
+def test_extension_points_at_which_nothing_is_called_are_refused(folder: Path, engine: WasmtimeEngine) -> None:
+    for points in ("filter, postFilter", "reserve", ""):
+        file = folder / "points.yaml"
+        file.write_text(with_setting(f"extensionPoints: [{points}]"))
+        with pytest.raises(ConfigError) as refused:
+            load(file, engine)
+        given = points or "none"
+        assert list(refused.value.problems) == [
+            f"{PLUGIN}.guestURL: plugin p: {folder}/nodenumber.wasm has nothing to call at the extensionPoints that"
+            f" are given ({given})"
+        ]
 
 
 SECTIONS = [

@@ -56,7 +56,7 @@ def expected(schedulers: Sequence[str] = ("default-scheduler",), **extender: Any
     ("mode", "extender"),
     [
         ("none", ALL_VERBS),
-        ("dry-run", ALL_VERBS | BIND),
+        ("dry-run", ALL_VERBS),
         ("kubeconfig", ALL_VERBS | BIND | {"nodeCacheCapable": True}),
         ("in-cluster", ALL_VERBS | BIND | {"nodeCacheCapable": True}),
     ],
@@ -78,13 +78,19 @@ def test_the_cluster_mode_decides_about_bind_and_the_shape_of_requests(
             {"filterVerb": "filter", "preemptVerb": "preempt"},
         ),
         ([profile("default", plugin("every_export", extensionPoints=["score"]))], {"prioritizeVerb": "prioritize"}),
-        ([profile("default", plugin("every_export", extensionPoints=["reserve", "permit"]))], {}),
     ],
 )
 def test_only_verbs_that_a_plugin_serves_are_registered(
     engine: WasmtimeEngine, tmp_path: Path, profiles: list[dict[str, Any]], verbs: dict[str, str]
 ) -> None:
-    assert built(engine, tmp_path, profiles, Choices()) == expected(**verbs)
+    assert built(engine, tmp_path, profiles, Choices(node_cache_capable=False)) == expected(**verbs)
+
+
+def test_names_are_enough_where_no_plugin_reads_nodes(engine: WasmtimeEngine, tmp_path: Path) -> None:
+    names_only = [profile("default", plugin("nodenumber"))]
+    assert built(engine, tmp_path, names_only, Choices()) == expected(
+        prioritizeVerb="prioritize", nodeCacheCapable=True
+    )
 
 
 def test_verbs_of_all_profiles_and_their_scheduler_names_are_registered_once(
@@ -106,7 +112,7 @@ def test_verbs_of_all_profiles_and_their_scheduler_names_are_registered_once(
         (["2001ms"], "5002ms"),
         (["2s", "3s"], "11s"),
         (["1250ms", "1s"], "5500ms"),
-        (["300h"], "2160001s"),
+        (["1h"], "7201s"),
     ],
 )
 def test_kube_scheduler_waits_longer_than_all_plugins_may_take_in_both_halves_of_preempt(

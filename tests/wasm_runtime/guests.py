@@ -18,8 +18,7 @@ EXIT = "wasi_snapshot_preview1/proc_exit"
 NOW = "wasi_snapshot_preview1/clock_time_get"
 
 _WASI = {
-    abi.STDOUT: abi.Signature(("i32",) * 4, ("i32",)),
-    abi.SLEEP: abi.Signature(("i32",) * 4, ("i32",)),
+    **abi.WASI_HERE,
     abi.Import(abi.WASI, "proc_exit"): abi.Signature(("i32",)),
     abi.Import(abi.WASI, "clock_time_get"): abi.Signature(("i32", "i64", "i32"), ("i32",)),
     abi.Import(abi.WASI, "args_sizes_get"): abi.Signature(("i32",) * 2, ("i32",)),

@@ -26,8 +26,8 @@ def zeros(function: Import) -> str:
     return f"(drop {call})" if driver.HOST_FUNCTIONS[function].results else call
 
 
-def test_host_functions_are_those_of_the_abi_and_two_of_wasi() -> None:
-    assert [*abi.IMPORTS, abi.STDOUT, abi.SLEEP] == FUNCTIONS
+def test_host_functions_are_those_of_the_abi_and_three_of_wasi() -> None:
+    assert [*abi.IMPORTS, *abi.WASI_HERE] == FUNCTIONS
 
 
 def test_trampoline_exports_every_host_function_with_its_signature(engine: WasmtimeEngine) -> None:
@@ -50,6 +50,7 @@ def test_driver_defines_every_host_function_with_its_signature() -> None:
 def test_driver_text_has_no_name_left_to_put_in(engine: WasmtimeEngine) -> None:
     assert re.findall(r"[%@]\w+", driver.driver()) == []
     assert engine.compile(binary(driver.driver())).exports == {
+        "memory": "memory",
         "call": "memory",
         "snapshot": "memory",
         "index": Signature(("i32", "i32")),

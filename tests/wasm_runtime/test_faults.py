@@ -352,6 +352,11 @@ class TestDeadline:
         assert all(timeout <= time_taken < timeout + 1 for timeout, time_taken in took.items())
         assert len(took) == 3
 
+    def test_of_random_numbers(self, load: Loader) -> None:
+        fill = " ".join([f"(drop {call(RANDOM, 0, 64 << 20)})"] * 20) + " (i32.const 0)"
+        plugin = load.plugin(module(export("filter", fill), uses=[RANDOM], pages="1024"), timeout=0.05)
+        assert failure(plugin, ONE).fault is Fault.DEADLINE
+
     def test_of_tail_calls(self, load: Loader) -> None:
         plugin = load.plugin(module(export("filter", "(return_call $filter)")), timeout=0.05)
         assert failure(plugin, ONE).fault is Fault.DEADLINE
@@ -364,6 +369,7 @@ class TestDeadline:
 
 
 SLEEP = "wasi_snapshot_preview1/poll_oneoff"
+RANDOM = "wasi_snapshot_preview1/random_get"
 CLOCK, READ, WRITABLE = 0, 1, 2
 
 
@@ -532,3 +538,38 @@ def test_functions_are_given_back(load: Loader, engine: WasmtimeEngine, open_ins
 def test_text_is_where_the_guests_have_it(load: Loader) -> None:
     plugin = load.plugin(module(export("filter", call(REASON, TEXT, 2), "(i32.const 2)"), uses=[REASON], text="ok"))
     assert filter_nodes(plugin, ONE).reasons == ["ok"]
+
+
+def test_random_numbers_fill_what_was_asked_for_and_no_more(load: Loader) -> None:
+    """Three lengths around the size of the pieces that they come in; the last byte is drawn until it is not 0."""
+    for length in (1, 65_536, 65_537, 200_000):
+        ask = f"(drop {call(RANDOM, 1, length)})"
+        last, behind = f"(i32.load8_u (i32.const {length}))", f"(i32.load8_u (i32.const {length + 1}))"
+        body = f"(loop $again {ask} (br_if $again (i32.eqz {last}))) {behind}"
+        assert each(load.instance(module(export("filter", body), uses=[RANDOM], pages="4")), ONE).codes == []
+
+
+def test_random_numbers_beyond_the_memory_are_a_trap(load: Loader) -> None:
+    body = f"(drop {call(RANDOM, 65_535, 2)}) (i32.const 0)"
+    caught = failure(load.plugin(module(export("filter", body), uses=[RANDOM])), ONE)
+    assert (caught.fault, caught.cause) == (Fault.TRAP, f"trap: unreachable in {RANDOM} < filter")
+
+
+def test_a_result_beyond_its_limit_is_not_read(load: Loader) -> None:
+    names = "k8s.io/scheduler/result.node_names"
+    body = f"{call(names, 0, (8 << 20) + 1)} (i32.const 0)"
+    caught = failure(load.plugin(module(export("prefilter", body), uses=[names], pages="256")), ONE)
+    assert (caught.fault, str(caught)) == (
+        Fault.LIMIT,
+        "prefilter: the guest asked for more than it may hold: a result of 8388609 bytes, at most 8388608 are taken",
+    )
+
+
+def test_a_module_that_takes_its_whole_timeout_to_be_instantiated_is_named_as_such(load: Loader) -> None:
+    text = """(module (memory (export "memory") 1) (global $i (mut i32) (i32.const 0))
+      (func $start (loop $again (global.set $i (i32.add (global.get $i) (i32.const 1)))
+        (br_if $again (i32.lt_u (global.get $i) (i32.const 2000000000)))))
+      (start $start) (func (export "filter") (result i32) (i32.const 0)))"""
+    with pytest.raises(GuestError) as caught:
+        load.plugin(text, timeout=0.02)
+    assert str(caught.value) == "instantiate: interrupted at its timeout of 20 ms"

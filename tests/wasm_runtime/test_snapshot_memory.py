@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guests import NODE, NODE_NAME, POD, REASON, binary, call, export, module
+from tests.wasm_runtime.protobuf_bytes import field, image, node_with_images
 from tests.wasm_runtime.world import World, once, world
 from wasm_runtime import Nodes, Plugin, Settings, Snapshot, WasmtimeEngine
 from wasm_runtime.engine import Call, Instance
@@ -32,6 +33,21 @@ SHOWS_NODES = module(
         local="(local $name i32) (local $object i32)",
     ),
     uses=[NODE, NODE_NAME, REASON],
+)
+
+IMAGE_STATES = "k8s.io/scheduler/nodeImageStates"
+SHOWS_STATES = module(
+    # The reason is the image states of the node in hand, asked for by its name.
+    export(
+        "filter",
+        f"(local.set $name (call ${NODE_NAME} (i32.const 0) (i32.const 1024)))",
+        call(
+            REASON, 1024, f"(call ${IMAGE_STATES} (i32.const 0) (local.get $name) (i32.const 1024) (i32.const 60000))"
+        ),
+        "(i32.const 2)",
+        local="(local $name i32)",
+    ),
+    uses=[IMAGE_STATES, NODE_NAME, REASON],
 )
 
 SHOWS_NODE_NAMED_LIKE_POD = module(
@@ -212,6 +228,89 @@ def test_a_node_that_changes_all_the_time_takes_bounded_room(load: Loader, snaps
     assert shown(instance, snapshot, list(objects)) == {name: node.decode()[:4096] for name, node in objects.items()}
 
 
+def holding(*names: str, more: bytes = b"") -> bytes:
+    """A node with images of 5 bytes, and with what else its object is made of."""
+    return node_with_images([image([name], 5) for name in names]) + field(4, more)
+
+
+def holders(**counts: int) -> str:
+    """The states of a node whose images are on as many nodes each."""
+    members = (f'"{name}":{{"Size":5,"NumNodes":{count}}}' for name, count in counts.items())
+    return f"{{{','.join(members)}}}"
+
+
+def test_a_node_that_changes_keeps_the_image_states_that_it_has(load: Loader, snapshot: Snapshot) -> None:
+    snapshot.put((f"n{at}", holding("a")) for at in range(20))
+    instance = load.instance(SHOWS_STATES)
+    expected = {"n3": holders(a=20), "n4": holders(a=20)}
+    assert shown(instance, snapshot, ["n3", "n4"]) == expected
+    copy = copy_of(instance)
+    used = copy._used
+    node = holding("a", more=b"more")
+    snapshot.put([("n3", node)])
+    assert shown(instance, snapshot, ["n3", "n4"]) == expected
+    assert (copy._used, copy._waste) == (used + len("n3") + len(node), len("n3") + len(holding("a")))
+
+
+def test_image_states_as_long_as_before_take_no_room(load: Loader, snapshot: Snapshot) -> None:
+    snapshot.put((f"n{at:02}", holding("a") if at < 20 else holding()) for at in range(30))
+    instance = load.instance(SHOWS_STATES)
+    names = ["n00", "n19", "n20"]
+    assert shown(instance, snapshot, names) == {"n00": holders(a=20), "n19": holders(a=20), "n20": "{}"}
+    copy = copy_of(instance)
+    used = copy._used
+    snapshot.put([("n20", holding("a"))])
+    assert shown(instance, snapshot, names) == dict.fromkeys(names, holders(a=21))
+    assert copy._used == used + len("n20") + len(holding("a")) + len(holders(a=21))
+    assert copy._waste == len("n20") + len(holding()) + len("{}")
+
+
+def test_image_states_of_other_lengths_are_written_without_objects(load: Loader, snapshot: Snapshot) -> None:
+    snapshot.put((f"n{at}", holding("a")) for at in range(10))
+    instance = load.instance(SHOWS_STATES)
+    names = ["n0", "n8", "n9"]
+    assert shown(instance, snapshot, names) == dict.fromkeys(names, holders(a=10))
+    copy = copy_of(instance)
+    used = copy._used
+    snapshot.remove("n9")
+    assert shown(instance, snapshot, names) == {"n0": holders(a=9), "n8": holders(a=9), "n9": "null"}
+    assert copy._used == used + len("n9") + 9 * len(holders(a=9)) + len("{}")
+    assert copy._waste == len("n9") + len(holding("a")) + 10 * len(holders(a=10))
+
+
+def test_image_states_that_change_all_the_time_take_bounded_room(load: Loader, snapshot: Snapshot) -> None:
+    """Each change of the first node changes the length of all states."""
+    snapshot.put((f"n{at}", holding("a", more=b"N" * 100)) for at in range(1_000))
+    instance = load.instance(SHOWS_STATES)
+    names = ["n0", "n1", "n999"]
+    largest = 0
+    for _ in range(50):
+        snapshot.put([("n0", holding())])
+        assert shown(instance, snapshot, names) == {"n0": "{}", "n1": holders(a=999), "n999": holders(a=999)}
+        snapshot.put([("n0", holding("a"))])
+        assert shown(instance, snapshot, names) == dict.fromkeys(names, holders(a=1_000))
+        largest = max(largest, copy_of(instance)._used)
+    assert largest <= 10 * 65_536
+
+
+def test_image_states_after_memory_ran_out_halfway(
+    load: Loader, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot.put((f"n{at}", holding("a")) for at in range(10))
+    instance = load.instance(SHOWS_STATES)
+    names = ["n0", "n1"]
+    assert shown(instance, snapshot, names) == dict.fromkeys(names, holders(a=10))
+
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    snapshot.put([("n0", holding("b"))])
+    with monkeypatch.context() as patch, pytest.raises(MemoryError):
+        patch.setattr(copy_of(instance), "_write_states", fails)
+        copy_of(instance).level(Nodes(snapshot, names))
+    assert shown(instance, snapshot, names) == {"n0": holders(b=1), "n1": holders(a=9)}
+
+
 def test_removed_nodes_have_no_object(load: Loader, snapshot: Snapshot) -> None:
     objects = {f"n{at}": str(at).encode() for at in range(10)}
     snapshot.put(objects.items())
@@ -307,6 +406,48 @@ def test_guests_see_the_truth_after_any_changes(engine: WasmtimeEngine, steps: l
             else:
                 expected = {name: truth[name] for name in argument if truth.get(name)}
                 assert shown(instance, snapshot, argument) == expected
+    instance.close()
+
+
+HELD = st.dictionaries(st.sampled_from(NAMES), st.sets(st.sampled_from("abc")), max_size=5)
+STATES_STEP = st.one_of(
+    st.tuples(st.just("put"), HELD),
+    st.tuples(st.just("replace"), HELD),
+    st.tuples(st.just("remove"), st.sampled_from(NAMES)),
+    st.tuples(st.just("ask"), st.lists(st.sampled_from(NAMES), max_size=5)),
+)
+
+
+def states_of(truth: dict[str, set[str]], name: str) -> str:
+    if name not in truth:
+        return "null"
+    return holders(**{held: sum(held in each for each in truth.values()) for held in sorted(truth[name])})
+
+
+@given(steps=st.lists(STATES_STEP, max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_guests_see_the_image_states_after_any_changes(engine: WasmtimeEngine, steps: list[tuple[str, object]]) -> None:
+    """Also those of thirteen nodes that stay: counts have one digit or two."""
+    always = {f"always-{at}": {"a"} for at in range(7)} | {f"empty-{at}": set() for at in range(6)}
+    truth: dict[str, set[str]] = dict(always)
+    snapshot = Snapshot()
+    snapshot.put((name, holding(*held)) for name, held in always.items())
+    instance = engine.compile(binary(SHOWS_STATES)).instantiate(Settings("plugin"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("wasm_runtime.snapshot.SLACK", 1 - 2 * len(always))
+        for step, argument in [*steps, ("ask", NAMES)]:
+            if step == "put":
+                truth |= argument
+                snapshot.put((name, holding(*held)) for name, held in argument.items())
+            elif step == "replace":
+                truth = {**always, **argument}
+                snapshot.replace({name: holding(*held) for name, held in truth.items()})
+            elif step == "remove":
+                truth.pop(argument, None)
+                snapshot.remove(argument)
+            else:
+                asked = [*argument, "always-0"]
+                assert shown(instance, snapshot, asked) == {name: states_of(truth, name) for name in asked}
     instance.close()
 
 

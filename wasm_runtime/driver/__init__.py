@@ -14,7 +14,7 @@ from importlib import resources
 from wasm_runtime import abi
 from wasm_runtime.driver import layout
 
-HOST_FUNCTIONS = {**abi.IMPORTS, **dict.fromkeys((abi.STDOUT, abi.SLEEP), abi.Signature(("i32",) * 4, ("i32",)))}
+HOST_FUNCTIONS = {**abi.IMPORTS, **abi.WASI_HERE}
 """Every import that the driver implements, in the order of the table of imports."""
 
 POINTS = {name: at for at, name in enumerate(abi.EXPORTS)}

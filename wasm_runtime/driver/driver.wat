@@ -11,10 +11,13 @@
 ;; driver/__init__.py. Rules of the ABI are cited from scheduler/plugin/host.go of the upstream host.
 (module $kwx-driver
   (import "guest" "memory" (memory $guest 0))
+  (import "wasi" "random_get" (func $random_get (param $buf i32) (param $len i32) (result i32)))
   (import "host" "supply" (func $supply (param $document i32)))
   (import "host" "deliver" (func $deliver (param $delivery i32) (param $ptr i32) (param $len i32)))
   (import "host" "imports" (table $imports %IMPORTS funcref))
   (import "host" "points" (table $points %POINTS funcref))
+  ;; WASI's functions write to the memory that their caller exports by this name.
+  (export "memory" (memory $guest))
   (memory $call (export "call") 4)
   (memory $snapshot (export "snapshot") 1)
   (data (memory $call) (i32.const %UNREADABLE) "BUG: out of memory reading message")
@@ -382,6 +385,21 @@
       (br_if $next (i32.lt_u (local.get $i) (local.get $count))))
     (i32.store $guest (local.get $stored) (local.get $count))
     (i32.const 0))
+
+  ;; WASI's random_get, asked for in pieces: an engine fills any length at one go, past every deadline.
+  (func $wasi_snapshot_preview1/random_get (param $buf i32) (param $len i32) (result i32)
+    (local $piece i32) (local $errno i32)
+    (call $require_readable (local.get $buf) (local.get $len))
+    (block $done (loop $next
+      (br_if $done (i32.eqz (local.get $len)))
+      (local.set $piece (select (local.get $len) (i32.const %PAGE)
+        (i32.lt_u (local.get $len) (i32.const %PAGE))))
+      (local.set $errno (call $random_get (local.get $buf) (local.get $piece)))
+      (br_if $done (local.get $errno))
+      (local.set $buf (i32.add (local.get $buf) (local.get $piece)))
+      (local.set $len (i32.sub (local.get $len) (local.get $piece)))
+      (br $next)))
+    (local.get $errno))
 
   ;; ---- calls -----------------------------------------------------------------------------------
 

@@ -76,8 +76,8 @@ OUTPUT: Final = 512
 OUTPUT_LIMIT: Final = 8_192
 """Bytes kept of what a guest prints in one call."""
 JOURNAL: Final = 16_384
-JOURNAL_END: Final = JOURNAL + 65_536
-"""End of the journal: 64 KiB of logs and events a call, the rest is counted."""
+JOURNAL_END: Final = JOURNAL + 8_192
+"""End of the journal: 8 KiB of logs and events a call, the rest is counted."""
 HEAP: Final = JOURNAL_END
 """Where the host puts what a call needs."""
 

@@ -103,7 +103,6 @@ def test_json_is_the_whole_output_and_tells_what_the_cycle_and_the_swap_have_sho
         "filterVerb": "filter",
         "prioritizeVerb": "prioritize",
         "preemptVerb": "preempt",
-        "bindVerb": "bind",
         "weight": 1,
         "nodeCacheCapable": False,
         "httpTimeout": "5s",

@@ -36,7 +36,6 @@ PREFILTER_ONLY = {"extensionPoints": ["preFilter"]}
 VERDICTS = {
     "every-export": ([plugin("every_export")], filtered(NODE_NAMES)),
     "score-only": ([plugin("nodenumber")], filtered(NODE_NAMES)),
-    "disabled": ([by_digit("*2no room", extensionPoints=["score"])], filtered(NODE_NAMES)),
     "unschedulable": ([by_digit("*2no room")], filtered([], failed=dict.fromkeys(NODE_NAMES, "no room"))),
     "unresolvable": ([by_digit("*3no GPU")], filtered([], unresolvable=dict.fromkeys(NODE_NAMES, "no GPU"))),
     "pending": ([by_digit("*6not yet")], filtered([], failed=dict.fromkeys(NODE_NAMES, "not yet"))),
@@ -112,9 +111,9 @@ VERDICTS = {
     ),
     "prefilter-skips-filter": ([prefilter("5-")], filtered(NODE_NAMES)),
     "prefilter-skips-and-names": ([prefilter("5nnode-7\0")], filtered(NODE_NAMES)),
-    "prefilter-only-for-the-cycle": (
-        [plugin("prefilter_from_config", "2rno quota", name="pre", extensionPoints=["score"])],
-        filtered(NODE_NAMES),
+    "prefilter-is-not-called-when-no-node-is-left": (
+        [by_digit("*2no room"), prefilter("1-")],
+        filtered([], failed=dict.fromkeys(NODE_NAMES, "no room")),
     ),
 }
 """Plugins of a profile, and its answer for ten nodes."""
@@ -253,8 +252,13 @@ def test_a_name_that_comes_twice_is_judged_twice(extender: Extender) -> None:
 
 
 def test_names_that_no_node_can_have_are_names_like_others(extender: Extender) -> None:
-    names = ["", "größer-7", "a\0b", "🚫", "x" * 10_000]
+    names = ["", "größer-7", "a\0b", "🚫", "x" * 253]
     assert ask(extender, "unschedulable", names_args(names)) == filtered([], failed=dict.fromkeys(names, "no room"))
+
+
+def test_a_name_longer_than_any_is_refused(extender: Extender) -> None:
+    answer = extender.client.post("/profiles/unschedulable/filter", json=names_args(["x" * 254]))
+    assert (answer.status_code, answer.json()) == (400, {"error": "a node name has more than 253 characters"})
 
 
 def test_thousands_of_names(extender: Extender) -> None:

@@ -48,7 +48,6 @@ KEPT = {
     "the-first-success-ends-postfilter": ([post_filter("10node-7", "a"), post_filter("10node-1", "b")], ["node-7"]),
     "noop-is-a-success": ([post_filter("00", "a"), post_filter("10node-1", "b")], ALL),
     "unschedulable-passes-on": ([post_filter("12node-7", "a"), post_filter("10node-1", "b")], ["node-1"]),
-    "disabled": ([post_filter("10node-7", extensionPoints=["filter"])], ALL),
     "ignored-filter": (
         [plugin("trap", failurePolicy="Ignore", extensionPoints=["filter"]), by_digit("72")],
         ["node-3", "node-1"],

@@ -27,8 +27,6 @@ MEANS = {
     "skipped": ([plugin("skip_in_prescore", weight=9), constant(40)], 4, 40),
     "all-skipped": ([plugin("skip_in_prescore")], 0, 0),
     "no-score": ([plugin("filter_by_digit", "*2no")], 0, 0),
-    "disabled": ([constant(100, extensionPoints=["filter"])], 0, 0),
-    "some-disabled": ([constant(100, 5, extensionPoints=["filter"]), constant(20)], 2, 20),
     "ignored": ([plugin("trap", weight=9, failurePolicy="Ignore"), constant(40)], 4, 40),
     "all-ignored": ([plugin("trap", failurePolicy="Ignore")], 0, 0),
     "prefilter-comes-first": ([plugin("score_after_prefilter")], 10, 100),

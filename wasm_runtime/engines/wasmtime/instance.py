@@ -15,7 +15,7 @@ from wasmtime import Func, FuncType, Linker, Memory, Store, ValType, WasiConfig
 from wasm_runtime import abi, driver
 from wasm_runtime.abi import Delivery, Document, Severity
 from wasm_runtime.driver import layout
-from wasm_runtime.engine import NO_JOURNAL, Call, Event, Journal, Log, NodeResults, Result, Settings
+from wasm_runtime.engine import MEBIBYTE, NO_JOURNAL, Call, Event, Journal, Log, NodeResults, Result, Settings
 from wasm_runtime.engines.wasmtime.memory import CallMemory, LinearMemory, SnapshotMemory
 from wasm_runtime.engines.wasmtime.native import Function
 from wasm_runtime.engines.wasmtime.trap import describe
@@ -29,6 +29,9 @@ T = TypeVar("T")
 TABLES: Final = 8
 TABLE_ELEMENTS: Final = 1 << 20
 """How many tables a guest may have and what each may grow to: they are memory too, of 8 bytes an element."""
+
+LARGEST_DELIVERY: Final = 8 * MEBIBYTE
+"""Bytes of a result such as node names: it is read by Python, which no deadline interrupts."""
 
 NO_DEADLINE: Final = 1 << 60
 """Ticks."""
@@ -128,6 +131,7 @@ class WasmtimeInstance:
         trampoline = wasmtime.Instance(store, engine.trampoline, []).exports(store)
         linker = Linker(engine.native)
         linker.define_wasi()
+        random = linker.get(store, abi.WASI, "random_get")
         linker.allow_shadowing = True
         for function in module.imports.keys() & driver.HOST_FUNCTIONS.keys():
             linker.define(store, function.module, function.name, trampoline[str(function)])
@@ -136,6 +140,7 @@ class WasmtimeInstance:
             "instantiate", deadline, lambda: linker.instantiate(store, module.native).exports(store)
         )
         self._lift_limits()
+        store.set_epoch_deadline(NO_DEADLINE)
         points = wasmtime.Table(
             store,
             wasmtime.TableType(ValType.funcref(), wasmtime.Limits(len(driver.POINTS), None)),
@@ -147,7 +152,7 @@ class WasmtimeInstance:
         supply = Func(store, FuncType([ValType.i32()], []), self._supply)
         deliver = Func(store, FuncType([ValType.i32()] * 3, []), self._deliver)
         linked = wasmtime.Instance(
-            store, engine.driver, [guest[abi.MEMORY], supply, deliver, trampoline["imports"], points]
+            store, engine.driver, [guest[abi.MEMORY], random, supply, deliver, trampoline["imports"], points]
         ).exports(store)
         self._guest = guest
         self._limit()
@@ -264,7 +269,10 @@ class WasmtimeInstance:
     def _deliver(self, delivery: int, at: int, length: int) -> None:
         """Called by the driver when the guest hands over a result, found to lie in its memory."""
         try:
-            data = self._guest_memory.read_now(at & layout.NONE, length & layout.NONE)
+            length &= layout.NONE
+            if length > LARGEST_DELIVERY:
+                raise MemoryError(f"a result of {length} bytes, at most {LARGEST_DELIVERY} are taken")
+            data = self._guest_memory.read_now(at & layout.NONE, length)
             if self._call:
                 self._call.deliveries[Delivery(delivery)] = data
         except Exception as error:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import ctypes
 import struct
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from wasmtime import Memory, Store, WasmtimeError
 
 from wasm_runtime.driver import layout
 from wasm_runtime.driver.layout import Header
-from wasm_runtime.images import image_states
+from wasm_runtime.images import ImageStates
 from wasm_runtime.snapshot import Changes, Nodes, Snapshot
 
 NEVER: Final = -1
 """The epoch of a copy that has not begun."""
 
-_ENTRY: Final = struct.Struct("<6I")
-"""A node in the table: addresses and lengths of its name, its object and its image states."""
+_OBJECT: Final = struct.Struct("<4I")
+"""The first part of a node's entry: addresses and lengths of its name and of its object."""
+
+_STATES: Final = struct.Struct("<2I")
+"""The rest of it: address and length of its image states."""
 
 
 class LinearMemory:
@@ -165,7 +168,7 @@ class SnapshotMemory(LinearMemory):
         super().__init__(store, memory, grow)
         self._call_memory = call_memory
         self._index = index
-        self._images = images
+        self._images = ImageStates() if images else None
         self._source: Snapshot | None = None
         self._epoch = NEVER
         self._position = 0
@@ -185,22 +188,26 @@ class SnapshotMemory(LinearMemory):
                 return indices
             if changes is not None:
                 fits = changes.epoch == self._epoch and self._has_room(changes.entries)
-                self._apply(changes if fits else snapshot.changes(NEVER, 0) or changes)
+                self._apply(changes if fits else snapshot.everything())
 
     def name(self, node: int) -> str:
         """The name of the node at an index."""
-        at, length, *_ = _ENTRY.unpack(self.read(layout.TABLE + node * layout.ENTRY, layout.ENTRY))
+        at, length, *_ = _OBJECT.unpack(self.read(_entry(node), _OBJECT.size))
         return self.read(at, length).decode(errors="replace")
 
     def _has_room(self, count: int) -> bool:
-        return not self._images and count <= self._capacity and self._waste <= self._used // 2 + layout.PAGE
+        return count <= self._capacity and self._waste <= self._used // 2 + layout.PAGE
 
     def _apply(self, changes: Changes) -> None:
+        # Should memory run out halfway, then everything is copied anew.
+        self._epoch = NEVER
         if len(changes.nodes) == changes.entries:
             self._lay_out(changes.entries)
         known = len(self._sizes)
         self._sizes += [0] * (changes.entries - known)
-        self._write_entries(changes.nodes)
+        self._write_objects(changes.nodes)
+        if self._images is not None:
+            self._write_states(self._images.update((at, node) for at, _, node in changes.nodes))
         self._call_memory.header.live = changes.live
         self._index(known, changes.entries)
         self._epoch, self._position = changes.epoch, changes.position
@@ -211,6 +218,8 @@ class SnapshotMemory(LinearMemory):
         slots = 1 << (2 * self._capacity - 1).bit_length()
         start = layout.TABLE + self._capacity * layout.ENTRY
         self._sizes = []
+        if self._images is not None:
+            self._images = ImageStates()
         self._waste = 0
         self._used = start + 4 * slots
         self.ensure(self._used)
@@ -218,22 +227,48 @@ class SnapshotMemory(LinearMemory):
         header = self._call_memory.header
         header.slots, header.slot_mask = start, slots - 1
 
-    def _write_entries(self, nodes: Sequence[tuple[int, str, bytes]]) -> None:
-        images = image_states([node for _, _, node in nodes]) if self._images else [b""] * len(nodes)
+    def _write_objects(self, nodes: Sequence[tuple[int, str, bytes]]) -> None:
+        """Writes name and object of nodes; their image states stay what they are."""
         parts: list[bytes] = []
         entries: list[tuple[int, bytes]] = []
         end = self._used
-        for (at, text, node), states in zip(nodes, images, strict=True):
+        for at, text, node in nodes:
             name = text.encode()
             to_node = end + len(name)
-            to_states = to_node + len(node)
-            entries.append((at, _ENTRY.pack(end, len(name), to_node, len(node), to_states, len(states))))
-            parts += (name, node, states)
-            end = to_states + len(states)
+            entries.append((_entry(at), _OBJECT.pack(end, len(name), to_node, len(node))))
+            parts += (name, node)
+            end = to_node + len(node)
             self._waste += self._sizes[at]
-            self._sizes[at] = len(name) + len(node) + len(states)
-        self.ensure(end)
-        self.write(self._used, b"".join(parts))
-        self._used = end
+            self._sizes[at] = len(name) + len(node)
+        self._append(parts, entries)
+
+    def _write_states(self, states: Mapping[int, bytes]) -> None:
+        """Writes image states by node: over those before if they are as long, as most are when a count changes."""
+        parts: list[bytes] = []
+        entries: list[tuple[int, bytes]] = []
+        end = self._used
+        for at, text in states.items():
+            entry = _entry(at) + _OBJECT.size
+            before, length = _STATES.unpack(self.read(entry, _STATES.size))
+            if length == len(text):
+                self.write(before, text)
+                continue
+            entries.append((entry, _STATES.pack(end, len(text))))
+            parts.append(text)
+            end += len(text)
+            self._waste += length
+        self._append(parts, entries)
+
+    def _append(self, parts: Iterable[bytes], entries: Iterable[tuple[int, bytes]]) -> None:
+        """Puts bytes at the arena's end, then what points to them into the table, by address."""
+        data = b"".join(parts)
+        self.ensure(self._used + len(data))
+        self.write(self._used, data)
+        self._used += len(data)
         for at, entry in entries:
-            self.write(layout.TABLE + at * layout.ENTRY, entry)
+            self.write(at, entry)
+
+
+def _entry(node: int) -> int:
+    """The address of a node's entry."""
+    return layout.TABLE + node * layout.ENTRY
