@@ -292,8 +292,8 @@ def test_serve_refuses_a_kubeconfig_that_is_not_there(folder: Path) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (
         1,
         "",
-        f"kwx: {file}: cluster.kubeconfig: kubeconfig {folder}/nope does not exist: set cluster.kubeconfig to a file that does,"
-        " or cluster.mode to in-cluster, dry-run or none\n",
+        f"kwx: {file}: cluster.kubeconfig: kubeconfig {folder}/nope does not exist:"
+        " set cluster.kubeconfig to a file that does, or cluster.mode to in-cluster, dry-run or none\n",
     )
 
 
