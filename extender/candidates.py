@@ -58,10 +58,11 @@ class NodeSource:
     def _convert(self, items: list[NodeItem]) -> None:
         """Converts the nodes of which this version has not been seen."""
         versions = self._versions
-        if len(versions) + len(items) > MOST_KEPT:
+        new = [item for item in items if not item.version or versions.get(item.name) != item.version]
+        if len(versions) + len(new) > MOST_KEPT:
             versions.clear()
             self._requests.replace({})
-        new = [item for item in items if not item.version or versions.get(item.name) != item.version]
+            new = items
         self._requests.put([(item.name, item.to_protobuf()) for item in new])
         versions.update((item.name, item.version) for item in new)
 

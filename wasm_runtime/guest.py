@@ -22,8 +22,11 @@ _FILTER_CODES: Final = _mask({Code.SUCCESS, *abi.REJECTED})
 _SCORE_CODES: Final = _mask({Code.SUCCESS})
 
 
-Stage = Literal["filter", "preempt", "postFilter", "score"]
-"""Parts of a pod's cycle that follow each other; `preempt` is Filter on the candidates for preemption."""
+Stage = Literal["filter", "score", "preempt", "postFilter"]
+"""Parts of a pod's cycle; `preempt` is Filter on the candidates for preemption."""
+
+_ORDER: Final[tuple[Stage, ...]] = ("filter", "score", "preempt", "postFilter")
+"""Stages as they may follow each other in one cycle."""
 
 
 class Pod(NamedTuple):
@@ -76,23 +79,23 @@ class Guest:
         self.uid: str | None = None
         """The pod whose PreFilter the instance has seen."""
         self.pre_filter = PreFilter()
-        self._stages: set[Stage] = set()
+        self._at = 0
 
     def enter(self, pod: Pod, nodes: Nodes, stage: Stage, deadline: float) -> None:
         """Goes on to a stage of the pod's cycle, beginning a new cycle where that is due.
 
         It is due when the guest is on another pod, at filter, which opens every cycle, and at a stage
-        that this cycle has been through: the scheduler is then trying the pod again.
+        that this cycle has come to or passed: the scheduler is then trying the pod again.
         """
-        if self.uid != pod.uid or stage == "filter" or stage in self._stages:
+        at = _ORDER.index(stage)
+        if self.uid != pod.uid or at <= self._at:
             self._begin(pod, nodes, deadline)
-        self._stages.add(stage)
+        self._at = at
 
     def _begin(self, pod: Pod, nodes: Nodes, deadline: float) -> None:
         """Sets the current pod and calls PreFilter."""
         self.uid = None
         self.pre_filter = PreFilter()
-        self._stages.clear()
         self._instance.begin(pod.object)
         if "prefilter" in self._exports:
             call = _call(nodes, deadline)

@@ -112,9 +112,17 @@ def test_the_end_of_a_cycle_can_be_said(load: Loader) -> None:
 def test_what_prefilter_said_is_kept_for_the_cycle(load: Loader, code: Code) -> None:
     """It is for the verb to follow it."""
     plugin = load.plugin(diary(prefilter=code))
-    for stage in ("filter", "preempt", "postFilter", "score"):
+    for stage in ("filter", "score", "preempt", "postFilter"):
         assert pre_filter(plugin, ONE, stage) == PreFilter(Status(code))
     assert load.logged() == ["prefilter 1"]
+
+
+def test_a_stage_that_was_passed_begins_a_new_cycle(load: Loader) -> None:
+    """Score behind preemption is that of another attempt, where no verb calls Filter."""
+    plugin = load.plugin(diary())
+    for stage in ("preempt", "postFilter", "score", "preempt", "score"):
+        pre_filter(plugin, ONE, stage)
+    assert load.logged() == ["prefilter 1", "prefilter 2", "prefilter 3"]
 
 
 def test_what_prefilter_said_is_forgotten_with_the_cycle(load: Loader) -> None:
