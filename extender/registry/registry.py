@@ -155,7 +155,7 @@ def _read(path: Path) -> bytes:
             raise LoadError([f"{path} has {status.st_size} bytes, the limit is {MAX_MODULE}"])
         return path.read_bytes()
     except ValueError as error:
-        raise LoadError([f"{str(path)!r} is no path: {error}"]) from error
+        raise LoadError([f"{str(path)!r} is no path: it holds a NUL"]) from error
     except OSError as error:
         hint = "; build it or mend the path" if isinstance(error, FileNotFoundError) else ""
         raise LoadError([f"{path} cannot be read: {error.strerror}{hint}"]) from error

@@ -398,7 +398,7 @@ def test_a_bad_section_is_named_by_its_key(folder: Path, engine: WasmtimeEngine,
         ("file:///dev/zero", "/dev/zero is no regular file; name a .wasm file"),
         ("file://nodenumber.wasm/x", "{folder}/nodenumber.wasm/x cannot be read: Not a directory"),
         ("file://~nobody-of-that-name/x", "{folder}/~nobody-of-that-name/x cannot be read: No such file or directory"),
-        ("file://a\0b", "'{folder}/a\\x00b' is no path: embedded null byte"),
+        ("file://a\0b", "'{folder}/a\\x00b' is no path: it holds a NUL"),
     ],
 )
 def test_what_is_no_module_is_refused(folder: Path, engine: WasmtimeEngine, url: str, problem: str) -> None:
