@@ -144,9 +144,5 @@ class Module(Protocol):
 class Engine(Protocol):
     """Compiles modules."""
 
-    @property
-    def name(self) -> str:
-        """As configurations name it."""
-
     def compile(self, wasm: bytes) -> Module:
         """Compiles a binary module. Raises ModuleError if it is none."""

@@ -20,8 +20,6 @@ STACK: Final = MEBIBYTE
 class WasmtimeEngine:
     """One configuration of wasmtime, its clock for deadlines, and the modules that every guest shares."""
 
-    name = "wasmtime"
-
     def __init__(self) -> None:
         config = wasmtime.Config()
         config.wasm_multi_memory = True

@@ -80,8 +80,8 @@ class CallMemory(LinearMemory):
         self.header = Header.from_address(self.base)
 
     def keep(self, data: bytes) -> int:
-        """Puts bytes where they stay until the next `begin_cycle`."""
-        self.begin_call()
+        """Puts bytes where they stay until the next `begin_cycle`, in the place of what the last call put."""
+        self._free = self._cycle
         at = self.put(data)
         self._cycle = self._free
         return at
@@ -89,7 +89,6 @@ class CallMemory(LinearMemory):
     def begin_cycle(self, start: int) -> None:
         """Frees all that was put since the heap ended at `start`."""
         self._cycle = start
-        self.begin_call()
 
     def begin_call(self) -> None:
         """Frees what the last call put, and forgets its results."""
