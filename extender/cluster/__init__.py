@@ -1,9 +1,12 @@
-"""The Kubernetes cluster: its nodes, kept current for the guests, and the binding of pods."""
+"""The Kubernetes cluster: its nodes and pods, kept current for the guests, the binding of pods, their Events."""
 
-from .api import ApiServer
-from .binder import ApiBinder, Binder, BindError, DryRunBinder, NoBinder, PodKey
-from .errors import AccessError, ClusterError
-from .nodes import NodeCache
+from extender.cluster.api import ApiServer
+from extender.cluster.binder import ApiBinder, Binder, BindError, DryRunBinder, NoBinder
+from extender.cluster.errors import AccessError, ClusterError, PodGoneError
+from extender.cluster.events import Event, LogRecorder, ObjectReference, Recorder, plugin_failed
+from extender.cluster.nodes import NodeCache
+from extender.cluster.pods import PodCache, PodKey, read_pod
+from extender.cluster.recorder import EventRecorder
 
 __all__ = [
     "AccessError",
@@ -13,7 +16,16 @@ __all__ = [
     "Binder",
     "ClusterError",
     "DryRunBinder",
+    "Event",
+    "EventRecorder",
+    "LogRecorder",
     "NoBinder",
     "NodeCache",
+    "ObjectReference",
+    "PodCache",
+    "PodGoneError",
     "PodKey",
+    "Recorder",
+    "plugin_failed",
+    "read_pod",
 ]

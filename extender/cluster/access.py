@@ -9,7 +9,7 @@ from kubernetes.client import Configuration
 from kubernetes.client.rest import should_bypass_proxies
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 
-from .errors import AccessError
+from extender.cluster.errors import AccessError
 
 
 def from_kubeconfig(path: Path, context: str | None) -> Configuration:

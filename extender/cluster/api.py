@@ -12,24 +12,28 @@ from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
+from typing import Final
 
+import anyio
 import httpx
 from kubernetes.client import Configuration
 
-from .access import from_kubeconfig, from_service_account
-from .errors import AccessError, RefusedError, UnauthorizedError, UnreachableError, UntrustedError
-from .session import CONNECT_TIMEOUT_S, Session
-from .status import read_message
+from extender.cluster.access import from_kubeconfig, from_service_account
+from extender.cluster.errors import AccessError, RefusedError, UnauthorizedError, UnreachableError, UntrustedError
+from extender.cluster.session import CONNECT_TIMEOUT, Session
+from extender.cluster.status import read_message
 
 logger = logging.getLogger(__name__)
 
-PROTOBUF = "application/vnd.kubernetes.protobuf"
-METHODS = {"list": "GET", "watch": "GET", "create": "POST"}
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+JSON: Final = "application/json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+METHODS: Final = {"get": "GET", "list": "GET", "watch": "GET", "create": "POST", "patch": "PATCH"}
 """HTTP methods of RBAC's verbs. https://kubernetes.io/docs/reference/access-authn-authz/authorization/"""
-ANONYMOUS = '"system:anonymous"'
+ANONYMOUS: Final = '"system:anonymous"'
 """How a refusal names us where no credentials came, for instance because a credential plugin has failed."""
-RENEWAL_INTERVAL_S = 10.0
-"""Credentials that are refused are loaded anew at most this often: loading may run a program for seconds."""
+RENEWAL_INTERVAL: Final = 10.0
+"""Seconds. Credentials that are refused are loaded anew at most this often: loading may run a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +43,12 @@ class ApiRequest:
     verb: str
     """A key of METHODS."""
     resource: str
-    """As in a role: `nodes`, `pods/binding`."""
+    """As in a role, with its API group where it has one: `nodes`, `pods/binding`, `events.events.k8s.io`."""
     path: str
     """Percent-encoded, from the API server's root."""
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
-    """JSON, or nothing."""
+    """JSON, or nothing; a merge patch (RFC 7396) where the verb is `patch`."""
     accept: str = PROTOBUF
 
     def __str__(self) -> str:
@@ -68,7 +72,7 @@ class ApiServer:
         self._origin = origin
         self._session = Session(load())
         self._renewal = asyncio.Lock()
-        self._renewed_at = -RENEWAL_INTERVAL_S
+        self._renewed_at = -RENEWAL_INTERVAL
 
     @classmethod
     def from_kubeconfig(cls, path: Path, context: str | None = None) -> ApiServer:
@@ -85,17 +89,19 @@ class ApiServer:
         """The server's URL, without credentials."""
         return self._session.address
 
-    async def call(self, request: ApiRequest, timeout_s: float) -> bytes:
-        """The whole body of a successful answer, at most `timeout_s` seconds from now."""
+    async def call(self, request: ApiRequest, timeout: float) -> bytes:
+        """The whole body of a successful answer, at most `timeout` seconds from now."""
         try:
-            return await asyncio.wait_for(self._read(request, timeout_s), timeout_s)
-        except asyncio.TimeoutError:
-            raise UnreachableError(f"{request}: no answer of {self.address} within {timeout_s:g} s") from None
+            # Not asyncio.wait_for: before Python 3.12 it may swallow a cancellation that meets the answer.
+            with anyio.fail_after(timeout):
+                return await self._read(request, timeout)
+        except TimeoutError:
+            raise UnreachableError(f"{request}: no answer of {self.address} within {timeout:g} s") from None
 
     @asynccontextmanager
-    async def stream(self, request: ApiRequest, silence_s: float) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """The chunks of a successful answer as they arrive; none for `silence_s` seconds is an error."""
-        response = await self._send(request, silence_s)
+    async def stream(self, request: ApiRequest, silence: float) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """The chunks of a successful answer as they arrive; none for `silence` seconds is an error."""
+        response = await self._send(request, silence)
         try:
             with _network_errors(request, self.address):
                 yield response.aiter_raw()
@@ -106,21 +112,21 @@ class ApiServer:
         """Close all connections. The object is of no use afterwards."""
         await self._session.client.aclose()
 
-    async def _read(self, request: ApiRequest, timeout_s: float) -> bytes:
-        async with self.stream(request, timeout_s) as chunks:
+    async def _read(self, request: ApiRequest, timeout: float) -> bytes:
+        async with self.stream(request, timeout) as chunks:
             return b"".join([chunk async for chunk in chunks])
 
-    async def _send(self, request: ApiRequest, silence_s: float) -> httpx.Response:
+    async def _send(self, request: ApiRequest, silence: float) -> httpx.Response:
         """An answer that is a success, its body still to be read."""
         session = self._session
         try:
-            return await self._attempt(session, request, silence_s)
+            return await self._attempt(session, request, silence)
         except (UnauthorizedError, UntrustedError):
             if not await self._renew(session):
                 raise
-        return await self._attempt(self._session, request, silence_s)
+        return await self._attempt(self._session, request, silence)
 
-    async def _attempt(self, session: Session, request: ApiRequest, silence_s: float) -> httpx.Response:
+    async def _attempt(self, session: Session, request: ApiRequest, silence: float) -> httpx.Response:
         with _network_errors(request, session.address):
             response = await session.client.send(
                 session.client.build_request(
@@ -128,10 +134,13 @@ class ApiServer:
                     request.path,
                     params=request.query,
                     content=request.body,
-                    headers={"Accept": request.accept, "Content-Type": "application/json"},
+                    headers={
+                        "Accept": request.accept,
+                        "Content-Type": MERGE_PATCH if request.verb == "patch" else JSON,
+                    },
                     # Below the time for all: httpcore leaks the socket of a TLS handshake that is cancelled,
                     # and closes one that is late.
-                    timeout=httpx.Timeout(silence_s, connect=min(CONNECT_TIMEOUT_S, silence_s / 2)),
+                    timeout=httpx.Timeout(silence, connect=min(CONNECT_TIMEOUT, silence / 2)),
                     extensions=session.extensions,
                 ),
                 stream=True,
@@ -155,7 +164,7 @@ class ApiServer:
         async with self._renewal:
             if self._session is not stale:
                 return True
-            if time.monotonic() - self._renewed_at < RENEWAL_INTERVAL_S:
+            if time.monotonic() - self._renewed_at < RENEWAL_INTERVAL:
                 return False
             try:
                 self._session = await asyncio.to_thread(self._open)

@@ -6,12 +6,12 @@ import random
 from collections.abc import Iterator
 
 
-def pauses(first_s: float, longest_s: float) -> Iterator[float]:
-    """Seconds without end: they double from `first_s` up to `longest_s`, each cut by up to half at random.
+def pauses(first: float, longest: float) -> Iterator[float]:
+    """Seconds without end: they double from `first` up to `longest`, each cut by up to half at random.
 
     The chance keeps many clients of one API server from coming back at the same moment.
     """
-    pause = first_s
+    pause = first
     while True:
         yield pause * random.uniform(0.5, 1.0)
-        pause = min(2 * pause, longest_s)
+        pause = min(2 * pause, longest)

@@ -7,38 +7,26 @@ import json
 import logging
 import time
 from http import HTTPStatus
-from typing import NamedTuple, Protocol
-from urllib.parse import quote
+from typing import Final, Protocol
 
-from .api import ApiRequest, ApiServer
-from .backoff import pauses
-from .errors import ClusterError, RefusedError, UnreachableError, UntrustedError
+from extender.cluster.api import ApiRequest, ApiServer
+from extender.cluster.backoff import pauses
+from extender.cluster.errors import ClusterError, RefusedError
+from extender.cluster.pods import PodKey
 
 logger = logging.getLogger(__name__)
 
-TIMEOUT_S = 4.0
-"""Below the 5 s that kube-scheduler waits for an extender by default."""
-FIRST_PAUSE_S = 0.05
-LONGEST_PAUSE_S = 0.5
+TIMEOUT: Final = 4.0
+"""Seconds: below the 5 that kube-scheduler waits for an extender by default."""
+FIRST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 0.5
+"""Seconds before a bind is tried again."""
 
-MEANINGS: dict[int, str] = {
+MEANINGS: Final[dict[int, str]] = {
     HTTPStatus.NOT_FOUND: "the pod is gone",
     HTTPStatus.CONFLICT: "the pod is not waiting for a node any more",
 }
 """What the API server's codes say about a pod that was to be bound."""
-
-
-class PodKey(NamedTuple):
-    """Which pod is meant: a name can come again, with another UID."""
-
-    namespace: str
-    name: str
-    uid: str
-    """Empty: whichever pod has the name now."""
-
-    def __str__(self) -> str:
-        """How messages name it."""
-        return f"{self.namespace}/{self.name}"
 
 
 class BindError(Exception):
@@ -77,10 +65,10 @@ class ApiBinder:
     https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/scheduler/framework/plugins/defaultbinder/default_binder.go
     """
 
-    def __init__(self, api: ApiServer, timeout_s: float = TIMEOUT_S) -> None:
-        """A bind takes `timeout_s` seconds at most; half of it, if it comes to that, for each of two attempts."""
+    def __init__(self, api: ApiServer, timeout: float = TIMEOUT) -> None:
+        """A bind takes `timeout` seconds at most; half of it, if it comes to that, for each of two attempts."""
         self._api = api
-        self._timeout_s = timeout_s
+        self._timeout = timeout
 
     async def bind(self, pod: PodKey, node: str) -> None:
         """Assign `pod` to `node`; raises BindError.
@@ -89,25 +77,25 @@ class ApiBinder:
         out to be on `node` already is a success.
         """
         request = _binding_request(pod, node)
-        deadline = time.monotonic() + self._timeout_s
-        for pause in pauses(FIRST_PAUSE_S, LONGEST_PAUSE_S):
+        deadline = time.monotonic() + self._timeout
+        for pause in pauses(FIRST_PAUSE, LONGEST_PAUSE):
             try:
-                await self._api.call(request, min(self._timeout_s / 2, deadline - time.monotonic()))
+                await self._api.call(request, min(self._timeout / 2, deadline - time.monotonic()))
                 return
             except ClusterError as error:
                 if _is_bound_already(error, node):
                     return
                 left = deadline - time.monotonic() - pause
-                if not _may_pass(error) or left < self._timeout_s / 4:
+                if not error.may_pass or left < self._timeout / 4:
                     raise BindError(f"cannot bind pod {pod} to node {node}: {_explain(error)}") from error
             await asyncio.sleep(pause)
 
 
 def _binding_request(pod: PodKey, node: str) -> ApiRequest:
-    for name in pod.namespace, pod.name:
-        # A path with one of these would be about something else.
-        if name in {"", ".", ".."}:
-            raise BindError(f"cannot bind pod {str(pod)!r}: {name!r} is no name")
+    try:
+        path = f"{pod.path}/binding"
+    except ClusterError as error:
+        raise BindError(f"cannot bind {error}") from error
     metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
     binding = {
         "apiVersion": "v1",
@@ -115,7 +103,6 @@ def _binding_request(pod: PodKey, node: str) -> ApiRequest:
         "metadata": {key: value for key, value in metadata.items() if value},
         "target": {"kind": "Node", "name": node},
     }
-    path = f"/api/v1/namespaces/{quote(pod.namespace, safe='')}/pods/{quote(pod.name, safe='')}/binding"
     return ApiRequest("create", "pods/binding", path, body=json.dumps(binding).encode())
 
 
@@ -124,16 +111,10 @@ def _is_bound_already(error: ClusterError, node: str) -> bool:
 
     Only the sentence tells, see setPodNodeAndMetadata in
     https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/registry/core/pod/storage/storage.go;
-    reading the pod would need the right to read every pod of the cluster.
+    reading the pod would be one request more, of a server that may be overloaded.
     """
     is_conflict = isinstance(error, RefusedError) and error.code == HTTPStatus.CONFLICT
     return is_conflict and f'is already assigned to node "{node}"' in str(error)
-
-
-def _may_pass(error: ClusterError) -> bool:
-    if isinstance(error, RefusedError):
-        return error.may_pass
-    return isinstance(error, UnreachableError) and not isinstance(error, UntrustedError)
 
 
 def _explain(error: ClusterError) -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
+from extender.cluster.errors import ProtocolError
 from wasm_runtime.protobuf.errors import DecodeError
 from wasm_runtime.protobuf.read import fields
 
-from .errors import ProtocolError
-
-MAGIC = b"k8s\x00"
+MAGIC: Final = b"k8s\x00"
 
 
 def unwrap(content: bytes) -> bytes:

@@ -8,6 +8,11 @@ from http import HTTPStatus
 class ClusterError(Exception):
     """The API server could not be asked, or did not do what it was asked."""
 
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request can succeed soon without anybody's doing."""
+        return False
+
 
 class AccessError(ClusterError):
     """Where the API server is, or who we are there, cannot be learnt: kubeconfig, service account."""
@@ -16,9 +21,19 @@ class AccessError(ClusterError):
 class UnreachableError(ClusterError):
     """No answer, or only a part of it: refused, reset, late. What was asked for may have happened."""
 
+    @property
+    def may_pass(self) -> bool:
+        """Servers and networks come back."""
+        return True
+
 
 class UntrustedError(UnreachableError):
     """The server's certificate is not trusted. Nothing was asked."""
+
+    @property
+    def may_pass(self) -> bool:
+        """Somebody has to mend it."""
+        return False
 
 
 class ProtocolError(ClusterError):
@@ -38,8 +53,12 @@ class RefusedError(ClusterError):
 
     @property
     def may_pass(self) -> bool:
-        """Whether the same request can succeed soon: the server is overloaded, starting, or has lost etcd."""
+        """The server is overloaded, starting, or has lost etcd."""
         return self.code == HTTPStatus.TOO_MANY_REQUESTS or self.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+class PodGoneError(ClusterError):
+    """The pod that was asked for does not exist any more."""
 
 
 class UnauthorizedError(RefusedError):

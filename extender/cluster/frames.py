@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from .errors import ProtocolError
+from typing import Final
 
-LENGTH_BYTES = 4
-LARGEST_FRAME = 64 * 1024 * 1024
+from extender.cluster.errors import ProtocolError
+
+LENGTH_BYTES: Final = 4
+LARGEST_FRAME: Final = 64 * 1024 * 1024
 """Bytes; far above what etcd stores in one object. A larger length is none, but a proxy's text."""
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from wasm_runtime.protobuf.read import identity
-
-from .envelope import decoding, member, members, unwrap
-from .errors import ProtocolError
+from extender.cluster.envelope import decoding, member, members, unwrap
+from extender.cluster.errors import ProtocolError
+from wasm_runtime.protobuf.read import Identity, identity
 
 
 class EventType(Enum):
@@ -27,12 +26,11 @@ class EventType(Enum):
 
 
 class WatchEvent(NamedTuple):
-    """One event of a watch. An ERROR has neither name nor version, a BOOKMARK no name."""
+    """One event of a watch."""
 
     type: EventType
-    name: str
-    version: str
-    """The resourceVersion, from which a watch that ended is resumed."""
+    identity: Identity
+    """Its resource_version is where a watch that ended is resumed. A BOOKMARK has nothing else, an ERROR nothing."""
     object: bytes
     """The bare protobuf of the resource, or of the v1.Status."""
 
@@ -44,20 +42,20 @@ class Page(NamedTuple):
     """The resourceVersion that all pages of a list share, from which to watch."""
     continuation: str
     """What to ask the next page with; empty on the last one."""
-    objects: list[tuple[str, bytes]]
-    """Name and bare protobuf of each resource."""
+    objects: list[tuple[Identity, bytes]]
+    """Identity and bare protobuf of each object."""
 
 
 def decode_list(body: bytes) -> Page:
     r"""Read the answer of a list: `k8s\0`, Unknown{2: List{1: ListMeta, 2: items}}. Raises ProtocolError."""
     version = continuation = ""
-    objects = []
+    objects: list[tuple[Identity, bytes]] = []
     with decoding("a list"):
         for number, value in members(unwrap(body)):
             if number == 1:
                 version, continuation = member(value, 2).decode(), member(value, 3).decode()
             elif number == 2:
-                objects.append((identity(value).name, value))
+                objects.append((identity(value), value))
     if not version:
         raise ProtocolError("a list has no resourceVersion")
     return Page(version, continuation, objects)
@@ -72,9 +70,8 @@ def decode_event(frame: bytes) -> WatchEvent:
         kind = _event_type(member(frame, 1))
         content = unwrap(member(member(frame, 2), 1))
         if kind is EventType.ERROR:
-            return WatchEvent(kind, "", "", content)
-        found = identity(content)
-    return WatchEvent(kind, found.name, found.resource_version, content)
+            return WatchEvent(kind, Identity(), content)
+        return WatchEvent(kind, identity(content), content)
 
 
 def _event_type(name: bytes) -> EventType:

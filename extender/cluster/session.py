@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator
+from typing import Final
 
 import httpx
 from kubernetes.client import Configuration
 
-from .access import authorization, proxy, tls_context
-from .errors import AccessError
+from extender.cluster.access import authorization, proxy, tls_context
+from extender.cluster.errors import AccessError
 
-CONNECT_TIMEOUT_S = 5.0
-IDLE_CONNECTION_S = 60.0
+CONNECT_TIMEOUT: Final = 5.0
+"""Seconds for a connection to be made, TLS included."""
+IDLE_CONNECTION: Final = 60.0
+"""Seconds that an idle connection is kept."""
 
 
 class Session:
@@ -38,7 +41,7 @@ def _client(configuration: Configuration) -> httpx.AsyncClient:
         proxy=proxy(configuration),
         # The configuration has taken the proxy from the environment; a .netrc must not speak for us.
         trust_env=False,
-        limits=httpx.Limits(keepalive_expiry=IDLE_CONNECTION_S),
+        limits=httpx.Limits(keepalive_expiry=IDLE_CONNECTION),
         # Compressing lists of nodes costs the server more time than it saves in a cluster's network.
         headers={"Accept-Encoding": "identity", "User-Agent": "kube-wasm-extender"},
     )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from extender.cluster.envelope import MAGIC, decoding, member, unwrap
 from wasm_runtime.protobuf.read import fields
 
-from .envelope import MAGIC, decoding, member, unwrap
-
-LONGEST_TEXT = 300
+LONGEST_TEXT: Final = 300
 """Characters that are kept of an answer that is no Status, such as a proxy's page of HTML."""
 
 

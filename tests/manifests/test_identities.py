@@ -11,15 +11,18 @@ import httpx
 import pytest
 import yaml
 
-from extender.cluster import ApiBinder, ApiServer, NodeCache, PodKey
+from extender.cluster import ApiBinder, ApiServer, EventRecorder, NodeCache, PodCache, PodKey, plugin_failed, read_pod
 from tests.controlplane import ControlPlane
+from tests.extender.cluster.support import running, until
 from wasm_runtime.snapshot import Snapshot
 
 from .overlay import NAMESPACE, SERVICE, SIDECAR, Overlay
 
 EXTENDER_RULES = [
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
     {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
+    {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
 ]
 LEASE_RULES = [
     {
@@ -35,11 +38,15 @@ FORBIDDEN = [
     ("PATCH", "/api/v1/nodes/node-0"),
     ("GET", "/api/v1/secrets"),
     ("GET", "/api/v1/namespaces/kube-system/secrets"),
-    ("GET", "/api/v1/pods"),
-    ("GET", "/api/v1/namespaces/default/pods/web-0"),
+    ("GET", "/api/v1/namespaces/default/pods/web-0/log"),
     ("DELETE", "/api/v1/namespaces/default/pods/web-0"),
+    ("PATCH", "/api/v1/namespaces/default/pods/web-0"),
+    ("PATCH", "/api/v1/namespaces/default/pods/web-0/status"),
     ("POST", "/api/v1/namespaces/default/pods"),
+    ("POST", "/api/v1/namespaces/default/pods/web-0/eviction"),
     ("POST", "/api/v1/namespaces/default/events"),
+    ("GET", "/apis/events.k8s.io/v1/namespaces/default/events"),
+    ("DELETE", "/apis/events.k8s.io/v1/namespaces/default/events"),
     ("GET", "/api/v1/namespaces/kwx-system/configmaps"),
     ("POST", "/apis/coordination.k8s.io/v1/namespaces/kwx-system/leases"),
 ]
@@ -73,9 +80,7 @@ def test_the_lease_of_the_role_is_the_one_that_is_configured(control_plane: Cont
     assert role["rules"][0]["resourceNames"] == [election["resourceName"]]
 
 
-def test_the_identity_is_enough_for_the_node_cache_and_the_binder(
-    control_plane: ControlPlane, overlay: Overlay
-) -> None:
+def test_the_identity_is_enough_for_all_that_the_extender_does(control_plane: ControlPlane, overlay: Overlay) -> None:
     kubeconfig = overlay.identity(control_plane)
     (name,) = control_plane.create_nodes(1)
     pods = "/api/v1/namespaces/default/pods"
@@ -84,20 +89,22 @@ def test_the_identity_is_enough_for_the_node_cache_and_the_binder(
 
     async def scenario() -> None:
         api = ApiServer.from_kubeconfig(kubeconfig)
-        snapshot = Snapshot()
-        cache = NodeCache(api, snapshot)
-        task = asyncio.create_task(cache.run())
-        for _ in range(500):
-            if cache.synced and len(snapshot) == 1:
-                break
-            await asyncio.sleep(0.01)
-        assert (cache.synced, len(snapshot)) == (True, 1)
-        # The problem would be a watch that is forbidden.
-        await asyncio.sleep(0.2)
-        assert cache.problem is None
-        await ApiBinder(api).bind(PodKey("default", "web-0", created["metadata"]["uid"]), name)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        snapshot, key = Snapshot(), PodKey("default", "web-0", created["metadata"]["uid"])
+        nodes, pods, recorder = NodeCache(api, snapshot), PodCache(api), EventRecorder(api, interval=0.1)
+        async with running(nodes), running(pods), running(recorder):
+            await until(lambda: nodes.synced and len(snapshot) == 1)
+            await until(lambda: pods.get(key.uid) is not None)
+            # The problem would be a watch that is forbidden.
+            await asyncio.sleep(0.2)
+            assert (nodes.problem, pods.problem) == (None, None)
+            failed = plugin_failed(await read_pod(api, key), "plugin spin: interrupted")
+            recorder.record(failed)
+            await until(lambda: [each.get("series") for each in recorded(control_plane)] == [None])
+            recorder.record(failed)
+            await until(
+                lambda: [each["series"]["count"] for each in recorded(control_plane) if "series" in each] == [2]
+            )
+            await ApiBinder(api).bind(key, name)
         await api.aclose()
 
     try:
@@ -105,6 +112,13 @@ def test_the_identity_is_enough_for_the_node_cache_and_the_binder(
         assert control_plane.client.get(f"{pods}/web-0").json()["spec"]["nodeName"] == name
     finally:
         control_plane.clear()
+
+
+def recorded(control_plane: ControlPlane) -> list[dict[str, Any]]:
+    """The Events about plugins that failed."""
+    answer = control_plane.client.get("/apis/events.k8s.io/v1/events", params={"fieldSelector": "reason=PluginFailed"})
+    events: list[dict[str, Any]] = answer.json()["items"]
+    return events
 
 
 def client_of(control_plane: ControlPlane, kubeconfig: Path) -> httpx.Client:
@@ -140,5 +154,9 @@ def test_the_extender_may_do_no_more_than_any_account_and_its_rules(control_plan
     control_plane.client.post(accounts, json={"metadata": {"name": "ordinary"}})
     ordinary = rules_of(control_plane, control_plane.service_account_kubeconfig("default", "ordinary"))
     extender = rules_of(control_plane, SERVICE.identity(control_plane))
-    by_resource = sorted((rule for rule in extender if rule not in ordinary), key=lambda rule: rule["resources"])
-    assert by_resource == EXTENDER_RULES
+    own = [rule for rule in extender if rule not in ordinary]
+    assert sorted(own, key=_place) == sorted(EXTENDER_RULES, key=_place)
+
+
+def _place(rule: dict[str, Any]) -> tuple[list[str], list[str]]:
+    return rule["apiGroups"], rule["resources"]

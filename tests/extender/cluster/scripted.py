@@ -40,7 +40,7 @@ def answer(code: int, body: bytes) -> Behaviour:
     return behave
 
 
-def stream(*chunks: bytes, whole: bool = True, linger_s: float = 0.0) -> Behaviour:
+def stream(*chunks: bytes, whole: bool = True, linger: float = 0.0) -> Behaviour:
     """Answers with a watch: the chunks one by one, silence, and, if `whole`, the end of the body."""
 
     async def behave(_: Received, writer: asyncio.StreamWriter) -> None:
@@ -49,7 +49,7 @@ def stream(*chunks: bytes, whole: bool = True, linger_s: float = 0.0) -> Behavio
             writer.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
             await writer.drain()
             await asyncio.sleep(0.01)
-        await asyncio.sleep(linger_s)
+        await asyncio.sleep(linger)
         if whole:
             writer.write(b"0\r\n\r\n")
 

@@ -1,4 +1,4 @@
-"""What the tests of the node cache share."""
+"""What the tests of caches and recorders share."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import pytest
 
-from extender.cluster import NodeCache
 from wasm_runtime.snapshot import Snapshot
 
-TIMEOUT_S = 30.0
+TIMEOUT = 30.0
 
 
 def objects(snapshot: Snapshot) -> dict[str, bytes]:
@@ -28,19 +28,26 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait for `condition`, at most TIMEOUT_S seconds."""
+    """Wait for `condition`, at most TIMEOUT seconds."""
 
     async def poll() -> None:
         while not condition():
             await asyncio.sleep(0.01)
 
-    await asyncio.wait_for(poll(), TIMEOUT_S)
+    await asyncio.wait_for(poll(), TIMEOUT)
+
+
+class Runnable(Protocol):
+    """What runs until it is cancelled."""
+
+    async def run(self) -> None:
+        """Run."""
 
 
 @asynccontextmanager
-async def running(cache: NodeCache) -> AsyncIterator[None]:
-    """Runs a cache; an error of `run` is an error of the test."""
-    task = asyncio.create_task(cache.run())
+async def running(work: Runnable) -> AsyncIterator[None]:
+    """Runs a cache or a recorder; an error of `run` is an error of the test."""
+    task = asyncio.create_task(work.run())
     try:
         yield
     finally:

@@ -10,8 +10,7 @@ from kubernetes.client import Configuration
 
 from extender.cluster import AccessError, ApiServer
 from extender.cluster.access import from_kubeconfig, from_service_account, proxy, tls_context
-
-from .scripted import write_kubeconfig
+from tests.extender.cluster.scripted import write_kubeconfig
 
 
 def load_error(path: Path, context: str | None = None) -> str:

@@ -18,8 +18,7 @@ from extender.cluster import ApiServer, ClusterError
 from extender.cluster.api import ApiRequest
 from extender.cluster.errors import RefusedError, UnauthorizedError, UnreachableError, UntrustedError
 from tests.controlplane import ControlPlane
-
-from .scripted import ScriptedServer, answer, hang_up, say_nothing, stream, write_kubeconfig
+from tests.extender.cluster.scripted import ScriptedServer, answer, hang_up, say_nothing, stream, write_kubeconfig
 
 LIST = ApiRequest("list", "nodes", "/api/v1/nodes", {"limit": "1"})
 OK = answer(200, b"fine")
@@ -257,6 +256,34 @@ def test_an_answer_that_trickles_ends_with_the_time_for_it(tmp_path: Path) -> No
             with pytest.raises(UnreachableError, match=r"no answer of .* within 0.3 s"):
                 await api.call(LIST, 0.3)
             await api.aclose()
+
+    play(scenario)
+
+
+class InstantServer(ApiServer):
+    """Answers without a network, so that a cancellation can be made to meet the answer."""
+
+    async def _read(self, request: ApiRequest, timeout: float) -> bytes:  # noqa: ARG002
+        await asyncio.sleep(0)
+        return b"fine"
+
+
+@pytest.mark.parametrize("steps", range(8))
+def test_a_call_can_be_cancelled_at_any_moment(tmp_path: Path, steps: int) -> None:
+    async def scenario() -> None:
+        api = InstantServer.from_kubeconfig(write_kubeconfig(tmp_path / "config", {"server": "http://127.0.0.1:1"}))
+
+        async def ask() -> None:
+            for _ in range(8):
+                await api.call(LIST, 5)
+
+        task = asyncio.create_task(ask())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await api.aclose()
 
     play(scenario)
 

@@ -15,8 +15,15 @@ import pytest
 
 from extender.cluster import ApiBinder, ApiServer, Binder, BindError, DryRunBinder, NoBinder, PodKey
 from tests.controlplane import ControlPlane
-
-from .scripted import Behaviour, Received, ScriptedServer, answer, hang_up, say_nothing, write_kubeconfig
+from tests.extender.cluster.scripted import (
+    Behaviour,
+    Received,
+    ScriptedServer,
+    answer,
+    hang_up,
+    say_nothing,
+    write_kubeconfig,
+)
 
 POD = PodKey("default", "web-0", "1f0c")
 CREATED = answer(201, b'{"kind":"Status","status":"Success"}')
@@ -31,12 +38,12 @@ def conflict(node: str) -> Behaviour:
 
 @asynccontextmanager
 async def scripted(
-    directory: Path, *script: Behaviour, timeout_s: float = 4.0
+    directory: Path, *script: Behaviour, timeout: float = 4.0
 ) -> AsyncIterator[tuple[ScriptedServer, Binder]]:
     """A binder that meets `script`."""
     async with ScriptedServer(*script) as server:
         api = ApiServer.from_kubeconfig(write_kubeconfig(directory / "config", {"server": server.url}))
-        yield server, ApiBinder(api, timeout_s)
+        yield server, ApiBinder(api, timeout)
         await api.aclose()
 
 
@@ -140,7 +147,7 @@ def test_a_pod_on_another_node_is_a_conflict_that_is_not_repeated(tmp_path: Path
 )
 def test_a_bind_ends_with_the_time_for_it(tmp_path: Path, failure: Behaviour, cause: str) -> None:
     async def scenario() -> None:
-        async with scripted(tmp_path, failure, timeout_s=1.0) as (server, binder):
+        async with scripted(tmp_path, failure, timeout=1.0) as (server, binder):
             began = time.monotonic()
             message = await bind_error(binder)
             assert time.monotonic() - began < 1.3
@@ -155,7 +162,7 @@ def test_a_server_that_is_not_there_is_told(tmp_path: Path) -> None:
         async with ScriptedServer(CREATED) as server:
             url = server.url
         api = ApiServer.from_kubeconfig(write_kubeconfig(tmp_path / "config", {"server": url}))
-        message = await bind_error(ApiBinder(api, timeout_s=0.5))
+        message = await bind_error(ApiBinder(api, timeout=0.5))
         assert f"create pods/binding: {url} cannot be reached: " in message
         assert "refused" in message.lower() or "connect call failed" in message.lower()
         await api.aclose()

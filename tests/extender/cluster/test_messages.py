@@ -7,14 +7,14 @@ import pytest
 from extender.cluster.errors import ProtocolError
 from extender.cluster.messages import EventType, decode_event, decode_list
 from extender.cluster.status import LONGEST_TEXT, Status, decode_status, read_message
-
-from .protobuf import enveloped, event, integer, node, node_list, status, text
+from tests.extender.cluster.protobuf import enveloped, event, integer, node, node_list, status, text
+from wasm_runtime.protobuf.read import Identity, identity
 
 
 def test_a_list_gives_each_object_byte_for_byte() -> None:
     first, second = node("a", "5"), node("b", "6", padding=1000)
     page = decode_list(node_list("7", first, second, continuation="more"))
-    assert page == ("7", "more", [("a", first), ("b", second)])
+    assert page == ("7", "more", [(identity(first), first), (identity(second), second)])
 
 
 def test_an_empty_list_is_a_page_without_objects() -> None:
@@ -24,12 +24,12 @@ def test_an_empty_list_is_a_page_without_objects() -> None:
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
 def test_an_event_gives_the_object_byte_for_byte(kind: str) -> None:
     content = node("a", "5")
-    assert decode_event(event(kind, content)) == (EventType[kind], "a", "5", content)
+    assert decode_event(event(kind, content)) == (EventType[kind], Identity("a", resource_version="5"), content)
 
 
 def test_a_bookmark_has_only_a_version() -> None:
     content = text(1, text(6, "9"))
-    assert decode_event(event("BOOKMARK", content)) == (EventType.BOOKMARK, "", "9", content)
+    assert decode_event(event("BOOKMARK", content)) == (EventType.BOOKMARK, Identity(resource_version="9"), content)
 
 
 def test_an_error_event_carries_a_status() -> None:

@@ -12,15 +12,22 @@ import pytest
 
 from extender.cluster import ApiServer, NodeCache
 from extender.cluster.envelope import unwrap
-from extender.cluster.nodes import PAGE_SIZE
+from extender.cluster.reflector import PAGE_SIZE
 from tests.controlplane import ControlPlane
+from tests.extender.cluster.protobuf import event, framed, node, node_list, status, text
+from tests.extender.cluster.scripted import (
+    Behaviour,
+    ScriptedServer,
+    answer,
+    hang_up,
+    say_nothing,
+    stream,
+    write_kubeconfig,
+)
+from tests.extender.cluster.support import objects, running, until, warnings
 from wasm_runtime.snapshot import Snapshot
 
-from .protobuf import event, framed, node, node_list, status, text
-from .scripted import Behaviour, ScriptedServer, answer, hang_up, say_nothing, stream, write_kubeconfig
-from .support import objects, running, until, warnings
-
-QUIET = stream(linger_s=60)
+QUIET = stream(linger=60)
 """A watch in which nothing happens."""
 
 
@@ -49,12 +56,12 @@ class Scene:
 
 
 @asynccontextmanager
-async def play(directory: Path, *script: Behaviour, watch_s: int = 60, grace_s: float = 10.0) -> AsyncIterator[Scene]:
+async def play(directory: Path, *script: Behaviour, lifetime: int = 60, grace: float = 10.0) -> AsyncIterator[Scene]:
     """A cache that meets `script`."""
     async with ScriptedServer(*script) as server:
         api = ApiServer.from_kubeconfig(write_kubeconfig(directory / "config", {"server": server.url}))
         snapshot = Snapshot()
-        cache = NodeCache(api, snapshot, watch_s=watch_s, grace_s=grace_s)
+        cache = NodeCache(api, snapshot, lifetime=lifetime, grace=grace)
         async with running(cache):
             yield Scene(server, cache, snapshot)
         await api.aclose()
@@ -99,7 +106,7 @@ def test_a_list_of_many_pages_is_complete_before_guests_see_it(tmp_path: Path) -
 def test_each_change_reaches_the_snapshot(tmp_path: Path) -> None:
     async def scenario() -> None:
         changes = told("ADDED", "c", "8"), told("MODIFIED", "a", "9") + told("DELETED", "b", "10")
-        async with play(tmp_path, listed("7", "a", "b"), stream(*changes, linger_s=60)) as scene:
+        async with play(tmp_path, listed("7", "a", "b"), stream(*changes, linger=60)) as scene:
             await until(lambda: scene.nodes == {"a": node("a", "9"), "c": node("c", "8")})
 
     asyncio.run(scenario())
@@ -118,7 +125,7 @@ def test_a_cluster_without_nodes_is_synced(tmp_path: Path) -> None:
 def test_a_watch_goes_on_from_its_last_event(tmp_path: Path, whole: bool) -> None:
     async def scenario() -> None:
         first = stream(told("ADDED", "b", "8"), told("ADDED", "c", "9"), whole=whole)
-        async with play(tmp_path, listed("7", "a"), first, stream(told("DELETED", "b", "10"), linger_s=60)) as scene:
+        async with play(tmp_path, listed("7", "a"), first, stream(told("DELETED", "b", "10"), linger=60)) as scene:
             await until(lambda: scene.nodes.keys() == {"a", "c"})
             assert scene.watches == ["7", "9"]
             assert scene.lists == 1
@@ -204,8 +211,8 @@ def test_after_an_answer_that_makes_no_sense_all_is_read_again(tmp_path: Path, w
 
 def test_a_watch_that_fell_silent_is_given_up(tmp_path: Path) -> None:
     async def scenario() -> None:
-        script = listed("7", "a"), QUIET, stream(told("ADDED", "b", "8"), linger_s=60)
-        async with play(tmp_path, *script, watch_s=1, grace_s=0.2) as scene:
+        script = listed("7", "a"), QUIET, stream(told("ADDED", "b", "8"), linger=60)
+        async with play(tmp_path, *script, lifetime=1, grace=0.2) as scene:
             await until(lambda: scene.nodes.keys() == {"a", "b"})
             assert scene.watches == ["7", "7"]
 

@@ -1,4 +1,4 @@
-"""The node cache and the binder outlive what happens to a real API server."""
+"""The node cache, the binder and the recorder outlive what happens to a real API server."""
 
 from __future__ import annotations
 
@@ -15,14 +15,23 @@ from pathlib import Path
 
 import pytest
 
-from extender.cluster import ApiBinder, ApiServer, BindError, NodeCache, PodKey
+from extender.cluster import (
+    ApiBinder,
+    ApiServer,
+    BindError,
+    Event,
+    EventRecorder,
+    NodeCache,
+    ObjectReference,
+    PodKey,
+)
+from extender.cluster import recorder as recorder_module
 from tests.controlplane import ControlPlane, Process
 from tests.controlplane.process import answers
+from tests.extender.cluster.support import objects, running, until, warnings
 from wasm_runtime.snapshot import Snapshot
 
-from .support import objects, running, until, warnings
-
-READY_TIMEOUT_S = 60.0
+READY_TIMEOUT = 60.0
 
 
 class Outages:
@@ -51,7 +60,7 @@ class Outages:
     def _start(self) -> None:
         self._process = Process("kube-apiserver-again", self._command, self.control_plane.directory)
         self._cleanup.callback(_end, self._process)
-        self._process.wait_until(lambda: answers(f"{self.control_plane.server}/readyz"), READY_TIMEOUT_S)
+        self._process.wait_until(lambda: answers(f"{self.control_plane.server}/readyz"), READY_TIMEOUT)
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
@@ -158,7 +167,7 @@ def test_a_server_that_froze_is_noticed_and_found_again(outages: Outages) -> Non
     async def scenario() -> None:
         async with api_of(outages) as api:
             snapshot = Snapshot()
-            cache = NodeCache(api, snapshot, watch_s=2, grace_s=0.5)
+            cache = NodeCache(api, snapshot, lifetime=2, grace=0.5)
             async with running(cache):
                 await until(holds(snapshot, "node-0", "node-1", "node-2"))
                 with outages.frozen():
@@ -175,7 +184,35 @@ def test_a_bind_to_a_server_that_froze_fails_in_time(outages: Outages) -> None:
         async with api_of(outages) as api:
             began = time.monotonic()
             with outages.frozen(), pytest.raises(BindError, match="no connection to https"):
-                await ApiBinder(api, timeout_s=1.0).bind(PodKey("default", "web-0", ""), "node-0")
+                await ApiBinder(api, timeout=1.0).bind(PodKey("default", "web-0", ""), "node-0")
             assert time.monotonic() - began < 1.5
 
     asyncio.run(scenario())
+
+
+def test_events_are_written_when_the_server_is_back(
+    outages: Outages, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(recorder_module, "FIRST_PAUSE", 0.1)
+    monkeypatch.setattr(recorder_module, "LONGEST_PAUSE", 0.5)
+    nodes = [ObjectReference("Node", "v1", f"node-{number}") for number in range(3)]
+
+    def counts() -> dict[str, int]:
+        found = outages.client.get("/apis/events.k8s.io/v1/events", params={"fieldSelector": "reason=Crowded"})
+        return {each["regarding"]["name"]: each.get("series", {}).get("count", 1) for each in found.json()["items"]}
+
+    async def scenario() -> None:
+        async with api_of(outages) as api:
+            recorder = EventRecorder(api, interval=0.1)
+            async with running(recorder):
+                recorder.record(Event(nodes[0], reason="Crowded"))
+                await until(lambda: counts() == {"node-0": 1})
+                await outages.stop()
+                for node in nodes:
+                    recorder.record(Event(node, reason="Crowded"))
+                    recorder.record(Event(node, reason="Crowded"))
+                await outages.start()
+                await until(lambda: counts() == {"node-0": 3, "node-1": 2, "node-2": 2})
+
+    asyncio.run(scenario())
+    assert warnings(caplog) == []
