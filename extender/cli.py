@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable
 from enum import Enum
@@ -11,12 +12,16 @@ from typing import Annotated, NoReturn, TypeVar
 import msgspec
 import typer
 import yaml
+from rich.console import Console
+from rich.text import Text
 
-from extender import demo, logs, process, scheduler_config
+from extender import call, demo, inspection, logs, process, scheduler_config
+from extender.call import CallError, OptionError
 from extender.config import ConfigError
 from extender.demo import DemoError
+from extender.inspection import InspectionError
 from extender.registry import load
-from wasm_runtime.engines.wasmtime import WasmtimeEngine
+from extender.terminal import printable
 
 T = TypeVar("T")
 
@@ -40,11 +45,22 @@ class Output(str, Enum):
     JSON = "json"
 
 
-class DemoOutput(str, Enum):
-    """How `run` prints what it saw."""
+class View(str, Enum):
+    """How a command shows what it saw."""
 
     TABLE = "table"
     JSON = "json"
+
+
+class EngineName(str, Enum):
+    """What runs guests."""
+
+    WASMTIME = "wasmtime"
+    WASMER = "wasmer"
+
+
+ViewOption = Annotated[View, typer.Option(help="With json, standard output is the result only.")]
+Module = Annotated[Path, typer.Argument(metavar="MODULE", help="A .wasm file.", show_default=False)]
 
 
 @app.command()
@@ -57,12 +73,86 @@ def serve(config: ConfigFile) -> None:
 @app.command()
 def run(
     once: Annotated[bool, typer.Option("--once", help="End after the demonstration.")] = False,
-    output: Annotated[
-        DemoOutput, typer.Option(help="With json, standard output is the result only.")
-    ] = DemoOutput.TABLE,
+    output: ViewOption = View.TABLE,
 ) -> None:
     """Start the extender with the example plugins and play a captured scheduling cycle against it."""
-    _or_fail(lambda: demo.run(once=once, as_json=output is DemoOutput.JSON))
+    _or_fail(lambda: demo.run(once=once, as_json=output is View.JSON))
+
+
+@app.command("inspect")
+def inspect_module(module: Module, output: ViewOption = View.TABLE) -> None:
+    """Tell what a module serves, what it asks for and where it runs; status 1 if it cannot be a plugin.
+
+    Of the module only its start and enqueue are run.
+    """
+    report = _or_fail(lambda: inspection.inspect(module))
+    if output is View.JSON:
+        _write_json(report)
+    else:
+        console = Console()
+        for line in inspection.lines(report):
+            console.print(Text(line), soft_wrap=True)
+    if report.problems:
+        raise typer.Exit(1)
+
+
+@app.command("call")
+def call_verb(
+    verb: Annotated[call.Verb, typer.Argument(show_default=False)],
+    module: Module,
+    request: Annotated[
+        Path, typer.Argument(metavar="REQUEST.json", help="As kube-scheduler sends it; - for standard input.")
+    ],
+    nodes: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Nodes that are only named: kubectl get nodes -o json.")
+    ] = None,
+    pod: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The pod that bind only names: kubectl get pod NAME -o json.")
+    ] = None,
+    guest_config: Annotated[str | None, typer.Option(metavar="TEXT", help="What the guest is configured with.")] = None,
+    args: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="One of the guest's arguments, its name first.")
+    ] = None,
+    timeout: Annotated[str | None, typer.Option(metavar="DURATION", help="Time of the verb, as in 500ms.")] = None,
+    memory_limit: Annotated[str | None, typer.Option(metavar="SIZE", help="Memory of the guest, as in 256Mi.")] = None,
+    log_severity: Annotated[
+        int | None, typer.Option(min=0, max=3, help="Least that is logged: 0 info, 1 warning, 2 error, 3 fatal.")
+    ] = None,
+    engine: Annotated[EngineName, typer.Option(help="What runs the guest.")] = EngineName.WASMTIME,
+    extension_points: Annotated[
+        str | None, typer.Option(metavar="POINTS", help="Some of those that it serves, as in preFilter,filter.")
+    ] = None,
+    output: ViewOption = View.TABLE,
+) -> None:
+    """Call one verb with one module, without a server; bind is a dry run."""
+    given = {
+        "guestConfig": guest_config,
+        "args": args,
+        "timeout": timeout,
+        "memoryLimit": memory_limit,
+        "logSeverity": log_severity,
+        "engine": engine.value,
+        "extensionPoints": None if extension_points is None else extension_points.split(","),
+    }
+    try:
+        config = call.configure(module, given)
+    except OptionError as error:
+        raise typer.BadParameter(str(error), param_hint=f"'{error.option}'") from error
+    logging.getLogger("extender.server").addHandler(logging.NullHandler())  # The outcome has what it logs.
+    asked = _or_fail(lambda: call.read(request, nodes, pod))
+    outcome = _or_fail(lambda: call.call(verb, module, config, asked))
+    console = Console(stderr=output is View.JSON)
+    if output is View.JSON:
+        sys.stdout.write(outcome.body.decode() + "\n")
+    elif not outcome.error:
+        for part in call.table(verb, asked.body, outcome):
+            console.print(part, soft_wrap=isinstance(part, Text))
+    for line in call.journal(outcome):
+        console.print(Text(line), soft_wrap=True)
+    if outcome.note:
+        typer.echo(f"kwx: {printable(outcome.note)}", err=True)
+    if outcome.error:
+        _fail(outcome.error)
 
 
 @app.command("scheduler-config")
@@ -85,7 +175,7 @@ def print_scheduler_config(
     choices = scheduler_config.Choices(url, weight, node_cache_capable, kubeconfig, leader_election)
 
     def build() -> dict[str, object]:
-        configuration, registry = load(config_file, WasmtimeEngine())
+        configuration, registry = load(config_file)
         try:
             return scheduler_config.build(configuration, registry, choices)
         finally:
@@ -93,21 +183,25 @@ def print_scheduler_config(
 
     built = _or_fail(build)
     if output is Output.JSON:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(built)).decode() + "\n")
+        _write_json(built)
     else:
         yaml.safe_dump(built, sys.stdout, sort_keys=False)
+
+
+def _write_json(value: object) -> None:
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode() + "\n")
 
 
 def _or_fail(action: Callable[[], T]) -> T:
     """Does what may fail by the user's or the machine's fault; then says why and ends with status 1."""
     try:
         return action()
-    except (ConfigError, DemoError) as error:
+    except (CallError, ConfigError, DemoError, InspectionError) as error:
         _fail(str(error))
 
 
 def _fail(message: str) -> NoReturn:
-    typer.echo(f"kwx: {message}", err=True)
+    typer.echo("kwx: " + "\n".join(map(printable, message.splitlines())), err=True)
     raise typer.Exit(1)
 
 

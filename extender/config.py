@@ -11,16 +11,27 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from extender.profile import FailurePolicy
 from extender.quantity import Bytes, Seconds
 from wasm_runtime.abi import EXTENSION_POINTS, Severity
-from wasm_runtime.engine import MEBIBYTE
+from wasm_runtime.engine import KIBIBYTE, MEBIBYTE
+from wasm_runtime.engines.wasmtime.engine import LARGEST_STACK
 
 FILE_SCHEME: Final = "file://"
 SMALLEST_MEMORY: Final = MEBIBYTE
+SMALLEST_STACK: Final = 64 * KIBIBYTE
 
 
 class ConfigError(Exception):
@@ -79,8 +90,23 @@ class ServerConfig(_Model):
     """Health and the admin API."""
     max_request_bytes: Bytes = 64 * MEBIBYTE
     """Longest body of a request; a longer one is refused unread with status 413."""
+    bind_timeout: Seconds = 4.0
+    """Time of the bind verb, a wait on Permit included; below the scheduler's httpTimeout for the extender."""
     state_directory: Path | None = None
     """Where what must outlive a restart will be kept; nothing is, in this version."""
+
+
+class RuntimeConfig(_Model):
+    """What bounds the compiling and running of all guests."""
+
+    stack_limit: Annotated[Bytes, Field(ge=SMALLEST_STACK, le=LARGEST_STACK)] = MEBIBYTE
+    """Stack that the calls of a guest may use; one that needs more is stopped."""
+    module_limit: Bytes = 64 * MEBIBYTE
+    """Size of a module; standard Go makes some 20 MiB."""
+    compile_timeout: Seconds = 60.0
+    """Time that compiling a module may take, in a process of its own."""
+    cache_limit: Bytes = 512 * MEBIBYTE
+    """Compiled code that is kept on disk."""
 
 
 class ClusterConfig(_Model):
@@ -113,13 +139,21 @@ class PluginConfig(_Model):
     """Least severity that is logged: 0 info, 1 warning, 2 error, 3 fatal."""
     weight: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
     """Part of the plugin's scores in the mean of the profile."""
-    engine: Literal["wasmtime"] = "wasmtime"
+    engine: Literal["wasmtime", "wasmer"] = "wasmtime"
+    allow_unlimited: bool = False
+    """Accepts that wasmer has none of the limits."""
     failure_policy: FailurePolicy = FailurePolicy.FAIL
     """Fail: a failure of the plugin fails the verb; Ignore: the plugin is left out."""
     timeout: Seconds = 0.5
     """Time of one verb in this plugin."""
     memory_limit: Annotated[Bytes, Field(ge=SMALLEST_MEMORY)] = 256 * MEBIBYTE
     """Linear memory of a guest."""
+    table_limit: Annotated[int, Field(strict=True, ge=1, le=1 << 24)] = 1 << 20
+    """Elements of each table of a guest."""
+    output_limit: Annotated[Bytes, Field(ge=KIBIBYTE, le=MEBIBYTE)] = 8 * KIBIBYTE
+    """What is kept of the log lines and Events of one verb, and of what the guest prints in one call."""
+    instances: Annotated[int, Field(strict=True, ge=1, le=256)] = 8
+    """Guests at a time. One serves the scheduling cycle, each further one a binding cycle."""
     extension_points: tuple[str, ...] | None = None
     """Some of those that the module exports; all of them by default."""
 
@@ -129,6 +163,17 @@ class PluginConfig(_Model):
         if not url.startswith(FILE_SCHEME) or url == FILE_SCHEME:
             raise ValueError(f"expected file:// and a path, such as file://./plugin.wasm, found {url!r}")
         return url
+
+    @model_validator(mode="after")
+    def _check_engine(self) -> PluginConfig:
+        if self.engine == "wasmer" and not self.allow_unlimited:
+            raise ValueError(
+                "engine wasmer knows no deadline and no limit of memory, and stops the whole process while a guest"
+                " runs, health included: use wasmtime, or accept it by allowUnlimited: true"
+            )
+        if self.engine != "wasmer" and self.allow_unlimited:
+            raise ValueError("allowUnlimited is for engine wasmer; engine wasmtime keeps the limits")
+        return self
 
     @field_validator("extension_points")
     @classmethod
@@ -155,6 +200,7 @@ class ExtenderConfiguration(_Model):
     api_version: Literal["kwx.dev/v1alpha1"]
     kind: Literal["ExtenderConfiguration"]
     server: ServerConfig = ServerConfig()
+    runtime: RuntimeConfig = RuntimeConfig()
     cluster: ClusterConfig = ClusterConfig()
     profiles: Annotated[tuple[ProfileConfig, ...], Field(min_length=1)]
 
@@ -269,6 +315,7 @@ def key(path: tuple[str | int, ...]) -> str:
 _SECTIONS: Final[Mapping[tuple[str, ...], type[BaseModel]]] = {
     (): ExtenderConfiguration,
     ("server",): ServerConfig,
+    ("runtime",): RuntimeConfig,
     ("cluster",): ClusterConfig,
     ("profiles",): ProfileConfig,
     ("profiles", "plugins"): PluginConfig,

@@ -1,4 +1,4 @@
-"""What guests log by klog and record as Events, into our own log."""
+"""What guests log by klog, into our own log, and the Events that they record."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from itertools import zip_longest
 from typing import Final
 
+from extender.cluster.events import LogRecorder, Recorder, parse
 from wasm_runtime.abi import Severity
 from wasm_runtime.engine import Event, Journal, Log
 from wasm_runtime.guest import Pod
@@ -20,17 +21,34 @@ LEVELS: Final = {
 }
 
 
-def report(plugin: str, pod: Pod, journal: Journal) -> None:
-    """Logs a guest's journal, each line with plugin and pod."""
-    fields = {"plugin": plugin, "pod": pod.name}
-    for record in journal.records:
-        if isinstance(record, Event):
-            message = record.message.decode(errors="replace")
-            logger.info("guest recorded an event", extra={**fields, "guest_event": message})
-        else:
-            logger.log(LEVELS[record.severity], record.message, extra={**fields, "guest": _pairs(record)})
-    if journal.dropped:
-        logger.warning("guest logs more than is kept of one call", extra={**fields, "dropped": journal.dropped})
+class GuestLog:
+    """Passes on what guests wrote down. May be used from any thread."""
+
+    def __init__(self) -> None:
+        self.recorder: Recorder = LogRecorder()
+        """Where Events go."""
+
+    def report(self, plugin: str, pod: Pod, journal: Journal) -> None:
+        """Logs a guest's lines, each with plugin, pod and node, and records its Events."""
+        fields = {"plugin": plugin, "pod": pod.name}
+        for record in journal.records:
+            if isinstance(record, Event):
+                self._record(record, fields)
+            else:
+                of_node = {"node": record.node} if record.node else {}
+                more = {**fields, **of_node, "guest": _pairs(record)}
+                logger.log(LEVELS[record.severity], record.message, extra=more)
+        if journal.dropped:
+            logger.warning(
+                "the guest logs more than is kept of one verb; raise the plugin's outputLimit",
+                extra={**fields, "dropped": journal.dropped},
+            )
+
+    def _record(self, event: Event, fields: dict[str, str]) -> None:
+        try:
+            self.recorder.record(parse(event.message))
+        except ValueError as error:
+            logger.warning("the guest recorded what is no Event: %s", error, extra=fields)
 
 
 def _pairs(record: Log) -> dict[str, str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import signal
 import socket
 import threading
 from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,12 +17,26 @@ import uvicorn
 
 from extender.admin import Check, Health, create_app
 from extender.candidates import NodeSource
-from extender.cluster import AccessError, ApiBinder, ApiServer, Binder, DryRunBinder, NoBinder, NodeCache
+from extender.cluster import (
+    AccessError,
+    ApiBinder,
+    ApiServer,
+    Binder,
+    DryRunBinder,
+    EventRecorder,
+    NoBinder,
+    NodeCache,
+    PodCache,
+    read_pod,
+)
 from extender.config import Address, ClusterConfig, ConfigError, ExtenderConfiguration
+from extender.guest_log import GuestLog
+from extender.pods import PodSource
 from extender.registry import Registry, load
 from extender.registry.watcher import Watcher
 from extender.server import Verbs, Webhook
-from wasm_runtime.engines.wasmtime import WasmtimeEngine
+from extender.waiting import WaitingPods
+from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -28,6 +44,13 @@ logger = logging.getLogger(__name__)
 KEEP_ALIVE: Final = 300
 """Seconds that an idle connection is kept: longer than Go's client does, so that it never writes to a
 connection that we are closing."""
+
+
+THREAD_STACK: Final = 8 * MEBIBYTE
+"""Bytes of stack of the threads that guests run in: of the system's own default nothing is known."""
+
+PYTHON_STACK: Final = 2 * MEBIBYTE
+"""Bytes of a thread's stack that are left to Python and the engine beside the guest's."""
 
 
 class Background:
@@ -66,37 +89,84 @@ def _log_end(task: asyncio.Task[None]) -> None:
         logger.critical("%s ended", task.get_name(), exc_info=task.exception())
 
 
+class PodsOnDemand:
+    """The cluster's pods, watched from when they are first wanted: most plugins never ask for them."""
+
+    def __init__(self, cache: PodCache, background: Background) -> None:
+        self._cache = cache
+        self._background = background
+        self._is_started = False
+
+    def start(self) -> None:
+        """Begins to list and watch, if that has not begun."""
+        if not self._is_started:
+            self._is_started = True
+            self._background.spawn(self._cache.run(), "pod cache")
+
+    @property
+    def synced(self) -> bool:
+        """Whether all pods have been read."""
+        return self._cache.synced
+
+    @property
+    def problem(self) -> str | None:
+        """Why they are not current, if they are wanted and are not."""
+        return _unsynced(self._cache) if self._is_started else None
+
+    def get(self, uid: str) -> bytes | None:
+        """A pod, a protobuf v1.Pod."""
+        self.start()
+        return self._cache.get(uid)
+
+
 def serve(file: Path) -> None:
     """Serves until SIGTERM or SIGINT. Raises ConfigError."""
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, _leave)
-    engine = WasmtimeEngine()
-    configuration, registry = load(file, engine)
+    guest_log = GuestLog()
+    waiting = WaitingPods()
+    threading.stack_size(THREAD_STACK)
+    configuration, registry = load(file, guest_log.report, waiting)
     try:
-        _serve(file, configuration, engine, registry)
+        _check_stack(file, configuration.runtime.stack_limit)
+        _serve(file, configuration, registry, guest_log, waiting)
     finally:
         registry.close()
 
 
-def _serve(file: Path, configuration: ExtenderConfiguration, engine: WasmtimeEngine, registry: Registry) -> None:
+def _serve(
+    file: Path, configuration: ExtenderConfiguration, registry: Registry, guest_log: GuestLog, waiting: WaitingPods
+) -> None:
     server = configuration.server
     verbs_socket = _listen(file, "server.address", server.address)
     admin_socket = _listen(file, "server.adminAddress", server.admin_address)
     nodes = Snapshot()
-    cache = _connect(file, configuration.cluster)
-    node_cache = NodeCache(cache, nodes) if cache else None
-    for slot in registry.slots:
-        slot.say_what_is_not_run()
-    watcher = Watcher(registry, engine)
+    watched, asked = _connect(file, configuration.cluster), _connect(file, configuration.cluster)
+    watcher = Watcher(registry)
     background = Background()
     try:
-        checks = [Check("nodes", lambda: _unsynced(node_cache))] if node_cache else []
-        app = create_app(registry, Health(checks))
-        background.spawn(_admin(app, admin_socket), "admin server")
-        if node_cache:
+        node_cache = NodeCache(watched, nodes) if watched else None
+        pod_cache = PodsOnDemand(PodCache(watched), background) if watched else None
+        recorder = EventRecorder(watched) if watched else None
+        checks = []
+        if node_cache and pod_cache and recorder:
+            checks = [Check("nodes", lambda: _unsynced(node_cache)), Check("pods", lambda: pod_cache.problem)]
+            guest_log.recorder = recorder
+            background.spawn(recorder.run(), "event recorder")
             background.spawn(node_cache.run(), "node cache")
+            if registry.wants_pods:
+                pod_cache.start()
+        background.spawn(_admin(create_app(registry, Health(checks)), admin_socket), "admin server")
         watcher.start()
-        verbs = Verbs(registry, NodeSource(node_cache, nodes), _binder(file, configuration.cluster))
+        verbs = Verbs(
+            registry,
+            NodeSource(node_cache, nodes),
+            PodSource(pod_cache, partial(read_pod, asked) if asked else None),
+            _binder(configuration, asked),
+            waiting,
+            server.bind_timeout,
+            recorder,
+        )
         webhook = Webhook(verbs, registry, server.max_request_bytes)
         logger.info(
             "serving",
@@ -108,6 +178,7 @@ def _serve(file: Path, configuration: ExtenderConfiguration, engine: WasmtimeEng
         )
         uvicorn.Server(_uvicorn(webhook)).run(sockets=[verbs_socket])
     finally:
+        registry.workshop.close()
         watcher.stop()
         background.stop()
 
@@ -138,6 +209,19 @@ def _leave(*_: object) -> None:
     raise SystemExit(0)
 
 
+def _check_stack(file: Path, limit: int) -> None:
+    """A guest that met the end of the thread's stack before its own limit would end the process. Raises ConfigError."""
+    stack, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    if stack != resource.RLIM_INFINITY and stack < limit + PYTHON_STACK:
+        raise ConfigError(
+            file,
+            [
+                f"runtime.stackLimit: the process has a stack of {stack} bytes, {limit + PYTHON_STACK} are needed for"
+                f" guests that may use {limit}; lower it or raise the limit of the shell or service (ulimit -s)"
+            ],
+        )
+
+
 def _listen(file: Path, key: str, address: Address) -> socket.socket:
     try:
         return socket.create_server(tuple(address), family=_family(address), backlog=2048)
@@ -166,14 +250,13 @@ def _connect(file: Path, cluster: ClusterConfig) -> ApiServer | None:
         raise ConfigError(file, [f"cluster.{key}: {error}"]) from error
 
 
-def _binder(file: Path, cluster: ClusterConfig) -> Binder:
-    api = _connect(file, cluster)
+def _binder(configuration: ExtenderConfiguration, api: ApiServer | None) -> Binder:
     if api:
-        return ApiBinder(api)
-    return DryRunBinder() if cluster.mode == "dry-run" else NoBinder()
+        return ApiBinder(api, configuration.server.bind_timeout)
+    return DryRunBinder() if configuration.cluster.mode == "dry-run" else NoBinder()
 
 
-def _unsynced(cache: NodeCache) -> str | None:
+def _unsynced(cache: NodeCache | PodCache) -> str | None:
     if cache.synced:
         return None
-    return cache.problem or "listing the nodes of the cluster"
+    return cache.problem or "listing them"

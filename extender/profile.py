@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from wasm_runtime.errors import Fault, GuestError
 from wasm_runtime.guest import Pod
@@ -25,27 +25,40 @@ class FailurePolicy(str, Enum):
     IGNORE = "Ignore"
 
 
-MENDS = {
+MENDS: Final = {
     Fault.NO_NODE_DATA: (
-        "; set cluster.mode to kubeconfig or in-cluster, so that nodes are read from the API server,"
+        "set cluster.mode to kubeconfig or in-cluster, so that nodes are read from the API server,"
         " or nodeCacheCapable: false in the KubeSchedulerConfiguration, so that requests carry them"
     ),
+    Fault.DEADLINE: "mend the guest, or raise the plugin's timeout",
+    Fault.MEMORY: "mend the guest, or raise the plugin's memoryLimit",
+    Fault.TABLES: "mend the guest, or raise the plugin's tableLimit",
+    Fault.STACK: "mend the guest, or raise runtime.stackLimit",
+    Fault.BUSY: "raise the plugin's instances",
 }
-"""What the operator can do about a fault that is not the guest's own."""
+"""What the author or the operator can do about a fault."""
+
+SHORT_DIGEST: Final = len("sha256:") + 12
+"""Characters of a digest that tell one revision of a plugin from the others."""
 
 
 class PluginFailedError(Exception):
-    """A plugin failed and its policy is Fail. `str()` names plugin, export, cause and mend."""
+    """A plugin failed and its policy is Fail. `str()` names plugin, revision, export, cause and mend."""
 
     def __init__(self, plugin: Plugin, error: GuestError) -> None:
-        super().__init__(f"plugin {plugin.name}: {error}{MENDS.get(error.fault, '')}")
+        super().__init__(f"plugin {plugin.name} ({plugin.digest[:SHORT_DIGEST]}): {error}{mend(error)}")
         self.fields = {
             "plugin": plugin.name,
             "digest": plugin.digest,
             "export": error.export,
-            "fault": error.fault.value,
+            "fault": error.reason,
         }
         """For the log."""
+
+
+def mend(error: GuestError) -> str:
+    """What to do about a guest's failure, to be put behind its message."""
+    return f"; {MENDS[error.fault]}" if error.fault in MENDS else ""
 
 
 @dataclass(slots=True)
@@ -92,6 +105,11 @@ class Profile:
     def wants_nodes(self) -> bool:
         """Whether any plugin may ask for the objects of nodes."""
         return any(entry.plugin.wants_nodes for entry in self.entries)
+
+    @property
+    def binds(self) -> bool:
+        """Whether any plugin has a part in the binding cycle."""
+        return any(entry.plugin.binds for entry in self.entries)
 
     def runs(self, export: str) -> bool:
         """Whether any plugin serves an export."""

@@ -16,7 +16,7 @@ ANY_HOST: Final = frozenset({"0.0.0.0", "::"})
 VERBS: Final = {
     "filterVerb": ("filter", ("prefilter", "filter")),
     "prioritizeVerb": ("prioritize", ("score",)),
-    "preemptVerb": ("preempt", ("prefilter", "filter", "postfilter")),
+    "preemptVerb": ("preempt", ("prefilter", "filter", "addpod", "removepod", "postfilter")),
 }
 """Each verb's key, its path, and the guest exports of which one at least makes it worth a request."""
 
@@ -86,6 +86,6 @@ def _url(configuration: ExtenderConfiguration) -> str:
 
 
 def _timeout(configuration: ExtenderConfiguration) -> float:
-    """Long enough for every plugin of a profile to meet its own timeout in both halves of preempt."""
+    """Long enough for every plugin of a profile to meet its own timeout in both halves of preempt, and for bind."""
     longest = max(sum(plugin.timeout for plugin in profile.plugins) for profile in configuration.profiles)
-    return max(SHORTEST_TIMEOUT, 2 * longest + 1)
+    return max(SHORTEST_TIMEOUT, 2 * longest + 1, configuration.server.bind_timeout + 1)

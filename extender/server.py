@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, NamedTuple
+
+import anyio
+from anyio.lowlevel import checkpoint
 
 from extender import wire
 from extender.candidates import NodeSource, NotSyncedError
-from extender.cluster import Binder, BindError, PodKey
+from extender.cluster import Binder, BindError, ClusterError, PodKey, Recorder, plugin_failed
+from extender.pods import PodNotKnownError, PodSource
 from extender.profile import PluginFailedError, Profile
 from extender.registry import Registry
+from extender.verbs import bind, preempt, prioritize
 from extender.verbs import filter as filter_verb
-from extender.verbs import preempt, prioritize
+from extender.verbs.bind import Binding, RejectedError
+from extender.waiting import WaitingPods
 from extender.wire import PodRequest, RequestError
 
 logger = logging.getLogger(__name__)
@@ -20,6 +29,13 @@ logger = logging.getLogger(__name__)
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+MOST_BINDING: Final = 64
+"""Binding cycles at a time, each in a thread of its own: one that waits on Permit must not hold up the others."""
+
+UNANSWERABLE: Final = (PluginFailedError, NotSyncedError, PodNotKnownError)
+"""Failures that are no fault of the request, but leave it without an answer of the plugins."""
 
 
 class Answer(NamedTuple):
@@ -37,19 +53,36 @@ class Verbs:
     one, else by an answer that prefers or admits no node.
     """
 
-    def __init__(self, registry: Registry, nodes: NodeSource, binder: Binder) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        nodes: NodeSource,
+        pods: PodSource,
+        binder: Binder,
+        waiting: WaitingPods,
+        bind_timeout: float,
+        recorder: Recorder | None = None,
+    ) -> None:
+        """`recorder` gets an Event for each failure that the verb's answer has no words for."""
         self._registry = registry
         self._nodes = nodes
+        self._pods = pods
         self._binder = binder
+        self._waiting = waiting
+        self._recorder = recorder
+        self._bind_timeout = bind_timeout
+        self._binding = ThreadPoolExecutor(MOST_BINDING, "bind")
 
     def filter(self, body: bytes, profile: Profile | None) -> bytes:
         """Answers with the nodes that pass. Raises RequestError."""
         request, candidates = wire.decode_args(body)
         profile = self._judges(request, profile)
+        if self._registry.binds:
+            self._pods.remember(request)
         try:
             nodes = self._nodes.find(candidates, profile.wants_nodes)
             return wire.encode_filtered(candidates, filter_verb.run(profile, request.pod, nodes))
-        except (PluginFailedError, NotSyncedError) as error:
+        except UNANSWERABLE as error:
             _log_failure("filter", request, error)
             return wire.encode_filter_error(str(error))
 
@@ -60,35 +93,69 @@ class Verbs:
         try:
             nodes = self._nodes.find(candidates, profile.wants_nodes)
             return wire.encode_priorities(nodes.names, prioritize.run(profile, request.pod, nodes))
-        except (PluginFailedError, NotSyncedError) as error:
-            _log_failure("prioritize", request, error)
+        except UNANSWERABLE as error:
+            self._report("prioritize", request, error)
             return wire.encode_priorities((), ())
 
     def preempt(self, body: bytes, profile: Profile | None) -> bytes:
         """Answers with the candidates that stay, with none after a failure. Raises RequestError."""
-        request, victims = wire.decode_preemption(body)
+        request, preemption = wire.decode_preemption(body)
         profile = self._judges(request, profile)
         try:
-            nodes = self._nodes.named(list(victims), profile.wants_nodes)
-            kept = preempt.run(profile, request.pod, nodes)
-        except (PluginFailedError, NotSyncedError) as error:
-            _log_failure("preempt", request, error)
+            nodes = self._nodes.named(list(preemption.victims), profile.wants_nodes)
+            kept = preempt.run(profile, request.pod, nodes, lambda node: self._pods.victims(preemption, node))
+        except UNANSWERABLE as error:
+            self._report("preempt", request, error)
             kept = ()
-        return wire.encode_victims({name: victims[name] for name in kept})
+        return wire.encode_victims({name: preemption.victims[name] for name in kept})
+
+    def _report(self, verb: str, request: PodRequest, error: Exception) -> None:
+        """Tells of a failure where the answer cannot: to the log, and to those who look at the pod."""
+        _log_failure(verb, request, error)
+        if self._recorder:
+            self._recorder.record(plugin_failed(request.pod.object, str(error)))
 
     def _judges(self, request: PodRequest, named: Profile | None) -> Profile:
         return (named or self._registry.of_scheduler(request.scheduler_name)).frozen()
 
-    async def bind(self, body: bytes, _: Profile | None) -> bytes:
+    async def bind(self, body: bytes, profile: Profile | None) -> bytes:
         """Binds a pod to a node. Raises RequestError."""
         args = wire.decode_binding(body)
+        key = PodKey(args.PodNamespace, args.PodName, args.PodUID)
         try:
-            await self._binder.bind(PodKey(args.PodNamespace, args.PodName, args.PodUID), args.Node)
-        except BindError as error:
-            fields = {"pod": f"{args.PodNamespace}/{args.PodName}", "node": args.Node}
-            logger.error("bind failed: %s", error, extra=fields)
+            if profile.binds if profile else self._registry.binds:
+                await self._cycle(key, args.Node, profile)
+            else:
+                await self._binder.bind(key, args.Node)
+        except (BindError, ClusterError, RejectedError, *UNANSWERABLE) as error:
+            fields = error.fields if isinstance(error, PluginFailedError) else {}
+            logger.error("bind failed: %s", error, extra={"pod": str(key), "node": args.Node, **fields})
             return wire.encode_bound(str(error))
+        self._pods.forget(args.PodUID)
         return wire.encode_bound()
+
+    async def _cycle(self, key: PodKey, node: str, profile: Profile | None) -> None:
+        """Runs the binding cycle in a thread: what Permit and the guests take holds nobody else up."""
+        deadline = time.monotonic() + self._bind_timeout
+        request = await self._pods.find(key)
+        profile = self._judges(request, profile)
+        binding = Binding(request.pod, self._nodes.named([node], profile.wants_nodes), deadline)
+        loop = asyncio.get_running_loop()
+
+        def bind_default() -> None:
+            asyncio.run_coroutine_threadsafe(self._bind_until(deadline, key, node), loop).result()
+
+        await loop.run_in_executor(self._binding, bind.run, profile, binding, self._waiting, bind_default)
+
+    async def _bind_until(self, deadline: float, key: PodKey, node: str) -> None:
+        left = max(0.0, deadline - time.monotonic())
+        try:
+            with anyio.fail_after(left):
+                await checkpoint()  # Without time there is no attempt.
+                await self._binder.bind(key, node)
+        except TimeoutError:
+            cause = f"it was not done within the {left:.1f} s that were left of server.bindTimeout"
+            raise BindError(f"cannot bind pod {key} to node {node}: {cause}") from None
 
 
 def _log_failure(verb: str, request: PodRequest, error: Exception) -> None:

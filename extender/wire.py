@@ -144,6 +144,19 @@ class Candidates(NamedTuple):
     metadata: Raw = Raw(b"{}")
 
 
+class Preemption(NamedTuple):
+    """The candidates of a preempt request and the pods that would be evicted from each."""
+
+    victims: dict[str, MetaVictims]
+    """By the node's name."""
+    objects: dict[str, Raw] | None
+    """The victims themselves by UID, with `nodeCacheCapable: false`."""
+
+    def uids(self, node: str) -> list[str]:
+        """The victims on a node."""
+        return [pod.UID for pod in self.victims[node].Pods or ()]
+
+
 def decode_args(body: bytes) -> tuple[PodRequest, Candidates]:
     """Reads the body of filter or prioritize. Raises RequestError."""
     args = _decode(body, ExtenderArgs, _has_nodes)
@@ -162,20 +175,21 @@ def _has_nodes(args: ExtenderArgs) -> bool:
     return bool(args.Pod) and (args.NodeNames is not None or (args.Nodes is not None and args.Nodes.items is not None))
 
 
-def decode_preemption(body: bytes) -> tuple[PodRequest, dict[str, MetaVictims]]:
-    """Reads the body of preempt: the victims of each candidate node by UID. Raises RequestError."""
+def decode_preemption(body: bytes) -> tuple[PodRequest, Preemption]:
+    """Reads the body of preempt. Raises RequestError."""
     args = _decode(body, ExtenderPreemptionArgs, _has_victims)
     pod = _pod(args.Pod)
     if args.NodeNameToMetaVictims is not None:
-        return pod, args.NodeNameToMetaVictims
+        return pod, Preemption(args.NodeNameToMetaVictims, None)
     if args.NodeNameToVictims is None:
         raise RequestError("the request has neither NodeNameToMetaVictims nor NodeNameToVictims")
-    return pod, {
-        node: MetaVictims(
-            [_victim(node, at, pod) for at, pod in enumerate(victims.Pods or ())], victims.NumPDBViolations
-        )
-        for node, victims in args.NodeNameToVictims.items()
-    }
+    objects: dict[str, Raw] = {}
+    meta: dict[str, MetaVictims] = {}
+    for node, victims in args.NodeNameToVictims.items():
+        pods = {_victim(node, at, pod): pod for at, pod in enumerate(victims.Pods or ())}
+        objects |= pods
+        meta[node] = MetaVictims(list(map(MetaPod, pods)), victims.NumPDBViolations)
+    return pod, Preemption(meta, objects)
 
 
 def _has_victims(args: ExtenderPreemptionArgs) -> bool:
@@ -276,7 +290,7 @@ def _node(at: int, json: Raw) -> NodeItem:
     return NodeItem(meta.name, meta.resourceVersion or "", json)
 
 
-def _victim(node: str, at: int, pod: Raw) -> MetaPod:
+def _victim(node: str, at: int, pod: Raw) -> str:
     where = f"NodeNameToVictims[{node!r}].Pods[{at}]"
     try:
         meta = msgspec.json.decode(pod, type=_Named).metadata
@@ -284,7 +298,15 @@ def _victim(node: str, at: int, pod: Raw) -> MetaPod:
         raise RequestError(f"{where}: {error}") from None
     if not meta.uid:
         raise RequestError(f"{where}: the pod has no metadata.uid")
-    return MetaPod(meta.uid)
+    return meta.uid
+
+
+def encode_victim(uid: str, pod: Raw) -> bytes:
+    """A victim that came whole, as protobuf. Raises RequestError."""
+    try:
+        return encode_pod(msgspec.json.decode(pod))
+    except _UNREADABLE as error:
+        raise RequestError(f"NodeNameToVictims: the pod of UID {uid}: {error}") from None
 
 
 # -- what goes out ---------------------------------------------------------------------------------

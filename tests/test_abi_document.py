@@ -7,8 +7,10 @@ from pathlib import Path
 
 from wasm_runtime import abi
 from wasm_runtime.driver import layout
+from wasm_runtime.engine import KIBIBYTE, Settings
+from wasm_runtime.engines.wasmtime.instance import TABLES
 from wasm_runtime.guest import name
-from wasm_runtime.plugin import RUN
+from wasm_runtime.pool import CYCLE
 
 DOCUMENT = (Path(__file__).parents[1] / "sdk-guest" / "ABI.md").read_text(encoding="utf-8")
 
@@ -43,12 +45,9 @@ def test_status_codes() -> None:
     assert [row[:2] for row in table("Status codes")] == [[str(code.value), name(code)] for code in abi.Code]
 
 
-def test_what_is_not_run() -> None:
-    sentence = DOCUMENT.partition("**Not run yet:**")[2].partition(". ")[0]
-    assert re.findall(r"`(\w+)`", sentence) == [export for export in abi.EXPORTS if export not in RUN]
-
-
 def test_limits() -> None:
     assert f"cut to {layout.REASON_LIMIT:,} bytes" in DOCUMENT
-    assert f"up to {layout.OUTPUT_LIMIT // 1024} KiB a call" in DOCUMENT
+    assert f"`outputLimit` ({Settings('plugin').output_limit // KIBIBYTE} KiB) a call" in DOCUMENT
+    assert f"after {CYCLE:.0f} seconds" in DOCUMENT
+    assert f"{TABLES} tables |" in DOCUMENT
     assert f"must be in {abi.MIN_NODE_SCORE}..{abi.MAX_NODE_SCORE}" in DOCUMENT

@@ -7,14 +7,15 @@ Source: `scheduler/plugin/guest.go` (exports), `scheduler/plugin/host.go` (impor
 
 from __future__ import annotations
 
+import struct
 from enum import IntEnum
 from typing import Final, NamedTuple
 
 MEMORY: Final = "memory"
 """The export that every guest must have: its linear memory."""
 
-START: Final = ("_initialize", "_start")
-"""The first that is exported is called once in a new instance: reactors have the one, commands the other."""
+START: Final = ("_start", "_initialize")
+"""The first that is exported is called once in a new instance: commands have the one, reactors the other."""
 
 WASI: Final = "wasi_snapshot_preview1"
 """The import module of WASI preview 1, served by the engine but for `WASI_HERE`."""
@@ -65,6 +66,8 @@ class Export(NamedTuple):
     signature: Signature
     result: str
     """What the result means."""
+    on_node: bool = False
+    """Whether a call is about one node, which the guest reads as `currentNodeName`."""
 
 
 _NOTHING: Final = Signature()
@@ -74,21 +77,24 @@ _PACKED: Final = Signature((), ("i64",))
 EXPORTS: Final[dict[str, Export]] = {
     "enqueue": Export("enqueue", _NOTHING, "cluster events through `result.cluster_events`"),
     "prefilter": Export("preFilter", _CODE, "code; node names through `result.node_names`"),
-    "addpod": Export("preFilter", _CODE, "code"),
-    "removepod": Export("preFilter", _CODE, "code"),
-    "filter": Export("filter", _CODE, "code"),
+    "addpod": Export("preFilter", _CODE, "code", on_node=True),
+    "removepod": Export("preFilter", _CODE, "code", on_node=True),
+    "filter": Export("filter", _CODE, "code", on_node=True),
     "postfilter": Export("postFilter", _PACKED, "nominating mode << 32 | code"),
     "prescore": Export("preScore", _CODE, "code"),
-    "score": Export("score", _PACKED, "score << 32 | code"),
+    "score": Export("score", _PACKED, "score << 32 | code", on_node=True),
     "normalizescore": Export("score", _CODE, "code; scores through `result.normalized_score_list`"),
-    "reserve": Export("reserve", _CODE, "code"),
-    "unreserve": Export("reserve", _NOTHING, ""),
-    "permit": Export("permit", _PACKED, "code << 32 | timeout in milliseconds"),
-    "prebind": Export("preBind", _CODE, "code"),
-    "bind": Export("bind", _CODE, "code"),
-    "postbind": Export("postBind", _NOTHING, ""),
+    "reserve": Export("reserve", _CODE, "code", on_node=True),
+    "unreserve": Export("reserve", _NOTHING, "", on_node=True),
+    "permit": Export("permit", _PACKED, "code << 32 | timeout in milliseconds", on_node=True),
+    "prebind": Export("preBind", _CODE, "code", on_node=True),
+    "bind": Export("bind", _CODE, "code", on_node=True),
+    "postbind": Export("postBind", _NOTHING, "", on_node=True),
 }
 """Every export that means something to a host. Others are ignored."""
+
+BIND_CYCLE: Final = frozenset({"reserve", "unreserve", "permit", "prebind", "bind", "postbind"})
+"""The exports that are called once a node is chosen, by the bind verb."""
 
 EXTENSION_POINTS: Final = tuple(dict.fromkeys(export.extension_point for export in EXPORTS.values()))
 """The extension points in the order of a scheduling cycle."""
@@ -165,6 +171,8 @@ class Document(IntEnum):
     """JSON object: node name to score."""
     NODE_LIST = 3
     """Protobuf v1.NodeList."""
+    WAITING_POD = 4
+    """Protobuf v1.Pod of the pod that `handle.get_waiting_pod` asked for last."""
 
 
 class Delivery(IntEnum):
@@ -187,6 +195,46 @@ class Severity(IntEnum):
     WARNING = 1
     ERROR = 2
     FATAL = 3
+
+
+RESOURCES: Final = (
+    "Pod",
+    "Node",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "PodSchedulingContext",
+    "ResourceClaim",
+    "storage.k8s.io/StorageClass",
+    "storage.k8s.io/CSINode",
+    "storage.k8s.io/CSIDriver",
+    "storage.k8s.io/CSIStorageCapacity",
+    "*",
+)
+"""Resources by their number in a cluster event (`gvk` in `scheduler/plugin/clusterevent.go`)."""
+
+
+class ClusterEvent(NamedTuple):
+    """A change in the cluster after which a rejected pod is worth another attempt."""
+
+    resource: str
+    """One of `RESOURCES`, or the number of one that is not known."""
+    action_type: int
+    """A bit an action, as in the scheduling framework's ActionType."""
+
+
+_CLUSTER_EVENT: Final = struct.Struct("<II")
+
+
+def cluster_events(data: bytes) -> list[ClusterEvent]:
+    """The pairs that a guest hands over by `result.cluster_events`. What follows the last whole one is left out.
+
+    Source: `decodeClusterEvents` in `scheduler/plugin/clusterevent.go`.
+    """
+    whole = data[: len(data) // _CLUSTER_EVENT.size * _CLUSTER_EVENT.size]
+    return [
+        ClusterEvent(RESOURCES[resource] if resource < len(RESOURCES) else str(resource), action)
+        for resource, action in _CLUSTER_EVENT.iter_unpack(whole)
+    ]
 
 
 def split_names(names: bytes) -> list[str]:

@@ -10,14 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
+import msgspec
+
 from wasm_runtime.abi import Import, Signature
+from wasm_runtime.errors import ModuleError
 
 T = TypeVar("T")
 
 MAGIC: Final = b"\0asm"
 
-_PREAMBLE: Final = 8
+EMPTY: Final = MAGIC + b"\x01\0\0\0"
+"""The module that has nothing in it; every other one begins with it."""
+
+_PREAMBLE: Final = len(EMPTY)
 _TYPES, _IMPORTS, _FUNCTIONS, _EXPORTS = 1, 2, 3, 7
+_LARGEST: Final = {_TYPES: ("types", 1 << 20), _IMPORTS: ("imports", 1 << 16), _EXPORTS: ("exports", 1 << 20)}
+"""Bytes that a section may have: what is made of it is kept as long as the module. Standard Go makes 2 KiB of all."""
 _KINDS: Final = ("function", "table", "memory", "global", "tag")
 
 _HEAP: Final = (
@@ -43,9 +51,38 @@ class Interface(NamedTuple):
     exports: dict[str, Signature | str]
     imports: dict[Import, Signature | str]
 
+    def to_json(self) -> bytes:
+        """The interface on one line. A signature is written once, however many functions have it."""
+        types = list(dict.fromkeys([*self.exports.values(), *self.imports.values()]))
+        places = {each: at for at, each in enumerate(types)}
+        exports = {name: places[each] for name, each in self.exports.items()}
+        imports = [(name, places[each]) for name, each in self.imports.items()]
+        return msgspec.json.encode(_Document(types, exports, imports))
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Interface:
+        """Reads what `to_json` has written."""
+        types, exports, imports = msgspec.json.decode(text, type=_Document)
+        return cls({name: types[at] for name, at in exports.items()}, {name: types[at] for name, at in imports})
+
+
+class _Document(NamedTuple):
+    """An interface as JSON: exports and imports refer to their types by place."""
+
+    types: list[Signature | str]
+    exports: dict[str, int]
+    imports: list[tuple[Import, int]]
+
 
 def interface(wasm: bytes) -> Interface:
-    """The interface of a valid binary module. Raises ValueError for an encoding that is not known."""
+    """The interface of a valid binary module. Raises ModuleError for an encoding that is not known, or too much."""
+    try:
+        return _read(wasm)
+    except ValueError as error:
+        raise ModuleError([f"uses what is not known here: {error}"]) from error
+
+
+def _read(wasm: bytes) -> Interface:
     reader = _Reader(wasm, _PREAMBLE)
     types: list[Signature] = []
     imports: dict[Import, Signature | str] = {}
@@ -54,13 +91,16 @@ def interface(wasm: bytes) -> Interface:
     while reader.at < len(wasm):
         section, length = reader.byte(), reader.number()
         end = reader.at + length
+        name, largest = _LARGEST.get(section, ("", length))
+        if length > largest:
+            raise ModuleError([f"has {length} bytes of {name}, the limit is {largest}"])
         if section == _TYPES:
             types = [each for group in reader.vector(reader.types) for each in group]
         elif section == _IMPORTS:
-            for name, kind, index in reader.vector(reader.imported):
+            for imported, kind, index in reader.vector(reader.imported):
                 if kind == "function":
                     functions.append(index)
-                imports[name] = types[index] if kind == "function" else kind
+                imports[imported] = types[index] if kind == "function" else kind
         elif section == _FUNCTIONS:
             functions += reader.vector(reader.number)
         elif section == _EXPORTS:

@@ -9,7 +9,8 @@ from typing import NamedTuple, Protocol
 from wasm_runtime.abi import Delivery, Document, Import, Severity, Signature
 from wasm_runtime.snapshot import Nodes
 
-MEBIBYTE = 1024 * 1024
+KIBIBYTE = 1024
+MEBIBYTE = 1024 * KIBIBYTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,14 @@ class Settings:
     log_severity: Severity = Severity.INFO
     memory_limit: int = 256 * MEBIBYTE
     """Bytes that the guest's linear memory may grow to."""
+    table_limit: int = 1 << 20
+    """Elements that each of the guest's tables may grow to: they are memory too, of 8 bytes an element."""
+    output_limit: int = 8 * KIBIBYTE
+    """Bytes that are kept of what the guest logs and records in one verb, and of what it prints in one call."""
     timeout: float = 0.5
-    """Seconds that one verb may take in this plugin, the start of an instance included."""
+    """Seconds that one verb may take in this plugin, the wait for an instance and its start included."""
+    instances: int = 8
+    """How many guests there may be at the same time."""
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -41,6 +48,8 @@ class Log(NamedTuple):
     message: str
     pairs: tuple[str, ...]
     """Keys and values in turn."""
+    node: str = ""
+    """The node that the call was about, if it was about one."""
 
 
 class Event(NamedTuple):
@@ -60,6 +69,30 @@ class Journal(NamedTuple):
 NO_JOURNAL = Journal([], 0)
 
 
+class Handle(Protocol):
+    """What a guest may do beyond answering, as `framework.Handle`: see and reject pods that wait on Permit.
+
+    Called from the thread that the guest runs in.
+    """
+
+    def waiting_pod(self, uid: str, /) -> bytes | None:
+        """The pod that waits, a protobuf v1.Pod; None if none of that UID does."""
+
+    def reject_waiting_pod(self, uid: str, /) -> bool:
+        """Ends a pod's wait with a rejection. False if none of that UID waits."""
+
+
+class NoHandle:
+    """The handle of a host where no pod ever waits."""
+
+    def waiting_pod(self, _: str, /) -> bytes | None:
+        """None: no pod waits."""
+
+    def reject_waiting_pod(self, _: str, /) -> bool:
+        """False: no pod waits."""
+        return False
+
+
 Maker = Callable[[], bytes]
 """Makes a document when a guest asks for it."""
 
@@ -74,6 +107,8 @@ class Call:
     documents: Mapping[Document, Maker] = field(default_factory=dict)
     """Makers of what the guest may ask for; a missing one is an empty document."""
     deliveries: dict[Delivery, bytes] = field(default_factory=dict)
+    target: bytes = b""
+    """The pod that AddPod or RemovePod is about, a protobuf v1.Pod."""
 
 
 class Result(NamedTuple):
@@ -107,14 +142,25 @@ class Instance(Protocol):
     def begin(self, pod: bytes) -> None:
         """Sets the pod that the following calls are about, a protobuf v1.Pod."""
 
+    def level(self, nodes: Nodes) -> None:
+        """Brings the instance's view of the nodes up to date, ahead of the call that needs it."""
+
     def once(self, export: str, call: Call) -> Result:
-        """Calls an export once. Raises GuestError."""
+        """Calls an export once; one that is about a node, for the only one of `call.nodes`. Raises GuestError."""
 
     def each(self, export: str, call: Call, tolerated: int) -> NodeResults:
         """Calls an export for each of `call.nodes`.
 
         Stops after a node whose code is not among `tolerated` (bit n for code n). Raises GuestError.
         """
+
+    @property
+    def has_left(self) -> bool:
+        """Whether its start export left by exit status 0, as commands may."""
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes of its linear memory."""
 
     def output(self) -> str:
         """What the guest printed in its last call."""
@@ -137,7 +183,7 @@ class Module(Protocol):
     def imports(self) -> Mapping[Import, Signature | str]:
         """Every import."""
 
-    def instantiate(self, settings: Settings) -> Instance:
+    def instantiate(self, settings: Settings, handle: Handle) -> Instance:
         """Makes and starts an instance. Raises GuestError."""
 
 

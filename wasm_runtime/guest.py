@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from wasm_runtime import abi
-from wasm_runtime.abi import Code, Delivery, Document
+from wasm_runtime.abi import ClusterEvent, Code, Delivery, Document
 from wasm_runtime.engine import Call, Instance, Journal, Maker, NodeResults, Result
 from wasm_runtime.errors import Fault, GuestError
 from wasm_runtime.snapshot import Nodes
@@ -22,10 +23,10 @@ _FILTER_CODES: Final = _mask({Code.SUCCESS, *abi.REJECTED})
 _SCORE_CODES: Final = _mask({Code.SUCCESS})
 
 
-Stage = Literal["filter", "score", "preempt", "postFilter"]
-"""Parts of a pod's cycle; `preempt` is Filter on the candidates for preemption."""
+Stage = Literal["filter", "score", "preempt", "postFilter", "bind"]
+"""Parts of a pod's cycle; `preempt` is Filter on the candidates for preemption, `bind` all of the binding cycle."""
 
-_ORDER: Final[tuple[Stage, ...]] = ("filter", "score", "preempt", "postFilter")
+_ORDER: Final[tuple[Stage, ...]] = ("filter", "score", "preempt", "postFilter", "bind")
 """Stages as they may follow each other in one cycle."""
 
 
@@ -50,6 +51,14 @@ class Status(NamedTuple):
 SUCCESS: Final = Status(Code.SUCCESS)
 
 
+class Answer(NamedTuple):
+    """The answer of an extension point that packs a number with its code."""
+
+    status: Status
+    value: int
+    """Signed; without meaning where the export returns a code only."""
+
+
 class PreFilter(NamedTuple):
     """What PreFilter said of the pod."""
 
@@ -57,6 +66,15 @@ class PreFilter(NamedTuple):
     """Success, Skip (do not call Filter) or a rejection of the pod."""
     names: frozenset[str] | None = None
     """The only nodes to look at; None for all, also where the guest hands over no name."""
+
+
+class Permission(NamedTuple):
+    """What Permit said of the pod on its node."""
+
+    status: Status
+    """Success, a rejection, or Wait."""
+    timeout: float
+    """Seconds that the pod is to wait at most; without meaning but for Wait."""
 
 
 class Nomination(NamedTuple):
@@ -78,6 +96,10 @@ class Guest:
         self._exports = exports
         self.uid: str | None = None
         """The pod whose PreFilter the instance has seen."""
+        self.entered = 0.0
+        """When a stage of that pod's cycle was last entered, on the clock of `time.monotonic`."""
+        self.is_broken = False
+        """Whether the instance must not be used again."""
         self.pre_filter = PreFilter()
         self._at = 0
 
@@ -88,6 +110,7 @@ class Guest:
         that this cycle has come to or passed: the scheduler is then trying the pod again.
         """
         at = _ORDER.index(stage)
+        self.entered = time.monotonic()
         if self.uid != pod.uid or at <= self._at:
             self._begin(pod, nodes, deadline)
         self._at = at
@@ -99,26 +122,41 @@ class Guest:
         self._instance.begin(pod.object)
         if "prefilter" in self._exports:
             call = _call(nodes, deadline)
-            result = self._instance.once("prefilter", call)
-            status = self._status("prefilter", result, {Code.SUCCESS, Code.SKIP, *abi.REJECTED})
+            status, _ = self._once("prefilter", call, {Code.SUCCESS, Code.SKIP, *abi.REJECTED})
             names = abi.split_names(call.deliveries.get(Delivery.NODE_NAMES, b""))
             self.pre_filter = PreFilter(status, frozenset(names) or None)
         self.uid = pod.uid
 
+    def enqueue(self, nodes: Nodes, deadline: float) -> list[ClusterEvent]:
+        """Calls enqueue: the changes after which a pod that the guest rejected is worth another attempt."""
+        call = _call(nodes, deadline)
+        try:
+            self._once("enqueue", call, {Code.SUCCESS})
+        except GuestError as error:
+            # No node is known yet when a module is loaded, and its guest is told so by an empty answer.
+            if error.fault is not Fault.NO_NODE_DATA or error.fatal:
+                raise
+        return abi.cluster_events(call.deliveries.get(Delivery.CLUSTER_EVENTS, b""))
+
     def filter(self, nodes: Nodes, deadline: float) -> NodeResults:
         """Calls Filter on each node: the codes are Success or rejections."""
-        results = self._instance.each("filter", _call(nodes, deadline), _FILTER_CODES)
-        self._check_last("filter", results, nodes, _FILTER_CODES)
-        return results
+        return self._each("filter", nodes, deadline, _FILTER_CODES)
+
+    def add_pod(self, target: bytes, node: Nodes, deadline: float) -> None:
+        """Calls AddPod: what would be if the target, a protobuf v1.Pod, were on the node as well."""
+        self._once("addpod", _call(node, deadline, target=target), {Code.SUCCESS})
+
+    def remove_pod(self, target: bytes, node: Nodes, deadline: float) -> None:
+        """Calls RemovePod: what would be if the target, a protobuf v1.Pod, were not on the node any more."""
+        self._once("removepod", _call(node, deadline, target=target), {Code.SUCCESS})
 
     def post_filter(self, nodes: Nodes, deadline: float) -> Nomination:
         """Calls PostFilter, for which every one of `nodes` was found unschedulable."""
         statuses = dict.fromkeys(nodes.names, int(Code.UNSCHEDULABLE))
         call = _call(nodes, deadline, {Document.NODE_STATUSES: lambda: msgspec.json.encode(statuses)})
-        result = self._instance.once("postfilter", call)
-        status = self._status("postfilter", result, {Code.SUCCESS, *abi.REJECTED})
+        status, mode = self._once("postfilter", call, {Code.SUCCESS, *abi.REJECTED})
         node = call.deliveries.get(Delivery.NOMINATED_NODE_NAME, b"").decode(errors="replace")
-        return Nomination(status, result.high, node)
+        return Nomination(status, mode, node)
 
     def score(self, nodes: Nodes, deadline: float) -> list[int] | None:
         """Calls PreScore, Score on each node and NormalizeScore. None if PreScore says Skip.
@@ -127,16 +165,47 @@ class Guest:
         """
         if "prescore" in self._exports:
             filtered = {Document.FILTERED_NODES: lambda: msgspec.json.encode(nodes.names)}
-            result = self._instance.once("prescore", _call(nodes, deadline, filtered))
-            if self._status("prescore", result, {Code.SUCCESS, Code.SKIP}).code is Code.SKIP:
+            status, _ = self._once("prescore", _call(nodes, deadline, filtered), {Code.SUCCESS, Code.SKIP})
+            if status.code is Code.SKIP:
                 return None
-        results = self._instance.each("score", _call(nodes, deadline), _SCORE_CODES)
-        self._check_last("score", results, nodes, _SCORE_CODES)
-        scores = results.values
+        scores = self._each("score", nodes, deadline, _SCORE_CODES).values
         if "normalizescore" in self._exports:
             scores = self._normalize(nodes, scores, deadline)
-        _check_range(nodes, scores)
+            _check_range("normalizescore", nodes, scores)
+        else:
+            _check_range("score", nodes, scores)
         return scores
+
+    def reserve(self, node: Nodes, deadline: float) -> Status:
+        """Calls Reserve for the node that was chosen: Success or a rejection."""
+        return self._once("reserve", _call(node, deadline), {Code.SUCCESS, *abi.REJECTED}).status
+
+    def unreserve(self, node: Nodes, deadline: float) -> None:
+        """Calls Unreserve: the pod will not come to the node after all."""
+        self._once("unreserve", _call(node, deadline), {Code.SUCCESS})
+
+    def permit(self, node: Nodes, deadline: float) -> Permission:
+        """Calls Permit. The halves of its result are the other way round: the code is the high one."""
+        call = _call(node, deadline)
+        result = self._run_once("permit", call)
+        status = self._status("permit", call, result.high, result.reason, {Code.SUCCESS, Code.WAIT, *abi.REJECTED})
+        return Permission(status, (result.low & 0xFFFF_FFFF) / 1000)
+
+    def pre_bind(self, node: Nodes, deadline: float) -> Status:
+        """Calls PreBind: Success or a rejection."""
+        return self._once("prebind", _call(node, deadline), {Code.SUCCESS, *abi.REJECTED}).status
+
+    def bind(self, node: Nodes, deadline: float) -> Status:
+        """Calls Bind: Success if the guest has bound the pod, Skip if it leaves that to others, or a rejection."""
+        return self._once("bind", _call(node, deadline), {Code.SUCCESS, Code.SKIP, *abi.REJECTED}).status
+
+    def post_bind(self, node: Nodes, deadline: float) -> None:
+        """Calls PostBind: the pod is bound."""
+        self._once("postbind", _call(node, deadline), {Code.SUCCESS})
+
+    def level(self, nodes: Nodes) -> None:
+        """Brings the guest's view of the nodes up to date, ahead of the call that needs it."""
+        self._instance.level(nodes)
 
     def journal(self) -> Journal:
         """What the guest logged and recorded since this was last asked."""
@@ -146,11 +215,32 @@ class Guest:
         """Gives the instance back."""
         self._instance.close()
 
-    def _status(self, export: str, result: Result, expected: Collection[Code]) -> Status:
+    def _run_once(self, export: str, call: Call) -> Result:
+        try:
+            return self._instance.once(export, call)
+        except GuestError as error:
+            self.is_broken |= error.fatal
+            raise
+
+    def _once(self, export: str, call: Call, expected: Collection[Code]) -> Answer:
+        result = self._run_once(export, call)
+        return Answer(self._status(export, call, result.low, result.reason, expected), result.high)
+
+    def _each(self, export: str, nodes: Nodes, deadline: float, tolerated: int) -> NodeResults:
+        try:
+            results = self._instance.each(export, _call(nodes, deadline), tolerated)
+        except GuestError as error:
+            self.is_broken |= error.fatal
+            raise
+        self._check_last(export, results, nodes, tolerated)
+        return results
+
+    def _status(self, export: str, call: Call, code: int, reason: str, expected: Collection[Code]) -> Status:
         """The status of a call that is done once. Raises for a code that the export may not return."""
-        if result.low in expected:
-            return Status(Code(result.low), result.reason)
-        raise _unexpected(export, result.low, result.reason, expected, output=self._instance.output())
+        if code in expected:
+            return Status(Code(code), reason)
+        node = call.nodes.names[0] if abi.EXPORTS[export].on_node else ""
+        raise _unexpected(export, code, reason, expected, node=node, output=self._instance.output())
 
     def _check_last(self, export: str, results: NodeResults, nodes: Nodes, tolerated: int) -> None:
         """Raises for the code that ended the loop over the nodes, if one did: only the last can have."""
@@ -169,8 +259,7 @@ class Guest:
             return msgspec.json.encode(dict(zip(nodes.names, scores, strict=True)))
 
         call = _call(nodes, deadline, {Document.NODE_SCORES: given})
-        result = self._instance.once("normalizescore", call)
-        self._status("normalizescore", result, {Code.SUCCESS})
+        self._once("normalizescore", call, {Code.SUCCESS})
         delivered = call.deliveries.get(Delivery.NORMALIZED_SCORES, b"")
         normalized = _scores(delivered) if delivered else {}
         if not normalized:
@@ -190,12 +279,11 @@ _NOTHING: Final = {
 """What a guest gets that asks for a document at a point that has none."""
 
 
-def _call(nodes: Nodes, deadline: float, documents: Mapping[Document, Maker] | None = None) -> Call:
-    return Call(
-        nodes,
-        deadline,
-        {**_NOTHING, Document.NODE_LIST: nodes.snapshot.node_list, **(documents or {})},
-    )
+def _call(
+    nodes: Nodes, deadline: float, documents: Mapping[Document, Maker] | None = None, *, target: bytes = b""
+) -> Call:
+    made = {**_NOTHING, Document.NODE_LIST: nodes.snapshot.node_list, **(documents or {})}
+    return Call(nodes, deadline, made, target=target)
 
 
 def _scores(data: bytes) -> Mapping[str, int]:
@@ -207,7 +295,7 @@ def _scores(data: bytes) -> Mapping[str, int]:
 
 
 def _unexpected(
-    export: str, code: int, reason: str, expected: Collection[Code], *, node: str = "", output: str
+    export: str, code: int, reason: str, expected: Collection[Code], *, node: str, output: str
 ) -> GuestError:
     if code == Code.ERROR:
         return GuestError(Fault.STATUS, export, reason or "Error without a reason", node=node, output=output)
@@ -222,10 +310,10 @@ def name(code: Code) -> str:
     return "".join(word if word == "And" else word.capitalize() for word in code.name.title().split("_"))
 
 
-def _check_range(nodes: Nodes, scores: list[int]) -> None:
+def _check_range(export: str, nodes: Nodes, scores: list[int]) -> None:
     if not scores:
         return
     for score in (min(scores), max(scores)):
         if not abi.MIN_NODE_SCORE <= score <= abi.MAX_NODE_SCORE:
             cause = f"score {score} is outside {abi.MIN_NODE_SCORE}..{abi.MAX_NODE_SCORE}"
-            raise GuestError(Fault.RESULT, "score", cause, node=nodes.names[scores.index(score)])
+            raise GuestError(Fault.RESULT, export, cause, node=nodes.names[scores.index(score)])

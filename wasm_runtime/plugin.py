@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from wasm_runtime import abi
-from wasm_runtime.engine import Engine, Journal, Module, Settings
+from wasm_runtime.abi import ClusterEvent
+from wasm_runtime.engine import Engine, Handle, Journal, Module, NoHandle, Settings
 from wasm_runtime.errors import GuestError
 from wasm_runtime.guest import Guest, Pod, Stage
-from wasm_runtime.snapshot import Nodes
+from wasm_runtime.pool import Pool
+from wasm_runtime.snapshot import Nodes, Snapshot
 from wasm_runtime.validate import validate
-
-RUN: Final = frozenset({"prefilter", "filter", "postfilter", "prescore", "score", "normalizescore"})
-"""The exports that are called. The bind cycle, and pods that come and go, are not run yet."""
 
 IMPLIED: Final = {"filter": {"preFilter"}, "score": {"preScore"}}
 """Extension points that come with another one."""
@@ -42,6 +40,7 @@ class Plugin:
         *,
         extension_points: Collection[str] | None = None,
         sink: Sink = lambda *_: None,
+        handle: Handle | None = None,
     ) -> None:
         """Compiles and checks the module and makes a first guest, so that problems show at once.
 
@@ -55,7 +54,14 @@ class Plugin:
         validate(self._module)
         self._enabled = _enabled(self._module, extension_points)
         self._sink = sink
-        self._pool = _Pool(self._new_guest)
+        self._handle = handle or NoHandle()
+        self._snapshot: Snapshot | None = None
+        self._pool = Pool(settings.name, self._new_guest, settings.instances, keeps_cycles=self.binds)
+        try:
+            self.cluster_events = self._cluster_events()
+        except GuestError:
+            self.close()
+            raise
 
     @property
     def exports(self) -> list[str]:
@@ -64,8 +70,13 @@ class Plugin:
 
     @property
     def not_run(self) -> list[str]:
-        """Exports of the module that mean something in the framework but are not called here."""
-        return [name for name in abi.EXPORTS if name in self._module.exports and name not in RUN]
+        """Exports of the module that are left out, by the choice of `extension_points`."""
+        return [name for name in abi.EXPORTS if name in self._module.exports and name not in self._enabled]
+
+    @property
+    def binds(self) -> bool:
+        """Whether the guest has a part in the binding cycle."""
+        return not abi.BIND_CYCLE.isdisjoint(self._enabled)
 
     @property
     def wants_nodes(self) -> bool:
@@ -81,24 +92,29 @@ class Plugin:
         """A guest that is on the pod's cycle, and the deadline for what is asked of it.
 
         It is the guest that has seen the pod's PreFilter, if there is one and its cycle can go on;
-        else a new cycle begins with PreFilter. A guest that failed for good is not used again.
-        Raises GuestError.
+        else a new cycle begins with PreFilter. A guest that failed for good is not used again. The binding cycle,
+        which may take long, leaves one guest to the scheduling cycle. Raises GuestError.
         """
-        deadline = time.monotonic() + self.settings.timeout
-        guest = self._pool.take(pod.uid)
-        fatal = True
+        deadline = self.deadline()
+        self._snapshot = nodes.snapshot
+        guest = self._pool.take(pod.uid, deadline, spare=1 if stage == "bind" else 0)
         try:
             guest.enter(pod, nodes, stage, deadline)
             yield guest, deadline
-            fatal = False
-        except GuestError as error:
-            fatal = error.fatal
+        except GuestError:
+            raise
+        except BaseException:
+            guest.is_broken = True
             raise
         finally:
             journal = guest.journal()
-            self._pool.put_back(guest, fatal)
+            self._pool.put_back(guest)
             if journal.records or journal.dropped:
                 self._sink(self.name, pod, journal)
+
+    def deadline(self) -> float:
+        """When a call that begins now is interrupted, on the clock of `time.monotonic`."""
+        return time.monotonic() + self.settings.timeout
 
     def end_cycle(self, pod: Pod) -> None:
         """Lets the next call for the pod begin a new cycle."""
@@ -109,7 +125,24 @@ class Plugin:
         self._pool.close()
 
     def _new_guest(self) -> Guest:
-        return Guest(self._module.instantiate(self.settings), self._enabled | _cycle(self._module))
+        guest = Guest(self._module.instantiate(self.settings, self._handle), self._enabled | _cycle(self._module))
+        try:
+            if self._snapshot is not None:
+                guest.level(Nodes(self._snapshot, ()))
+        except BaseException:
+            guest.close()
+            raise
+        return guest
+
+    def _cluster_events(self) -> list[ClusterEvent]:
+        if "enqueue" not in self._enabled:
+            return []
+        deadline = self.deadline()
+        guest = self._pool.take("", deadline)
+        try:
+            return guest.enqueue(Nodes(Snapshot(), ()), deadline)
+        finally:
+            self._pool.put_back(guest)
 
 
 def _enabled(module: Module, extension_points: Collection[str] | None) -> frozenset[str]:
@@ -117,50 +150,10 @@ def _enabled(module: Module, extension_points: Collection[str] | None) -> frozen
     for point in list(wanted):
         wanted |= IMPLIED.get(point, set())
     return frozenset(
-        name
-        for name, export in abi.EXPORTS.items()
-        if name in RUN and name in module.exports and export.extension_point in wanted
+        name for name, export in abi.EXPORTS.items() if name in module.exports and export.extension_point in wanted
     )
 
 
 def _cycle(module: Module) -> frozenset[str]:
     """PreFilter is called even where it is not asked for: guests drop the last pod's state there."""
     return frozenset({"prefilter"} & module.exports.keys())
-
-
-class _Pool:
-    """The guests that are idle. As many are made as are needed at the same time."""
-
-    def __init__(self, new: Callable[[], Guest]) -> None:
-        self._new = new
-        self._lock = threading.Lock()
-        self._idle = [new()]
-        self._closed = False
-
-    def take(self, uid: str) -> Guest:
-        """The guest that has seen the pod, else the one that was idle longest, else a new one."""
-        with self._lock:
-            at = next((at for at, guest in enumerate(self._idle) if guest.uid == uid), 0)
-            if self._idle:
-                return self._idle.pop(at)
-        return self._new()
-
-    def forget(self, uid: str) -> None:
-        with self._lock:
-            for guest in self._idle:
-                if guest.uid == uid:
-                    guest.uid = None
-
-    def put_back(self, guest: Guest, fatal: bool) -> None:
-        with self._lock:
-            if not fatal and not self._closed:
-                self._idle.append(guest)
-                return
-        guest.close()
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for guest in idle:
-            guest.close()

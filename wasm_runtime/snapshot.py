@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from typing import Final, NamedTuple
 
@@ -177,3 +177,9 @@ class Nodes:
         epoch, indices = self._located
         located = Located(epoch, list(compress(indices, selectors)))
         return Nodes(self.snapshot, list(compress(self.names, selectors)), located)
+
+    def singly(self) -> Iterator[Nodes]:
+        """Each node by itself."""
+        epoch, indices = self._located
+        for name, index in zip(self.names, indices, strict=True):
+            yield Nodes(self.snapshot, [name], Located(epoch, [index]))

@@ -12,6 +12,14 @@ from extender.admin.health import Health
 from extender.registry import Registry, Slot
 
 
+class ClusterEventView(BaseModel):
+    """A change in the cluster after which the guest would look at a rejected pod again."""
+
+    resource: str
+    action_type: int
+    """A bit an action, as in the scheduling framework's ActionType."""
+
+
 class PluginView(BaseModel):
     """A plugin that is live."""
 
@@ -23,7 +31,9 @@ class PluginView(BaseModel):
     exports: list[str]
     """Guest exports that are called."""
     not_run: list[str]
-    """Guest exports that are not called by this version."""
+    """Guest exports that the configuration leaves out."""
+    cluster_events: list[ClusterEventView]
+    """What `enqueue` registers; kube-scheduler does not ask extenders for it."""
 
 
 def create_app(registry: Registry, health: Health) -> FastAPI:
@@ -60,4 +70,5 @@ def _view(slot: Slot) -> PluginView:
         weight=slot.entry.weight,
         exports=plugin.exports,
         not_run=plugin.not_run,
+        cluster_events=[ClusterEventView(**event._asdict()) for event in plugin.cluster_events],
     )

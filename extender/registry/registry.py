@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from extender import config
-from extender.config import ConfigError, ExtenderConfiguration, PluginConfig, ProfileConfig
-from extender.guest_log import report
+from extender.config import ConfigError, ExtenderConfiguration, PluginConfig, ProfileConfig, RuntimeConfig
 from extender.profile import Entry, Profile
-from wasm_runtime.abi import Severity
-from wasm_runtime.engine import MEBIBYTE, Engine, Settings
-from wasm_runtime.errors import GuestError, ModuleError
-from wasm_runtime.plugin import Plugin, digest
-
-logger = logging.getLogger(__name__)
-
-MAX_MODULE: Final = 64 * MEBIBYTE
-"""Bytes of a module file; standard Go makes some 20 MiB."""
-
-
-class LoadError(Exception):
-    """A plugin's module cannot be used. Has every reason."""
-
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__("; ".join(problems))
-        self.problems = problems
+from extender.registry.workshop import LoadError, Workshop
+from wasm_runtime.cache import CacheError
+from wasm_runtime.engine import Handle, NoHandle
+from wasm_runtime.plugin import Plugin, Sink, digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,35 +26,27 @@ class Slot:
     path: Path
     entry: Entry
 
-    def load(self, engine: Engine) -> Plugin | None:
+    def load(self, workshop: Workshop) -> Plugin | None:
         """Makes a plugin of what the file holds now; None if that is live. Raises LoadError."""
-        wasm = _read(self.path)
+        wasm = workshop.read(self.path)
         if digest(wasm) == self.entry.plugin.digest:
             return None
-        return _make(engine, wasm, self.path, self.config)
+        return workshop.make(wasm, self.path, self.config)
 
     def swap(self, plugin: Plugin) -> None:
         """Makes a plugin live for all requests that come from now on; those in flight are not disturbed."""
         old, self.entry.plugin = self.entry.plugin, plugin
         old.close()
 
-    def say_what_is_not_run(self) -> None:
-        """Warns of what the live module exports in vain."""
-        plugin = self.entry.plugin
-        if plugin.not_run:
-            logger.warning(
-                "the guest exports what this version does not run",
-                extra={"plugin": plugin.name, "profile": self.profile, "not_run": plugin.not_run},
-            )
-
 
 class Registry:
     """All profiles. Which plugin of a profile is live changes, the profiles do not."""
 
-    def __init__(self, profiles: Iterable[Profile], slots: Iterable[Slot]) -> None:
+    def __init__(self, profiles: Iterable[Profile], slots: Iterable[Slot], workshop: Workshop) -> None:
         self._profiles = {profile.name: profile for profile in profiles}
         self._default = self._profiles.get("default") or next(iter(self._profiles.values()))
         self.slots = tuple(slots)
+        self.workshop = workshop
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
@@ -82,17 +57,30 @@ class Registry:
         """The profile of that name."""
         return self._profiles.get(name)
 
+    @property
+    def binds(self) -> bool:
+        """Whether any profile has a plugin with a part in the binding cycle."""
+        return any(profile.binds for profile in self._profiles.values())
+
+    @property
+    def wants_pods(self) -> bool:
+        """Whether any plugin asks for the pods that a preemption would evict."""
+        return any(profile.runs("addpod") or profile.runs("removepod") for profile in self._profiles.values())
+
     def of_scheduler(self, name: str) -> Profile:
         """The profile named like a scheduler, else `default`, else the first."""
         return self._profiles.get(name, self._default)
 
     def close(self) -> None:
-        """Gives all guests back."""
+        """Gives all guests back, and ends what is being compiled."""
+        self.workshop.close()
         for slot in self.slots:
             slot.entry.plugin.close()
 
 
-def load(file: Path, engine: Engine) -> tuple[ExtenderConfiguration, Registry]:
+def load(
+    file: Path, sink: Sink = lambda *_: None, handle: Handle | None = None
+) -> tuple[ExtenderConfiguration, Registry]:
     """Reads a configuration file; reads, compiles and starts its plugins.
 
     Raises ConfigError with all problems of the file and of the modules that it names.
@@ -100,41 +88,52 @@ def load(file: Path, engine: Engine) -> tuple[ExtenderConfiguration, Registry]:
     try:
         configuration = config.read(file)
     except ConfigError as error:
-        modules = _problems_of_modules(file, error.plugins, engine)
+        modules = _problems_of_modules(file, error.plugins)
         raise ConfigError(file, [*error.problems, *modules]) from error
-    return configuration, _load(file, configuration, engine)
+    try:
+        workshop = Workshop(configuration.runtime, sink, handle or NoHandle())
+    except CacheError as error:
+        raise ConfigError(file, [str(error)]) from error
+    return configuration, _load(file, configuration, workshop)
 
 
-def _problems_of_modules(file: Path, plugins: Mapping[str, PluginConfig], engine: Engine) -> Iterator[str]:
+def _problems_of_modules(file: Path, plugins: Mapping[str, PluginConfig]) -> Iterator[str]:
+    try:
+        workshop = Workshop(RuntimeConfig(), lambda *_: None, NoHandle())
+    except CacheError as error:
+        yield str(error)
+        return
     for key, plugin in plugins.items():
         path = config.guest_path(file, plugin)
         try:
-            _make(engine, _read(path), path, plugin).close()
+            workshop.make(workshop.read(path), path, plugin).close()
         except LoadError as error:
             yield from _name(key, plugin, error)
 
 
-def _load(file: Path, configuration: ExtenderConfiguration, engine: Engine) -> Registry:
+def _load(file: Path, configuration: ExtenderConfiguration, workshop: Workshop) -> Registry:
     problems: list[str] = []
     profiles: list[Profile] = []
     slots: list[Slot] = []
     for at, profile in enumerate(configuration.profiles):
-        loaded = list(_load_profile(file, f"profiles[{at}]", profile, engine, problems))
+        loaded = list(_load_profile(file, f"profiles[{at}]", profile, workshop, problems))
         profiles.append(Profile(profile.name, tuple(slot.entry for slot in loaded), profile.score_range))
         slots += loaded
     if problems:
         for slot in slots:
             slot.entry.plugin.close()
         raise ConfigError(file, problems)
-    return Registry(profiles, slots)
+    return Registry(profiles, slots, workshop)
 
 
-def _load_profile(file: Path, key: str, profile: ProfileConfig, engine: Engine, problems: list[str]) -> Iterator[Slot]:
+def _load_profile(
+    file: Path, key: str, profile: ProfileConfig, workshop: Workshop, problems: list[str]
+) -> Iterator[Slot]:
     for at, plugin in enumerate(profile.plugins):
         path = config.guest_path(file, plugin)
         where = f"{key}.plugins[{at}]"
         try:
-            made = _make(engine, _read(path), path, plugin)
+            made = workshop.make(workshop.read(path), path, plugin)
         except LoadError as error:
             problems += _name(where, plugin, error)
         else:
@@ -144,42 +143,3 @@ def _load_profile(file: Path, key: str, profile: ProfileConfig, engine: Engine, 
 
 def _name(key: str, plugin: PluginConfig, error: LoadError) -> list[str]:
     return [f"{key}.guestURL: plugin {plugin.name}: {reason}" for reason in error.problems]
-
-
-def _read(path: Path) -> bytes:
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise LoadError([f"{path} is no regular file; name a .wasm file"])
-        if status.st_size > MAX_MODULE:
-            raise LoadError([f"{path} has {status.st_size} bytes, the limit is {MAX_MODULE}"])
-        return path.read_bytes()
-    except ValueError as error:
-        raise LoadError([f"{str(path)!r} is no path: it holds a NUL"]) from error
-    except OSError as error:
-        hint = "; build it or mend the path" if isinstance(error, FileNotFoundError) else ""
-        raise LoadError([f"{path} cannot be read: {error.strerror}{hint}"]) from error
-
-
-def _make(engine: Engine, wasm: bytes, path: Path, plugin: PluginConfig) -> Plugin:
-    if plugin.digest and digest(wasm) != plugin.digest:
-        raise LoadError([f"{path} has digest {digest(wasm)}, the configuration allows only {plugin.digest}"])
-    settings = Settings(
-        name=plugin.name,
-        config=plugin.guest_config,
-        args=plugin.args,
-        log_severity=Severity(plugin.log_severity),
-        memory_limit=plugin.memory_limit,
-        timeout=plugin.timeout,
-    )
-    try:
-        made = Plugin(engine, wasm, settings, extension_points=plugin.extension_points, sink=report)
-    except ModuleError as error:
-        raise LoadError([f"{path} {problem}" for problem in error.problems]) from error
-    except GuestError as error:
-        raise LoadError([f"{path} does not start: {error}"]) from error
-    if plugin.extension_points is not None and not made.exports:
-        made.close()
-        points = ", ".join(plugin.extension_points) or "none"
-        raise LoadError([f"{path} has nothing to call at the extensionPoints that are given ({points})"])
-    return made

@@ -6,8 +6,8 @@ import logging
 import threading
 from typing import Final, NamedTuple
 
-from extender.registry.registry import LoadError, Registry, Slot
-from wasm_runtime.engine import Engine
+from extender.registry.registry import Registry, Slot
+from extender.registry.workshop import LoadError
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +31,8 @@ class Watcher:
     that is still being written is left alone. A module that cannot be used changes nothing.
     """
 
-    def __init__(self, registry: Registry, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, registry: Registry) -> None:
+        self._workshop = registry.workshop
         self._stopped = threading.Event()
         self._last = {slot.key: look(slot) for slot in registry.slots}
         self._loaded: dict[str, Look | None] = {}  # Empty: a file may have changed since its plugin was loaded.
@@ -44,7 +44,7 @@ class Watcher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread, at the latest when the module that it is compiling is done."""
+        """Ends the thread, at the latest when the module that it is making is made."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -65,7 +65,7 @@ class Watcher:
             return
         self._loaded[slot.key] = now
         try:
-            plugin = slot.load(self._engine)
+            plugin = slot.load(self._workshop)
         except LoadError as error:
             logger.error("new module refused, the old one stays live: %s", error, extra=_fields(slot))
             return
@@ -73,7 +73,6 @@ class Watcher:
             old = slot.entry.plugin.digest
             slot.swap(plugin)
             logger.info("module swapped", extra={**_fields(slot), "from": old, "to": plugin.digest})
-            slot.say_what_is_not_run()
 
 
 def look(slot: Slot) -> Look | None:

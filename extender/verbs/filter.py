@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import compress
 from operator import not_
 from typing import Final, NamedTuple
@@ -10,7 +11,7 @@ from extender.profile import Profile
 from extender.wire import Filtered
 from wasm_runtime.abi import Code
 from wasm_runtime.engine import NodeResults
-from wasm_runtime.guest import Pod, Stage
+from wasm_runtime.guest import Guest, Pod, Stage
 from wasm_runtime.plugin import Plugin
 from wasm_runtime.snapshot import Nodes
 
@@ -45,7 +46,13 @@ def run(profile: Profile, pod: Pod, nodes: Nodes) -> Filtered:
     return Filtered(nodes.names, failed, unresolvable)
 
 
-def judge(plugin: Plugin, pod: Pod, nodes: Nodes, stage: Stage) -> Verdict | None:
+def judge(
+    plugin: Plugin,
+    pod: Pod,
+    nodes: Nodes,
+    stage: Stage,
+    run_filter: Callable[[Guest, Nodes, float], NodeResults] = Guest.filter,
+) -> Verdict | None:
     """What a plugin's PreFilter and Filter say; None if it has nothing to say. Raises GuestError.
 
     Source of the order and of what each status means: `findNodesThatFitPod` and
@@ -63,7 +70,7 @@ def judge(plugin: Plugin, pod: Pod, nodes: Nodes, stage: Stage) -> Verdict | Non
         verdict = _narrow(plugin, nodes, None if status.code is Code.SKIP else names)
         if status.code is Code.SKIP or not plugin.runs("filter") or not verdict.kept.names:
             return verdict
-        results = guest.filter(verdict.kept, deadline)
+        results = run_filter(guest, verdict.kept, deadline)
     return _split(plugin, verdict, results)
 
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from extender.profile import Profile
-from extender.verbs.filter import judge
+from extender.verbs.filter import Verdict, judge
 from wasm_runtime.abi import Code, NominatingMode
-from wasm_runtime.guest import Pod
+from wasm_runtime.engine import NodeResults
+from wasm_runtime.guest import Guest, Pod
 from wasm_runtime.plugin import Plugin
 from wasm_runtime.snapshot import Nodes
 
+Victims = Callable[[str], Sequence[bytes]]
+"""The pods that would be evicted from the node of that name, each a protobuf v1.Pod."""
 
-def run(profile: Profile, pod: Pod, nodes: Nodes) -> Sequence[str]:
-    """The names of the candidates that stay. Raises PluginFailedError."""
+
+def run(profile: Profile, pod: Pod, nodes: Nodes, victims: Victims) -> Sequence[str]:
+    """The names of the candidates that stay. Raises PluginFailedError and what `victims` raises."""
     for entry in profile.entries:
         if not nodes.names:
             break
-        verdict = entry.attempt(judge, pod, nodes, "preempt")
+        verdict = entry.attempt(spare, pod, nodes, victims)
         if verdict is not None:
             nodes = verdict.kept
     for entry in profile.entries:
@@ -27,6 +31,34 @@ def run(profile: Profile, pod: Pod, nodes: Nodes) -> Sequence[str]:
         if chosen is not None:
             return chosen
     return nodes.names
+
+
+def spare(plugin: Plugin, pod: Pod, nodes: Nodes, victims: Victims) -> Verdict | None:
+    """What a plugin says of the candidates without their victims. Raises GuestError and what `victims` raises."""
+    if not (plugin.runs("removepod") or plugin.runs("addpod")):
+        return judge(plugin, pod, nodes, "preempt")
+
+    evicted = {name: victims(name) for name in nodes.names}
+
+    def filter_without(guest: Guest, nodes: Nodes, deadline: float) -> NodeResults:
+        results = [_filter_without(plugin, guest, node, evicted[node.names[0]], deadline) for node in nodes.singly()]
+        codes = [code for result in results for code in result.codes or (0,)]
+        reasons = [reason for result in results for reason in result.reasons]
+        return NodeResults(len(codes), codes if any(codes) else [], [], reasons)
+
+    return judge(plugin, pod, nodes, "preempt", filter_without)
+
+
+def _filter_without(
+    plugin: Plugin, guest: Guest, node: Nodes, victims: Sequence[bytes], deadline: float
+) -> NodeResults:
+    """Filter on one node between RemovePod and AddPod of its victims, which leave the cycle's state as it was."""
+    for victim in victims if plugin.runs("removepod") else ():
+        guest.remove_pod(victim, node, deadline)
+    results = guest.filter(node, deadline)
+    for victim in victims if plugin.runs("addpod") else ():
+        guest.add_pod(victim, node, deadline)
+    return results
 
 
 def nominate(plugin: Plugin, pod: Pod, nodes: Nodes) -> Sequence[str] | None:

@@ -35,13 +35,23 @@ def run(*arguments: str | Path, home: Path, **environment: str) -> subprocess.Co
         text=True,
         timeout=60,
         cwd=home,
-        env=isolated_environment(home) | environment,
+        env=environment_of(home) | environment,
     )
+
+
+def environment_of(home: Path) -> dict[str, str]:
+    """An environment with a home of its own, and the compiled code of all tests."""
+    return isolated_environment(home) | {"XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"]}
 
 
 def plugin(guest: str, settings: str = "", *, name: str = "", **more: Any) -> dict[str, Any]:
     """A plugin as the configuration has it; `guest` is an example or a guest of this folder."""
     return {"name": name or guest, "guestURL": f"file://./{guest}.wasm", "guestConfig": settings, **more}
+
+
+def failure(failing: Mapping[str, Any], cause: str) -> str:
+    """The message of a plugin's failure: its name, the revision of its module, the cause."""
+    return f"plugin {failing['name']} ({guests.revision(Path(failing['guestURL']).stem)}): {cause}"
 
 
 def profile(name: str, *plugins: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -71,12 +81,7 @@ def write(folder: Path, content: Mapping[str, Any]) -> Path:
 
 
 def _provide(folder: Path, guest: str) -> None:
-    module = folder / f"{guest}.wasm"
-    if module.exists():
-        return
-    if guests.example(guest).exists():
-        module.write_bytes(guests.example(guest).read_bytes())
-    elif (guests.FOLDER / f"{guest}.wat").exists():
+    if guests.example(guest).exists() or (guests.FOLDER / f"{guest}.wat").exists():
         guests.build(guest, folder)
 
 
@@ -96,7 +101,7 @@ class Extender:
             self.process = subprocess.Popen(
                 [*leash, str(KWX), "serve", "--config", str(self.config)],
                 cwd=folder,
-                env=isolated_environment(folder),
+                env=environment_of(folder),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

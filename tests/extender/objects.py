@@ -49,9 +49,15 @@ def preemption_args(victims: Mapping[str, Object], the_pod: Object | None = None
     return {"Pod": the_pod or pod(), "NodeNameToVictims": None, "NodeNameToMetaVictims": dict(victims)}
 
 
-def binding_args(node_name: str = "node-7") -> Object:
+def victims_args(victims: Mapping[str, Sequence[Object]], the_pod: Object | None = None) -> Object:
+    """ExtenderPreemptionArgs with `nodeCacheCapable: false`: victims whole."""
+    whole = {name: {"Pods": list(pods), "NumPDBViolations": 0} for name, pods in victims.items()}
+    return {"Pod": the_pod or pod(), "NodeNameToVictims": whole, "NodeNameToMetaVictims": None}
+
+
+def binding_args(node_name: str = "node-7", pod_name: str = "web-7") -> Object:
     """ExtenderBindingArgs."""
-    return {"PodName": "web-7", "PodNamespace": "default", "PodUID": "uid-of-web-7", "Node": node_name}
+    return {"PodName": pod_name, "PodNamespace": "default", "PodUID": f"uid-of-{pod_name}", "Node": node_name}
 
 
 def filtered(

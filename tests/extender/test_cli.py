@@ -17,9 +17,18 @@ WIDE = {"COLUMNS": "200"}
 @pytest.mark.parametrize(
     ("command", "mentions"),
     [
-        ([], ["serve", "run", "scheduler-config"]),
+        ([], ["serve", "run", "inspect", "call", "scheduler-config"]),
         (["serve"], ["--config"]),
         (["run"], ["--once", "--output", "table|json"]),
+        (["inspect"], ["MODULE", "--output", "table|json"]),
+        (
+            ["call"],
+            [
+                *("filter|prioritize|preempt|bind", "MODULE", "REQUEST.json", "--nodes", "--pod", "--guest-config"),
+                *("--args", "--timeout", "--memory-limit", "--log-severity", "--engine", "wasmtime|wasmer"),
+                *("--extension-points", "--output", "table|json"),
+            ],
+        ),
         (
             ["scheduler-config"],
             ["--config", "--weight", "--url", "--node-cache-capable", "--full-nodes", "--kubeconfig", "yaml|json"],
@@ -41,6 +50,9 @@ def test_every_command_has_help(command: list[str], mentions: list[str]) -> None
         (["serve"], "Missing option '--config'."),
         (["run", "--once", "more"], "Got unexpected extra argument(s) (more)"),
         (["run", "--output", "yaml"], "Invalid value for '--output'"),
+        (["inspect"], "Missing argument"),
+        (["inspect", "guest.wasm", "--output", "yaml"], "Invalid value for '--output'"),
+        (["call", "filter", "guest.wasm"], "Missing argument"),
         (["scheduler-config", "--config", "x", "--weight", "0"], "Invalid value for '--weight'"),
     ],
 )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,16 +12,15 @@ import pytest
 import yaml
 
 from extender import config
-from extender.config import Address, ConfigError, PluginConfig
+from extender.config import Address, ConfigError, PluginConfig, RuntimeConfig
 from extender.profile import FailurePolicy
 from extender.registry import load
 from tests.extender import guests, kwx
 from wasm_runtime.abi import Severity
-from wasm_runtime.engines.wasmtime import WasmtimeEngine
 from wasm_runtime.plugin import digest
 
 HEAD = "apiVersion: kwx.dev/v1alpha1\nkind: ExtenderConfiguration\n"
-NODENUMBER = digest(guests.example("nodenumber").read_bytes())
+NODENUMBER = digest(guests.module("nodenumber"))
 ZEROS = f"sha256:{'0' * 64}"
 
 MODULES = (
@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("config")
     for name in MODULES:
         guests.build(name, folder)
-    whole = guests.example("nodenumber").read_bytes()
+    whole = guests.module("nodenumber")
     (folder / "nodenumber.wasm").write_bytes(whole)
     (folder / "half.wasm").write_bytes(whole[: len(whole) // 2])
     (folder / "empty.wasm").write_bytes(b"")
@@ -49,11 +49,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "modules").mkdir()
     (folder / "modules" / "score.wasm").write_bytes(whole)
     return folder
-
-
-@pytest.fixture(scope="module")
-def engine() -> WasmtimeEngine:
-    return WasmtimeEngine()
 
 
 def of_plugins(*plugins: str) -> str:
@@ -172,7 +167,8 @@ REFUSED: dict[str, tuple[str, list[str]]] = {
     "everything at once": (
         f"""
 kind: Extender
-server: {{address: here, maxRequestBytes: lots, port: 8888}}
+server: {{address: here, maxRequestBytes: lots, port: 8888, bindTimeout: soon}}
+runtime: {{stackLimit: 1Ki, modulLimit: 1Mi, compileTimeout: 0s}}
 cluster: {{mode: nowhere}}
 profiles:
 - name: default
@@ -181,7 +177,7 @@ profiles:
   - {{name: a, guestURL: 'file://./nope.wasm', weigth: 3}}
   - {{name: b, guestURL: 'file://./no_memory.wasm', digest: short}}
   - {{name: b, guestURL: 'file://./nodenumber.wasm', digest: '{ZEROS}'}}
-  - {{name: c}}
+  - {{name: c, instances: 0, tableLimit: many, outputLimit: 1}}
   - {{name: 'd e', guestURL: https://example.org/d.wasm, extensionPoints: [Filter]}}
 """,
         [
@@ -189,12 +185,19 @@ profiles:
             "kind: input should be 'ExtenderConfiguration', found 'Extender'",
             "server.address: expected an address such as 127.0.0.1:8888, found 'here'",
             "server.maxRequestBytes: expected a size such as 256Mi, found 'lots'",
+            "server.bindTimeout: expected a duration such as 500ms or 2s, at most 1h, found 'soon'",
             "server.port: unknown key",
+            "runtime.stackLimit: input should be greater than or equal to 65536, found '1Ki'",
+            "runtime.compileTimeout: expected a duration such as 500ms or 2s, at most 1h, found '0s'",
+            "runtime.modulLimit: unknown key; did you mean moduleLimit?",
             "cluster.mode: input should be 'none', 'dry-run', 'kubeconfig' or 'in-cluster', found 'nowhere'",
             "profiles[0].scoreRange: input should be 10 or 100, found 50",
             f"{PLUGIN}.weigth: unknown key; did you mean weight?",
             "profiles[0].plugins[1].digest: string should match pattern '^sha256:[0-9a-f]{{64}}$', found 'short'",
             "profiles[0].plugins[3].guestURL: is required",
+            "profiles[0].plugins[3].tableLimit: input should be a valid integer, found 'many'",
+            "profiles[0].plugins[3].outputLimit: input should be greater than or equal to 1024, found 1",
+            "profiles[0].plugins[3].instances: input should be greater than or equal to 1, found 0",
             "profiles[0].plugins[4].name: string should match pattern"
             " '^[A-Za-z0-9]([A-Za-z0-9._-]{{0,61}}[A-Za-z0-9])?$', found 'd e'",
             "profiles[0].plugins[4].guestURL: expected file:// and a path, such as file://./plugin.wasm,"
@@ -231,10 +234,10 @@ def written(folder: Path, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_file_is_refused_with_all_its_problems(folder: Path, engine: WasmtimeEngine, name: str) -> None:
+def test_a_file_is_refused_with_all_its_problems(folder: Path, name: str) -> None:
     file = written(folder, name)
     with pytest.raises(ConfigError) as refused:
-        load(file, engine)
+        load(file)
     assert list(refused.value.problems) == [problem.format(folder=folder) for problem in REFUSED[name][1]]
 
 
@@ -313,7 +316,17 @@ SETTINGS = [
     ("memoryLimit: 64MB", "memoryLimit: expected a size such as 256Mi, found '64MB'"),
     ("memoryLimit: 1023Ki", "memoryLimit: input should be greater than or equal to 1048576, found '1023Ki'"),
     ("memoryLimit: true", "memoryLimit: expected a size such as 256Mi, found True"),
-    ("engine: wasmer", "engine: input should be 'wasmtime', found 'wasmer'"),
+    ("tableLimit: 0", "tableLimit: input should be greater than or equal to 1, found 0"),
+    ("tableLimit: 16777217", "tableLimit: input should be less than or equal to 16777216, found 16777217"),
+    ("tableLimit: 1Ki", "tableLimit: input should be a valid integer, found '1Ki'"),
+    ("outputLimit: 1023", "outputLimit: input should be greater than or equal to 1024, found 1023"),
+    ("outputLimit: 1025Ki", "outputLimit: input should be less than or equal to 1048576, found '1025Ki'"),
+    ("outputLimit: much", "outputLimit: expected a size such as 256Mi, found 'much'"),
+    ("instances: 0", "instances: input should be greater than or equal to 1, found 0"),
+    ("instances: 257", "instances: input should be less than or equal to 256, found 257"),
+    ("instances: true", "instances: input should be a valid integer, found True"),
+    ("engine: v8", "engine: input should be 'wasmtime' or 'wasmer', found 'v8'"),
+    ("allowUnlimited: 2", "allowUnlimited: input should be a valid boolean, unable to interpret input, found 2"),
     ("failurePolicy: fail", "failurePolicy: input should be 'Fail' or 'Ignore', found 'fail'"),
     ("extensionPoints: filter", "extensionPoints: expected a list, found 'filter'"),
     ("extensionPoints: [score, prefilter]", f"extensionPoints: 'prefilter' is no extension point; expected {POINTS}"),
@@ -332,23 +345,21 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("setting", "problem"), SETTINGS)
-def test_a_bad_setting_is_named_by_its_key_with_what_was_expected(
-    folder: Path, engine: WasmtimeEngine, setting: str, problem: str
-) -> None:
+def test_a_bad_setting_is_named_by_its_key_with_what_was_expected(folder: Path, setting: str, problem: str) -> None:
     file = folder / "setting.yaml"
     file.write_text(with_setting(setting))
     with pytest.raises(ConfigError) as refused:
-        load(file, engine)
+        load(file)
     assert list(refused.value.problems) == [f"{PLUGIN}.{problem}"]
     assert str(refused.value) == f"{file}: {PLUGIN}.{problem}"
 
 
-def test_extension_points_at_which_nothing_is_called_are_refused(folder: Path, engine: WasmtimeEngine) -> None:
+def test_extension_points_at_which_nothing_is_called_are_refused(folder: Path) -> None:
     for points in ("filter, postFilter", "reserve", ""):
         file = folder / "points.yaml"
         file.write_text(with_setting(f"extensionPoints: [{points}]"))
         with pytest.raises(ConfigError) as refused:
-            load(file, engine)
+            load(file)
         given = points or "none"
         assert list(refused.value.problems) == [
             f"{PLUGIN}.guestURL: plugin p: {folder}/nodenumber.wasm has nothing to call at the extensionPoints that"
@@ -365,6 +376,17 @@ SECTIONS = [
     ("server: {address: 'a:65536'}", "server.address: expected an address such as 127.0.0.1:8888, found 'a:65536'"),
     ("server: {address: '::1:8888'}", "server.address: expected an address such as 127.0.0.1:8888, found '::1:8888'"),
     ("server: {maxRequestBytes: 0}", "server.maxRequestBytes: expected a size such as 256Mi, found 0"),
+    ("server: {bindTimeout: 4}", "server.bindTimeout: expected a duration such as 500ms or 2s, at most 1h, found 4"),
+    ("runtime: 1Mi", "runtime: expected a mapping, found '1Mi'"),
+    ("runtime: {stackLimit: 63Ki}", "runtime.stackLimit: input should be greater than or equal to 65536, found '63Ki'"),
+    ("runtime: {stackLimit: 3Mi}", "runtime.stackLimit: input should be less than or equal to 2097152, found '3Mi'"),
+    ("runtime: {moduleLimit: 0}", "runtime.moduleLimit: expected a size such as 256Mi, found 0"),
+    (
+        "runtime: {compileTimeout: 2h}",
+        "runtime.compileTimeout: expected a duration such as 500ms or 2s, at most 1h, found '2h'",
+    ),
+    ("runtime: {cacheLimit: -1}", "runtime.cacheLimit: expected a size such as 256Mi, found -1"),
+    ("runtime: {stackLimt: 1Mi}", "runtime.stackLimt: unknown key; did you mean stackLimit?"),
     ("cluster: []", "cluster: expected a mapping, found []"),
     ("cluster: {mode: 0}", "cluster.mode: input should be 'none', 'dry-run', 'kubeconfig' or 'in-cluster', found 0"),
     (
@@ -379,12 +401,12 @@ SECTIONS = [
 
 
 @pytest.mark.parametrize(("section", "problem"), SECTIONS)
-def test_a_bad_section_is_named_by_its_key(folder: Path, engine: WasmtimeEngine, section: str, problem: str) -> None:
+def test_a_bad_section_is_named_by_its_key(folder: Path, section: str, problem: str) -> None:
     content: dict[Any, Any] = yaml.safe_load(GOOD) | yaml.safe_load(section)
     file = folder / "section.yaml"
     file.write_text(yaml.safe_dump(content))
     with pytest.raises(ConfigError) as refused:
-        load(file, engine)
+        load(file)
     assert list(refused.value.problems) == [problem]
 
 
@@ -401,13 +423,13 @@ def test_a_bad_section_is_named_by_its_key(folder: Path, engine: WasmtimeEngine,
         ("file://a\0b", "'{folder}/a\\x00b' is no path: it holds a NUL"),
     ],
 )
-def test_what_is_no_module_is_refused(folder: Path, engine: WasmtimeEngine, url: str, problem: str) -> None:
+def test_what_is_no_module_is_refused(folder: Path, url: str, problem: str) -> None:
     (folder / "good.yaml").write_text(GOOD)
     file = folder / "module.yaml"
     content = kwx.configuration(kwx.profile("default", {"name": "p", "guestURL": url}))
     file.write_text(yaml.safe_dump(content))
     with pytest.raises(ConfigError) as refused:
-        load(file, engine)
+        load(file)
     (only,) = refused.value.problems
     assert only.startswith(f"{PLUGIN}.guestURL: plugin p: {problem.format(folder=folder)}")
 
@@ -446,15 +468,87 @@ def test_what_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
     assert str(refused.value) == f"{file}: expected a mapping with apiVersion, kind and profiles"
 
 
-def test_a_module_larger_than_64_mebibytes_is_refused_unread(folder: Path, engine: WasmtimeEngine) -> None:
+@pytest.mark.parametrize(("section", "limit"), [("", 64 * 1024 * 1024), ("runtime: {moduleLimit: 1Mi}", 1024 * 1024)])
+def test_a_module_larger_than_its_limit_is_refused_unread(folder: Path, section: str, limit: int) -> None:
     with (folder / "huge.wasm").open("wb") as huge:
-        huge.truncate(64 * 1024 * 1024 + 1)
+        huge.truncate(limit + 1)
     file = folder / "huge.yaml"
-    file.write_text(of_module("huge"))
+    file.write_text(f"{of_module('huge')}{section}\n")
     with pytest.raises(ConfigError) as refused:
-        load(file, engine)
+        load(file)
     assert list(refused.value.problems) == [
-        f"{PLUGIN}.guestURL: plugin p: {folder}/huge.wasm has 67108865 bytes, the limit is 67108864"
+        f"{PLUGIN}.guestURL: plugin p: {folder}/huge.wasm has {limit + 1} bytes, runtime.moduleLimit allows {limit}"
+    ]
+
+
+def test_a_module_that_takes_too_long_to_compile_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "slow.wasm").write_bytes(guests.constant_score(61))
+    file = tmp_path / "slow.yaml"
+    file.write_text(f"{of_module('slow')}runtime: {{compileTimeout: 1ms}}\n")
+    with pytest.raises(ConfigError) as refused:
+        load(file)
+    assert list(refused.value.problems) == [
+        f"{PLUGIN}.guestURL: plugin p: {tmp_path}/slow.wasm takes longer to compile than its limit of 0.001 s;"
+        " make it smaller or raise runtime.compileTimeout"
+    ]
+
+
+@pytest.mark.parametrize("content", [GOOD, of_module("nodenumber", ", weight: 0")])
+def test_compiled_code_is_not_kept_where_others_can_write(folder: Path, tmp_path: Path, content: str) -> None:
+    kept = tmp_path / "kwx" / "compiled"
+    kept.mkdir(parents=True)
+    kept.chmod(0o777)
+    file = folder / "cache.yaml"
+    file.write_text(content)
+    result = kwx.run("serve", "--config", file, home=tmp_path, XDG_CACHE_HOME=str(tmp_path))
+    assert kwx.problems(result, file)[-1] == (
+        f"{kept} can be written by others (mode 777), and the code kept there is run; chmod 700 it"
+    )
+
+
+# -- engines ---------------------------------------------------------------------------------------
+
+UNLIMITED = (
+    "engine wasmer knows no deadline and no limit of memory, and stops the whole process while a guest runs, health"
+    " included: use wasmtime, or accept it by allowUnlimited: true"
+)
+NEEDLESS = "allowUnlimited is for engine wasmer; engine wasmtime keeps the limits"
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("engine: wasmer", UNLIMITED),
+        ("engine: wasmer, allowUnlimited: false", UNLIMITED),
+        ("allowUnlimited: true", NEEDLESS),
+        ("engine: wasmtime, allowUnlimited: true", NEEDLESS),
+    ],
+)
+def test_an_engine_without_limits_is_had_by_saying_so_and_not_by_accident(
+    folder: Path, setting: str, problem: str
+) -> None:
+    file = folder / "engine.yaml"
+    file.write_text(of_plugins(f"name: p, guestURL: 'file://nodenumber.wasm', {setting}", "name: q, guestURL: x"))
+    with pytest.raises(ConfigError) as refused:
+        load(file)
+    assert list(refused.value.problems) == [
+        f"{PLUGIN}: {problem}",
+        "profiles[0].plugins[1].guestURL: expected file:// and a path, such as file://./plugin.wasm, found 'x'",
+    ]
+
+
+def test_an_engine_that_cannot_be_imported_is_named_with_what_it_needs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "wasmer", None)
+    monkeypatch.delitem(sys.modules, "wasm_runtime.engines.wasmer", raising=False)
+    file = folder / "wasmer.yaml"
+    file.write_text(with_setting("engine: wasmer, allowUnlimited: true"))
+    with pytest.raises(ConfigError) as refused:
+        load(file)
+    assert list(refused.value.problems) == [
+        f"{PLUGIN}.guestURL: plugin p: cannot run on engine wasmer: engine wasmer needs CPython 3.10 and the packages"
+        " of the extra `wasmer` (pip install 'kube-wasm-extender[wasmer]'); on any other Python use engine: wasmtime"
     ]
 
 
@@ -467,7 +561,13 @@ server:
   address: 127.0.0.1:8888        # the verbs
   adminAddress: "[::1]:8889"     # health
   maxRequestBytes: 32Mi
+  bindTimeout: 2500ms
   stateDirectory: ~/.local/state/kwx
+runtime:
+  stackLimit: 512Ki
+  moduleLimit: 32M
+  compileTimeout: 2m
+  cacheLimit: 5Gi
 cluster:
   mode: none
   kubeconfig: ~/.kube/other
@@ -483,22 +583,30 @@ profiles:
     logSeverity: 2
     weight: 3
     engine: wasmtime
+    allowUnlimited: false
     failurePolicy: Ignore
     timeout: 1.5s
     memoryLimit: 64Mi
+    tableLimit: 4096
+    outputLimit: 16Ki
+    instances: 3
     extensionPoints: [filter, score]
 """
 
 
-def test_every_key_is_read(folder: Path, engine: WasmtimeEngine) -> None:
+def test_every_key_is_read(folder: Path) -> None:
     file = folder / "every-key.yaml"
     file.write_text(EVERY_KEY)
-    configuration, registry = load(file, engine)
+    configuration, registry = load(file)
     registry.close()
     assert configuration.server.address == Address("127.0.0.1", 8888)
     assert configuration.server.admin_address == Address("::1", 8889)
     assert str(configuration.server.admin_address) == "[::1]:8889"
     assert configuration.server.max_request_bytes == 32 * 1024 * 1024
+    assert configuration.server.bind_timeout == 2.5
+    assert configuration.runtime == RuntimeConfig(
+        stackLimit="512Ki", moduleLimit="32M", compileTimeout="2m", cacheLimit="5Gi"
+    )
     assert configuration.server.state_directory == Path("~/.local/state/kwx")
     assert (configuration.cluster.mode, configuration.cluster.kubeconfig) == (
         "none",
@@ -519,11 +627,14 @@ def test_every_key_is_read(folder: Path, engine: WasmtimeEngine) -> None:
             failurePolicy=FailurePolicy.IGNORE,
             timeout="1.5s",
             memoryLimit="64Mi",
+            tableLimit=4096,
+            outputLimit="16Ki",
+            instances=3,
             extensionPoints=("filter", "score"),
         ),
     )
     settings = profile.plugins[0]
-    assert (settings.timeout, settings.memory_limit) == (1.5, 64 * 1024 * 1024)
+    assert (settings.timeout, settings.memory_limit, settings.output_limit) == (1.5, 64 * 1024 * 1024, 16 * 1024)
 
 
 def test_what_is_left_out_has_its_default(folder: Path) -> None:
@@ -537,11 +648,17 @@ def test_what_is_left_out_has_its_default(folder: Path) -> None:
         "none",
         Path("~/.kube/config").expanduser(),
     )
+    assert configuration.server.bind_timeout == 4.0
+    runtime = configuration.runtime
+    assert (runtime.stack_limit, runtime.module_limit) == (1024 * 1024, 64 * 1024 * 1024)
+    assert (runtime.compile_timeout, runtime.cache_limit) == (60.0, 1024**3)
     (profile,) = configuration.profiles
     (plugin,) = profile.plugins
     assert profile.score_range == 10
     assert (plugin.digest, plugin.guest_config, plugin.args, plugin.extension_points) == (None, "", (), None)
     assert (plugin.log_severity, plugin.weight, plugin.engine) == (Severity.INFO, 1, "wasmtime")
+    assert (plugin.table_limit, plugin.output_limit, plugin.instances) == (1024 * 1024, 8 * 1024, 8)
+    assert plugin.allow_unlimited is False
     assert (plugin.failure_policy, plugin.timeout, plugin.memory_limit) == (
         FailurePolicy.FAIL,
         0.5,

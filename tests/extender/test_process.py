@@ -13,12 +13,17 @@ from typing import Any
 
 import pytest
 
-from tests.extender.kwx import Extender, plugin, profile
+from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import filter_error, filtered, names_args, pod
 from tests.extender.raw import Connection, request
 
 SPINNING = profile("default", plugin("spin", timeout="1s"))
-INTERRUPTED = filter_error("plugin spin: filter of node node-0: interrupted at its timeout of 1000 ms")
+INTERRUPTED = filter_error(
+    failure(
+        plugin("spin"),
+        "filter of node node-0: interrupted at its timeout of 1000 ms; mend the guest, or raise the plugin's timeout",
+    )
+)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -90,33 +95,43 @@ def said(extender: Extender, the_pod: str) -> list[dict[str, Any]]:
     return [{key: value for key, value in line.items() if key != "timestamp"} for line in lines]
 
 
-def guest_line(level: str, event: str, the_pod: str, **guest: str) -> dict[str, Any]:
-    fields = {"plugin": "talk", "pod": f"default/{the_pod}", "guest": guest}
+def guest_line(level: str, event: str, the_pod: str, guest: dict[str, str], **more: str) -> dict[str, Any]:
+    fields = {"plugin": "talk", "pod": f"default/{the_pod}", "guest": guest, **more}
     return {"level": level, "logger": "extender.guest_log", "event": event, **fields}
 
 
-def test_what_a_guest_logs_and_records_is_logged_with_plugin_and_pod(talking: Extender) -> None:
-    assert talking.post("/profiles/severity-0/filter", names_args(["node-0"], pod("chatty"))) == filtered(["node-0"])
+def test_what_a_guest_logs_is_logged_with_plugin_pod_and_node(talking: Extender) -> None:
+    names = ["node-0", "node-1"]
+    assert talking.post("/profiles/severity-0/filter", names_args(names, pod("chatty"))) == filtered(names)
     assert said(talking, "chatty") == [
-        guest_line("info", '100% of "racks"\nare full', "chatty"),
-        guest_line("warning", "rack is full", "chatty", rack="r7", free="0"),
-        guest_line("error", "rack is full", "chatty"),
-        guest_line("critical", "rack is full", "chatty"),
-        {
-            "level": "info",
-            "logger": "extender.guest_log",
-            "event": "guest recorded an event",
-            "plugin": "talk",
-            "pod": "default/chatty",
-            "guest_event": '{"Reason":"Full"}',
-        },
+        guest_line("info", '100% of "racks"\nare full', "chatty", {}),
+        guest_line("warning", "rack is full", "chatty", {"rack": "r7", "free": "0"}),
+        guest_line("error", "rack is full", "chatty", {}),
+        guest_line("critical", "rack is full", "chatty", {}),
+        guest_line("info", "is fine", "chatty", {}, node="node-0"),
+        guest_line("info", "is fine", "chatty", {}, node="node-1"),
     ]
+
+
+def test_an_event_is_a_line_of_the_log_where_there_is_no_cluster(talking: Extender) -> None:
+    before = len(talking.events("an Event was recorded"))
+    talking.post("/profiles/severity-3/filter", names_args(["node-0"], pod("eventful")))
+    (line,) = talking.events("an Event was recorded")[before:]
+    assert {key: value for key, value in line.items() if key != "timestamp"} == {
+        "event": "an Event was recorded",
+        "level": "warning",
+        "logger": "extender.cluster.events",
+        "regarding": "Node node-7",
+        "type": "Warning",
+        "reason": "Full",
+        "note": "rack r7",
+    }
 
 
 @pytest.mark.parametrize(
     ("least", "levels"),
     [
-        (0, ["info", "warning", "error", "critical"]),
+        (0, ["info", "warning", "error", "critical", "info"]),
         (1, ["warning", "error", "critical"]),
         (2, ["error", "critical"]),
         (3, ["critical"]),
@@ -125,9 +140,7 @@ def test_what_a_guest_logs_and_records_is_logged_with_plugin_and_pod(talking: Ex
 def test_lines_below_the_least_severity_are_left_out(talking: Extender, least: int, levels: list[str]) -> None:
     name = f"severe-{least}"
     talking.post(f"/profiles/severity-{least}/filter", names_args(["node-0"], pod(name)))
-    lines = said(talking, name)
-    assert [line["level"] for line in lines if "guest" in line] == levels
-    assert [line["event"] for line in lines if "guest" not in line] == ["guest recorded an event"]
+    assert [line["level"] for line in said(talking, name)] == levels
 
 
 def test_every_line_is_json_with_time_level_logger_and_event(talking: Extender) -> None:

@@ -11,22 +11,14 @@ from extender.registry import load
 from extender.scheduler_config import Choices, build
 from tests.extender import kwx
 from tests.extender.kwx import plugin, profile
-from wasm_runtime.engines.wasmtime import WasmtimeEngine
 
 BOTH = [profile("default", plugin("accelerator"), plugin("nodenumber"))]
 ALL_VERBS = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "preemptVerb": "preempt"}
 BIND = {"bindVerb": "bind"}
 
 
-@pytest.fixture(scope="module")
-def engine() -> WasmtimeEngine:
-    return WasmtimeEngine()
-
-
-def built(
-    engine: WasmtimeEngine, folder: Path, profiles: Sequence[Mapping[str, Any]], choices: Choices, **sections: Any
-) -> dict[str, Any]:
-    configuration, registry = load(kwx.write(folder, kwx.configuration(*profiles, **sections)), engine)
+def built(folder: Path, profiles: Sequence[Mapping[str, Any]], choices: Choices, **sections: Any) -> dict[str, Any]:
+    configuration, registry = load(kwx.write(folder, kwx.configuration(*profiles, **sections)))
     try:
         return build(configuration, registry, choices)
     finally:
@@ -62,9 +54,9 @@ def expected(schedulers: Sequence[str] = ("default-scheduler",), **extender: Any
     ],
 )
 def test_the_cluster_mode_decides_about_bind_and_the_shape_of_requests(
-    engine: WasmtimeEngine, tmp_path: Path, mode: str, extender: dict[str, Any]
+    tmp_path: Path, mode: str, extender: dict[str, Any]
 ) -> None:
-    assert built(engine, tmp_path, BOTH, Choices(), cluster={"mode": mode}) == expected(**extender)
+    assert built(tmp_path, BOTH, Choices(), cluster={"mode": mode}) == expected(**extender)
 
 
 @pytest.mark.parametrize(
@@ -81,27 +73,23 @@ def test_the_cluster_mode_decides_about_bind_and_the_shape_of_requests(
     ],
 )
 def test_only_verbs_that_a_plugin_serves_are_registered(
-    engine: WasmtimeEngine, tmp_path: Path, profiles: list[dict[str, Any]], verbs: dict[str, str]
+    tmp_path: Path, profiles: list[dict[str, Any]], verbs: dict[str, str]
 ) -> None:
-    assert built(engine, tmp_path, profiles, Choices(node_cache_capable=False)) == expected(**verbs)
+    assert built(tmp_path, profiles, Choices(node_cache_capable=False)) == expected(**verbs)
 
 
-def test_names_are_enough_where_no_plugin_reads_nodes(engine: WasmtimeEngine, tmp_path: Path) -> None:
+def test_names_are_enough_where_no_plugin_reads_nodes(tmp_path: Path) -> None:
     names_only = [profile("default", plugin("nodenumber"))]
-    assert built(engine, tmp_path, names_only, Choices()) == expected(
-        prioritizeVerb="prioritize", nodeCacheCapable=True
-    )
+    assert built(tmp_path, names_only, Choices()) == expected(prioritizeVerb="prioritize", nodeCacheCapable=True)
 
 
-def test_verbs_of_all_profiles_and_their_scheduler_names_are_registered_once(
-    engine: WasmtimeEngine, tmp_path: Path
-) -> None:
+def test_verbs_of_all_profiles_and_their_scheduler_names_are_registered_once(tmp_path: Path) -> None:
     profiles = [
         profile("gpu", plugin("accelerator")),
         profile("default", plugin("nodenumber")),
         profile("default-scheduler", plugin("nodenumber")),
     ]
-    assert built(engine, tmp_path, profiles, Choices()) == expected(["gpu", "default-scheduler"], **ALL_VERBS)
+    assert built(tmp_path, profiles, Choices()) == expected(["gpu", "default-scheduler"], **ALL_VERBS)
 
 
 @pytest.mark.parametrize(
@@ -116,11 +104,19 @@ def test_verbs_of_all_profiles_and_their_scheduler_names_are_registered_once(
     ],
 )
 def test_kube_scheduler_waits_longer_than_all_plugins_may_take_in_both_halves_of_preempt(
-    engine: WasmtimeEngine, tmp_path: Path, timeouts: list[str], http_timeout: str
+    tmp_path: Path, timeouts: list[str], http_timeout: str
 ) -> None:
     plugins = [plugin("nodenumber", name=f"p{at}", timeout=timeout) for at, timeout in enumerate(timeouts)]
     profiles = [profile("small", plugin("nodenumber")), profile("default", *plugins)]
-    answer = built(engine, tmp_path, profiles, Choices())
+    answer = built(tmp_path, profiles, Choices())
+    assert answer["extenders"][0]["httpTimeout"] == http_timeout
+
+
+@pytest.mark.parametrize(
+    ("bind_timeout", "http_timeout"), [("1s", "5s"), ("4s", "5s"), ("4500ms", "5500ms"), ("20s", "21s")]
+)
+def test_kube_scheduler_waits_longer_than_bind_may_take(tmp_path: Path, bind_timeout: str, http_timeout: str) -> None:
+    answer = built(tmp_path, BOTH, Choices(), server={"bindTimeout": bind_timeout})
     assert answer["extenders"][0]["httpTimeout"] == http_timeout
 
 
@@ -134,8 +130,8 @@ def test_kube_scheduler_waits_longer_than_all_plugins_may_take_in_both_halves_of
         ("extender.example:80", "http://extender.example:80"),
     ],
 )
-def test_the_url_is_where_the_verbs_listen(engine: WasmtimeEngine, tmp_path: Path, address: str, url: str) -> None:
-    answer = built(engine, tmp_path, BOTH, Choices(), server={"address": address})
+def test_the_url_is_where_the_verbs_listen(tmp_path: Path, address: str, url: str) -> None:
+    answer = built(tmp_path, BOTH, Choices(), server={"address": address})
     assert answer["extenders"][0]["urlPrefix"] == url
 
 

@@ -18,6 +18,7 @@ from extender.wire import (
     MetaPod,
     MetaVictims,
     PodRequest,
+    Preemption,
     RequestError,
     decode_args,
     decode_binding,
@@ -280,7 +281,7 @@ class TestCase:
         inner = {node: respell(each, spell, 2) for node, each in victims.items()}
         body = json.dumps({(spell if outer else str)("Pod"): pod(), name: inner}).encode()
         expected = {"Node-A": MetaVictims([MetaPod("a"), MetaPod("B")], 2)}
-        assert decode_preemption(body) == (DECODED_POD, expected)
+        assert decode_preemption(body) == (DECODED_POD, Preemption(expected, None))
 
     @pytest.mark.parametrize("outer", [True, False], ids=["all", "nested only"])
     def test_victims(self, spell: Callable[[str], str], outer: bool) -> None:
@@ -288,8 +289,13 @@ class TestCase:
         name = (spell if outer else str)("NodeNameToVictims")
         inner = {node: respell(each, spell, 1) for node, each in victims.items()}
         body = json.dumps({(spell if outer else str)("Pod"): pod(), name: inner}).encode()
-        expected = {"Node-A": MetaVictims([MetaPod("uid-of-x"), MetaPod("uid-of-Y")], 2)}
-        assert decode_preemption(body) == (DECODED_POD, expected)
+        request, found = decode_preemption(body)
+        assert request == DECODED_POD
+        assert found.victims == {"Node-A": MetaVictims([MetaPod("uid-of-x"), MetaPod("uid-of-Y")], 2)}
+        assert {uid: json.loads(bytes(raw)) for uid, raw in (found.objects or {}).items()} == {
+            "uid-of-x": pod("x"),
+            "uid-of-Y": pod("Y"),
+        }
 
     def test_binding(self, spell: Callable[[str], str]) -> None:
         request = {"PodName": "Web-7", "PodNamespace": "Default", "PodUID": "Uid", "Node": "Node-7"}
@@ -307,18 +313,29 @@ def test_names_may_be_of_several_cases() -> None:
 # -- preempt and bind ------------------------------------------------------------------------------
 
 
-def test_victims_are_named_by_uid_in_the_order_of_the_request() -> None:
+def test_victims_are_kept_by_uid_in_the_order_of_the_request() -> None:
     victims = {
         "b": {"Pods": [pod("x"), pod("y")], "NumPDBViolations": 1},
         "a": {"Pods": None, "NumPDBViolations": 0},
         "c": {"Pods": [], "unknown": {}},
     }
     _, found = decode_preemption(args(Pod=POD, NodeNameToVictims=json.dumps(victims), NodeNameToMetaVictims="null"))
-    assert list(found.items()) == [
+    assert list(found.victims.items()) == [
         ("b", MetaVictims([MetaPod("uid-of-x"), MetaPod("uid-of-y")], 1)),
         ("a", MetaVictims([], 0)),
         ("c", MetaVictims([], 0)),
     ]
+    assert [found.uids(node) for node in victims] == [["uid-of-x", "uid-of-y"], [], []]
+    assert {uid: json.loads(bytes(raw)) for uid, raw in (found.objects or {}).items()} == {
+        "uid-of-x": pod("x"),
+        "uid-of-y": pod("y"),
+    }
+
+
+@pytest.mark.parametrize("pods", ['"Pods": null', '"Pods": []', ""])
+def test_a_node_without_victims_has_none(pods: str) -> None:
+    _, found = decode_preemption(args(Pod=POD, NodeNameToMetaVictims=f'{{"n": {{{pods}}}}}'))
+    assert (found.uids("n"), found.objects) == ([], None)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import pytest
 from wasmtime._func import FUNCTIONS
 
 from tests.wasm_runtime.guests import binary
+from tests.wasm_runtime.world import close, settle
 from wasm_runtime import Plugin, Pod, Settings, WasmtimeEngine
-from wasm_runtime.engine import Instance, Journal, Log
+from wasm_runtime.engine import Handle, Instance, Journal, Log, NoHandle
 
 
 class Loader:
@@ -19,7 +20,14 @@ class Loader:
         self.journals: list[tuple[str, Pod, Journal]] = []
         self._made: list[Plugin | Instance] = []
 
-    def plugin(self, text: str, extension_points: Sequence[str] | None = None, **settings: Any) -> Plugin:
+    def plugin(
+        self,
+        text: str,
+        extension_points: Sequence[str] | None = None,
+        *,
+        handle: Handle | None = None,
+        **settings: Any,
+    ) -> Plugin:
         """Unless a timeout is given, there is time enough for the busiest machine."""
         plugin = Plugin(
             self.engine,
@@ -27,14 +35,15 @@ class Loader:
             Settings("plugin", **{"timeout": 30.0, **settings}),
             extension_points=extension_points,
             sink=lambda *record: self.journals.append(record),
+            handle=handle,
         )
         self._made.append(plugin)
         return plugin
 
-    def instance(self, text: str, **settings: Any) -> Instance:
+    def instance(self, text: str, *, handle: Handle | None = None, **settings: Any) -> Instance:
         """An instance below the rules of Plugin and Guest: any code is an answer."""
         module = self.engine.compile(binary(text))
-        instance = module.instantiate(Settings("plugin", **settings))
+        instance = module.instantiate(Settings("plugin", **settings), handle or NoHandle())
         self._made.append(instance)
         return instance
 
@@ -44,9 +53,18 @@ class Loader:
         self.journals.clear()
         return [record.message for record in records if isinstance(record, Log)]
 
+    def settle(self) -> None:
+        """Waits until no guest is being replaced."""
+        for made in self._made:
+            if isinstance(made, Plugin):
+                settle(made._pool)
+
     def close(self) -> None:
-        for each in self._made:
-            each.close()
+        for made in self._made:
+            if isinstance(made, Plugin):
+                close(made)
+            else:
+                made.close()
 
 
 @pytest.fixture(scope="session")
@@ -63,6 +81,6 @@ def load(engine: WasmtimeEngine) -> Iterator[Loader]:
 
 @pytest.fixture
 def open_instances() -> Callable[[], int]:
-    """How many instances are open, beyond those that were when the test began: each has two callbacks."""
+    """How many instances are open, beyond those that were when the test began: each has three callbacks."""
     before = len(FUNCTIONS.handles)
-    return lambda: (len(FUNCTIONS.handles) - before) // 2
+    return lambda: (len(FUNCTIONS.handles) - before) // 3

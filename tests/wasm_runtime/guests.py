@@ -77,10 +77,13 @@ def call(function: str, *arguments: int | str) -> str:
 
 
 def result(name: str, code: int, value: int = 0) -> str:
-    """What an export returns: a code, and a value in the high half where it has one."""
+    """What an export returns, if anything: a code, and a value in the half beside it where it has one."""
+    if not abi.EXPORTS[name].signature.results:
+        return ""
     if abi.EXPORTS[name].signature.results == ("i32",):
         return f"(i32.const {code})"
-    return f"(i64.const {(value << 32) | (code & 0xFFFF_FFFF)})"
+    low, high = (value, code) if name == "permit" else (code, value)
+    return f"(i64.const {(high << 32) | (low & 0xFFFF_FFFF)})"
 
 
 def answers(name: str, code: int, reason: str | None = None, value: int = 0) -> str:

@@ -1,10 +1,18 @@
 """The tables of the ABI, and what errors say."""
 
+import struct
+
 import pytest
 
 from wasm_runtime import Fault, GuestError, ModuleError, abi
-from wasm_runtime.abi import Code, Import, NominatingMode, Severity, Signature
+from wasm_runtime.abi import ClusterEvent, Code, Import, NominatingMode, Severity, Signature
+from wasm_runtime.errors import MOST_CAUSE, MOST_PRINTED, TrapKind, shorten
 from wasm_runtime.guest import name
+
+
+def event(resource: int, action_type: int) -> bytes:
+    return struct.pack("<II", resource, action_type)
+
 
 CODE, PACKED, NOTHING = Signature((), ("i32",)), Signature((), ("i64",)), Signature()
 
@@ -16,6 +24,13 @@ def test_exports() -> None:
         **dict.fromkeys(("reserve", "prebind", "bind"), CODE),
         **dict.fromkeys(("postfilter", "score", "permit"), PACKED),
     }
+
+
+def test_exports_that_are_about_a_node() -> None:
+    assert [name for name, export in abi.EXPORTS.items() if export.on_node] == [
+        *("addpod", "removepod", "filter", "score"),
+        *("reserve", "unreserve", "permit", "prebind", "bind", "postbind"),
+    ]
 
 
 def test_extension_points_are_in_the_order_of_a_cycle() -> None:
@@ -125,9 +140,13 @@ def test_split_names(data: bytes, names: list[str]) -> None:
     ("fault", "fatal"),
     [
         (Fault.TRAP, True),
+        (Fault.STACK, True),
+        (Fault.MEMORY, True),
+        (Fault.TABLES, True),
         (Fault.DEADLINE, True),
         (Fault.EXIT, True),
         (Fault.LINK, True),
+        (Fault.BUSY, False),
         (Fault.STATUS, False),
         (Fault.RESULT, False),
         (Fault.NO_NODE_DATA, False),
@@ -151,6 +170,68 @@ def test_which_faults_are_fatal(fault: Fault, fatal: bool) -> None:
 )
 def test_guest_errors_as_text(node: str, output: str, text: str) -> None:
     assert str(GuestError(Fault.TRAP, "filter", "why", node=node, output=output)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "shortened"),
+    [
+        ("", 0, ""),
+        ("abcdefghi", 9, "abcdefghi"),
+        ("abcdefghij", 9, "abc … hij"),
+        ("abcdefghij", 8, "ab … ij"),
+        ("größe" * 100, 11, "größ … röße"),
+    ],
+)
+def test_shorten_keeps_head_and_tail(text: str, limit: int, shortened: str) -> None:
+    assert shorten(text, limit) == shortened
+    assert len(shortened) <= limit
+
+
+@pytest.mark.parametrize(
+    ("cause", "output", "text"),
+    [
+        ("c" * MOST_CAUSE, "o" * MOST_PRINTED, f"{'c' * 2048}; the guest printed: {'o' * 1024}"),
+        (
+            "c" * (MOST_CAUSE + 1),
+            "\n" + "o" * (MOST_PRINTED + 1),
+            f"{'c' * 1022} … {'c' * 1022}; the guest printed: {'o' * 510} … {'o' * 510}",
+        ),
+    ],
+)
+def test_guest_errors_are_of_bounded_length(cause: str, output: str, text: str) -> None:
+    """They have the whole of both beside."""
+    error = GuestError(Fault.TRAP, "filter", cause, output=output)
+    assert (str(error), error.cause, error.output) == (f"filter: {text}", cause, output)
+
+
+@pytest.mark.parametrize(
+    ("fault", "trap", "reason"),
+    [
+        (Fault.TRAP, TrapKind.INTEGER_DIVISION_BY_ZERO, "integer division by zero"),
+        (Fault.TRAP, TrapKind.OTHER, "other"),
+        (Fault.STACK, TrapKind.STACK_OVERFLOW, "stack overflow"),
+        (Fault.BUSY, None, "busy"),
+        (Fault.NO_NODE_DATA, None, "no node data"),
+    ],
+)
+def test_the_reason_of_a_guest_error_is_a_word(fault: Fault, trap: TrapKind | None, reason: str) -> None:
+    assert GuestError(fault, "filter", "why", trap=trap).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("data", "events"),
+    [
+        (b"", []),
+        (event(0, 1), [("Pod", 1)]),
+        (event(1, 2**32 - 1) + event(3, 0), [("Node", 2**32 - 1), ("PersistentVolumeClaim", 0)]),
+        (event(10, 4), [("*", 4)]),
+        (event(11, 4) + event(2**32 - 1, 4), [("11", 4), ("4294967295", 4)]),
+        (event(0, 1) + b"\1\0\0\0\1\0\0", [("Pod", 1)]),
+        (b"\0\0\0", []),
+    ],
+)
+def test_cluster_events(data: bytes, events: list[tuple[str, int]]) -> None:
+    assert abi.cluster_events(data) == [ClusterEvent(*each) for each in events]
 
 
 def test_module_errors_have_all_problems() -> None:

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.wasm_runtime.guests import binary
-from wasm_runtime import WasmtimeEngine, driver
+from wasm_runtime import ModuleError, WasmtimeEngine, driver
 from wasm_runtime.abi import Import, Signature
-from wasm_runtime.binary import Interface, interface
+from wasm_runtime.binary import EMPTY, Interface, interface
 
 
 def read(text: str) -> Interface:
@@ -99,19 +99,61 @@ def test_counts_and_lengths_of_more_than_a_byte(count: int, length: int) -> None
     assert read(f"(module {functions})") == Interface(expected, {})
 
 
+def problems(wasm: bytes) -> list[str]:
+    with pytest.raises(ModuleError) as caught:
+        interface(wasm)
+    return caught.value.problems
+
+
 @pytest.mark.parametrize(
-    ("types", "message"),
+    ("section", "problem"),
     [
-        (b"\x01\x5d\x00", "type form 0x5d is not known"),
-        (b"\x01\x60\x01\x40\x00", "type 0x40 is not known"),
+        (b"\x01\x03\x01\x5d\x00", "type form 0x5d is not known"),
+        (b"\x01\x05\x01\x60\x01\x40\x00", "type 0x40 is not known"),
+        (b"\x07\x05\x01\x01f\x07\x00", "kind 0x7 of an import or export is not known"),
     ],
 )
-def test_an_encoding_that_is_not_known(types: bytes, message: str) -> None:
-    wasm = b"\0asm\x01\0\0\0\x01" + bytes([len(types)]) + types
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        interface(wasm)
+def test_an_encoding_that_is_not_known(section: bytes, problem: str) -> None:
+    assert problems(EMPTY + section) == [f"uses what is not known here: {problem}"]
 
 
-def test_a_kind_that_is_not_known() -> None:
-    with pytest.raises(ValueError, match=r"^kind 0x7 of an import or export is not known$"):
-        interface(b"\0asm\x01\0\0\0\x07\x05\x01\x01f\x07\x00")
+@pytest.mark.parametrize(
+    ("section", "name", "length", "largest"),
+    [
+        (b"\x01", "types", b"\x80\x80\x40", 1_048_576),
+        (b"\x02", "imports", b"\x80\x80\x04", 65_536),
+        (b"\x07", "exports", b"\x80\x80\x40", 1_048_576),
+    ],
+)
+def test_a_section_has_a_limit(section: bytes, name: str, length: bytes, largest: int) -> None:
+    wasm = EMPTY + section + length + bytes(largest)
+    assert interface(wasm) == Interface({}, {})
+    longer = bytes([length[0] + 1, *length[1:]])
+    assert problems(EMPTY + section + longer + bytes(largest + 1)) == [
+        f"has {largest + 1} bytes of {name}, the limit is {largest}"
+    ]
+
+
+@given(
+    types=st.lists(st.builds(Signature, *[st.lists(st.sampled_from(["i32", "v128"])).map(tuple)] * 2), min_size=1),
+    data=st.data(),
+)
+@settings(max_examples=30, deadline=None)
+def test_json_and_back(types: list[Signature], data: st.DataObject) -> None:
+    kinds = st.sampled_from([*types, "memory", "table"])
+    names = st.text()
+    exports = data.draw(st.dictionaries(names, kinds))
+    imports = data.draw(st.dictionaries(st.builds(Import, names, names), kinds))
+    text = Interface(exports, imports).to_json()
+    assert b"\n" not in text
+    found = Interface.from_json(text)
+    assert found == Interface(exports, imports)
+    assert [*map(type, found.exports.values())] == [*map(type, exports.values())]
+    assert [*found.exports, *found.imports] == [*exports, *imports]
+
+
+def test_json_has_each_signature_once() -> None:
+    signature = Signature(("i32",) * 3)
+    exports: dict[str, Signature | str] = dict.fromkeys("ab", signature)
+    text = b'[[[["i32","i32","i32"],[]],"memory"],{"a":0,"b":0},[[["m","n"],0],[["m","o"],1]]]'
+    assert Interface(exports, {Import("m", "n"): signature, Import("m", "o"): "memory"}).to_json() == text

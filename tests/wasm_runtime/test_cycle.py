@@ -201,20 +201,42 @@ def test_points_that_are_not_enabled_are_not_called(load: Loader) -> None:
 
 
 @pytest.mark.parametrize(
-    ("exports", "runs", "not_run"),
+    ("exports", "points", "runs", "not_run"),
     [
-        (["filter", "enqueue", "bind", "reserve"], ["filter"], ["enqueue", "reserve", "bind"]),
-        (["prefilter", "addpod", "removepod"], ["prefilter"], ["addpod", "removepod"]),
-        (["permit"], [], ["permit"]),
-        (["filter"], ["filter"], []),
+        (["filter", "enqueue", "bind", "reserve"], None, ["enqueue", "filter", "reserve", "bind"], []),
+        (["prefilter", "addpod", "removepod"], None, ["prefilter", "addpod", "removepod"], []),
+        (["prefilter", "addpod", "removepod"], ["filter"], ["prefilter", "addpod", "removepod"], []),
+        (["filter", "enqueue", "bind", "reserve"], ["filter"], ["filter"], ["enqueue", "reserve", "bind"]),
+        (["reserve", "unreserve", "permit"], ["reserve"], ["reserve", "unreserve"], ["permit"]),
+        (["permit"], [], [], ["permit"]),
     ],
 )
 def test_exports_that_are_not_run_are_told(
-    load: Loader, exports: list[str], runs: list[str], not_run: list[str]
+    load: Loader, exports: list[str], points: list[str] | None, runs: list[str], not_run: list[str]
 ) -> None:
-    values = {"enqueue": "", "permit": "(i64.const 0)"}
-    plugin = load.plugin(module(*(export(name, values.get(name, "(i32.const 0)")) for name in exports)))
+    plugin = load.plugin(module(*(export(name, result(name, 0)) for name in exports)), points)
     assert (plugin.exports, plugin.not_run) == (runs, not_run)
+
+
+@pytest.mark.parametrize(
+    ("export_of_guest", "points", "binds"),
+    [
+        ("filter", None, False),
+        ("enqueue", None, False),
+        ("addpod", None, False),
+        ("reserve", None, True),
+        ("unreserve", None, True),
+        ("permit", None, True),
+        ("prebind", None, True),
+        ("bind", None, True),
+        ("postbind", None, True),
+        ("bind", ["filter", "score"], False),
+    ],
+)
+def test_whether_a_guest_has_a_part_in_the_binding_cycle(
+    load: Loader, export_of_guest: str, points: list[str] | None, binds: bool
+) -> None:
+    assert load.plugin(module(export(export_of_guest, result(export_of_guest, 0))), points).binds is binds
 
 
 @pytest.mark.parametrize(

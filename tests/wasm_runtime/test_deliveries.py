@@ -108,10 +108,10 @@ def test_normalized_scores(load: Loader, text: str, scores: list[int]) -> None:
     [
         ('{"node-a": 1}', "normalizescore: the normalized scores have none for node node-b"),
         ('{"other": 1}', "normalizescore: the normalized scores have none for node node-a"),
-        ('{"node-a": 101, "node-b": 1}', "score of node node-a: score 101 is outside 0..100"),
-        ('{"node-a": 1, "node-b": -1}', "score of node node-b: score -1 is outside 0..100"),
-        (f'{{"node-a": {2**63}, "node-b": 1}}', f"score of node node-a: score {2**63} is outside 0..100"),
-        (f'{{"node-a": {10**30}, "node-b": 1}}', f"score of node node-a: score {10**30} is outside 0..100"),
+        ('{"node-a": 101, "node-b": 1}', "normalizescore of node node-a: score 101 is outside 0..100"),
+        ('{"node-a": 1, "node-b": -1}', "normalizescore of node node-b: score -1 is outside 0..100"),
+        (f'{{"node-a": {2**63}, "node-b": 1}}', f"normalizescore of node node-a: score {2**63} is outside 0..100"),
+        (f'{{"node-a": {10**30}, "node-b": 1}}', f"normalizescore of node node-a: score {10**30} is outside 0..100"),
     ],
 )
 def test_normalized_scores_that_do_not_fit(load: Loader, text: str, message: str) -> None:
@@ -197,7 +197,7 @@ def test_a_delivery_outside_of_memory_is_a_trap(load: Loader, function: str, pla
     instance = load.instance(module(export("prefilter", call(function, *place), "(i32.const 0)"), uses=[function]))
     with pytest.raises(GuestError) as caught:
         once(instance, world())
-    assert str(caught.value) == f"prefilter: trap: unreachable in {function} < prefilter"
+    assert str(caught.value) == f"prefilter: trap: memory out of bounds in {function} < prefilter"
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -220,6 +220,15 @@ def test_a_delivery_keeps_every_byte(load: Loader, function: str) -> None:
     made = Call(at.nodes, time.monotonic() + 5)
     instance.once("prefilter", made)
     assert made.deliveries == {FUNCTIONS[function]: b"\x00\xff\x01"}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("length", [4, 9 << 20])
+def test_what_start_delivers_is_nothing_and_no_failure(load: Loader, function: str, length: int) -> None:
+    """Not even what would be too much: no call is about it."""
+    start = f'(func (export "_start") {call(function, 0, length)})'
+    plugin = load.plugin(module(start, export("prefilter", "(i32.const 0)"), uses=[function], pages="160"))
+    assert pre_filter(plugin, world()) == PreFilter()
 
 
 def test_a_delivery_above_two_gibibytes(load: Loader) -> None:

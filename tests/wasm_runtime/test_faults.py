@@ -13,6 +13,7 @@ from tests.wasm_runtime.world import World, each, filter_nodes, once, post_filte
 from wasm_runtime import Fault, GuestError, Plugin, WasmtimeEngine
 from wasm_runtime.engine import NodeResults, Result
 from wasm_runtime.engines.wasmtime.ticker import TICK
+from wasm_runtime.errors import TrapKind
 
 ONE = world({"node-a": b"A"})
 NOOP = export("filter", "(i32.const 0)")
@@ -70,7 +71,7 @@ MOODY = module(
         (
             b"d",
             "filter of node node-a: trap: stack overflow in " + "deep < " * 12 + "…",
-            Fault.TRAP,
+            Fault.STACK,
             "1",
         ),
     ],
@@ -82,7 +83,9 @@ def test_only_a_fatal_fault_costs_the_instance(
     assert filter_nodes(plugin, ONE) == NodeResults(1, [2], [], ["1"])
     error = failure(plugin, ONE.with_pod("2", mood))
     assert (str(error), error.fault, error.fatal) == (message, fault, fault.is_fatal)
-    assert open_instances() == (0 if fault.is_fatal else 1)
+    assert error.trap is {"t": TrapKind.UNREACHABLE, "d": TrapKind.STACK_OVERFLOW}.get(mood.decode())
+    load.settle()
+    assert open_instances() == 1
     assert filter_nodes(plugin, ONE.with_pod("2")) == NodeResults(1, [2], [], [calls_after])
     assert open_instances() == 1
 
@@ -96,6 +99,7 @@ def test_what_the_caller_raises_costs_the_instance(load: Loader) -> None:
     assert filter_nodes(plugin, ONE).reasons == ["1"]
 
 
+TRAP_KINDS = {kind.value for kind in TrapKind}
 TRAPS = [
     ("unreachable", "unreachable"),
     ("(i32.load (i32.const 65533))", "memory out of bounds"),
@@ -122,6 +126,7 @@ def test_traps_by_name(load: Loader, body: str, name: str) -> None:
     error = failure(load.plugin(guest), ONE)
     assert str(error) == f"filter of node node-a: trap: {name} in filter"
     assert error.fault is Fault.TRAP
+    assert error.trap is (TrapKind(name) if name in TRAP_KINDS else TrapKind.OTHER)
 
 
 def test_a_trap_names_the_node_and_the_way_to_it(load: Loader) -> None:
@@ -211,13 +216,13 @@ class TestStart:
         plugin = load.plugin(self.start("(i32.store (i32.const 0) (i32.const 2))", call(EXIT, 0), name=name))
         assert filter_nodes(plugin, ONE).codes == [2]
 
-    def test_of_two_only_initialize_runs(self, load: Loader) -> None:
+    def test_of_two_only_the_commands_runs(self, load: Loader) -> None:
         guest = module(
             '(func (export "_start") (i32.store (i32.const 0) (i32.const 3)))',
             '(func (export "_initialize") (i32.store (i32.const 0) (i32.const 2)))',
             export("filter", "(i32.load (i32.const 0))"),
         )
-        assert filter_nodes(load.plugin(guest), ONE).codes == [2]
+        assert filter_nodes(load.plugin(guest), ONE).codes == [3]
 
     @pytest.mark.parametrize(
         ("body", "message", "fault"),
@@ -225,7 +230,7 @@ class TestStart:
             (call(EXIT, 3), "_start: the guest left by exit status 3", Fault.EXIT),
             ("unreachable", "_start: trap: unreachable in _start", Fault.TRAP),
             (SPIN, "_start: interrupted at its timeout of 40 ms", Fault.DEADLINE),
-            ("(call $_start)", "_start: trap: stack overflow in " + "_start < " * 12 + "…", Fault.TRAP),
+            ("(call $_start)", "_start: trap: stack overflow in " + "_start < " * 12 + "…", Fault.STACK),
         ],
     )
     def test_may_fail(
@@ -471,13 +476,14 @@ class TestMemoryLimit:
         with pytest.raises(GuestError) as caught:
             load.plugin(module(NOOP, pages=pages), memory_limit=limit)
         assert str(caught.value) == f"instantiate: memory minimum size of {needed} pages exceeds memory limits"
-        assert (caught.value.fault, caught.value.fatal) == (Fault.LINK, True)
+        assert (caught.value.fault, caught.value.fatal) == (Fault.MEMORY, True)
 
     def test_holds_for_the_only_memory(self, load: Loader) -> None:
         """Or a guest could have a hundred of them."""
         with pytest.raises(GuestError) as caught:
             load.plugin(module(NOOP, "(memory $second 1)"))
         assert str(caught.value) == "instantiate: resource limit exceeded: memory count too high at 2"
+        assert caught.value.fault is Fault.LINK
 
     def test_of_tables(self, load: Loader) -> None:
         grow = "(table.grow $table (ref.null func) (i32.const {}))"
@@ -496,6 +502,52 @@ class TestMemoryLimit:
         with pytest.raises(GuestError) as caught:
             load.plugin(module(NOOP, tables))
         assert str(caught.value) == f"instantiate: {message}"
+        assert (caught.value.fault, caught.value.fatal) == (Fault.TABLES, True)
+
+    @pytest.mark.parametrize("limit", [1, 10, 11])
+    def test_of_table_elements_is_a_setting(self, load: Loader, limit: int) -> None:
+        guest = module(
+            "(table $table 1 funcref)", export("filter", "(table.grow $table (ref.null func) (i32.const 9))")
+        )
+        code = 1 if limit >= 10 else -1
+        assert each(load.instance(guest, table_limit=limit), ONE).codes == [code]
+
+    @pytest.mark.parametrize(
+        ("used", "message", "fault"),
+        [
+            (7, "trap: unreachable in filter", Fault.TRAP),
+            (8, "trap: unreachable in filter; its memory has grown to 8 of 16 MiB", Fault.MEMORY),
+            (16, "trap: unreachable in filter; its memory has grown to 16 of 16 MiB", Fault.MEMORY),
+        ],
+    )
+    def test_that_is_half_used_may_be_why_a_guest_traps(
+        self, load: Loader, used: int, message: str, fault: Fault
+    ) -> None:
+        """Languages that cannot grow their memory end in a trap of their own: mostly unreachable."""
+        grow = f"(drop (memory.grow (i32.const {used * 16 - 1})))"
+        plugin = load.plugin(module(export("filter", grow, "unreachable")), memory_limit=16 << 20)
+        error = failure(plugin, ONE)
+        assert (str(error), error.fault, error.trap, error.fatal) == (
+            f"filter of node node-a: {message}",
+            fault,
+            TrapKind.UNREACHABLE,
+            True,
+        )
+
+    @pytest.mark.parametrize(
+        ("ending", "message", "fault"),
+        [
+            ("(drop (call $filter))", "trap: stack overflow in " + "filter < " * 12 + "…", Fault.STACK),
+            (call(EXIT, 2), "the guest left by exit status 2", Fault.EXIT),
+            (SPIN, "interrupted at its timeout of 100 ms", Fault.DEADLINE),
+        ],
+    )
+    def test_that_is_half_used_is_no_other_faults_cause(
+        self, load: Loader, ending: str, message: str, fault: Fault
+    ) -> None:
+        guest = module(export("filter", ending, "(i32.const 0)"), uses=[EXIT], pages="16")
+        error = failure(load.plugin(guest, memory_limit=1 << 20, timeout=0.1 if ending == SPIN else 30), ONE)
+        assert (str(error), error.fault) == (f"filter of node node-a: {message}", fault)
 
     def test_holds_for_garbage_collected_objects(self, load: Loader) -> None:
         hoard = module(
@@ -552,7 +604,7 @@ def test_random_numbers_fill_what_was_asked_for_and_no_more(load: Loader) -> Non
 def test_random_numbers_beyond_the_memory_are_a_trap(load: Loader) -> None:
     body = f"(drop {call(RANDOM, 65_535, 2)}) (i32.const 0)"
     caught = failure(load.plugin(module(export("filter", body), uses=[RANDOM])), ONE)
-    assert (caught.fault, caught.cause) == (Fault.TRAP, f"trap: unreachable in {RANDOM} < filter")
+    assert (caught.fault, caught.cause) == (Fault.TRAP, f"trap: memory out of bounds in {RANDOM} < filter")
 
 
 def test_a_result_beyond_its_limit_is_not_read(load: Loader) -> None:

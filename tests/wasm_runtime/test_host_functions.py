@@ -1,7 +1,7 @@
 """What a guest gets when it asks its host for the pod, for nodes and for documents."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 import pytest
@@ -102,7 +102,7 @@ def test_a_name_outside_of_memory_is_a_trap(load: Loader, function: str, name: i
     instance = load.instance(asks(function, name, length, BUFFER, 16))
     with pytest.raises(GuestError) as caught:
         once(instance, whole())
-    assert str(caught.value) == f"prefilter: trap: unreachable in {function} < prefilter"
+    assert str(caught.value) == f"prefilter: trap: memory out of bounds in {function} < prefilter"
     assert (caught.value.fault, caught.value.fatal) == (Fault.TRAP, True)
 
 
@@ -356,11 +356,149 @@ class TestImageStates:
         assert list(json.loads(reason[:low])) == ["nginx:1", "redis:7", "redis@sha256:1"]
 
 
-@pytest.mark.parametrize("name", ["get_waiting_pod", "reject_waiting_pod"])
-def test_no_pod_waits(load: Loader, name: str) -> None:
-    """Both write a little-endian u64, 0 for none, whatever the limit."""
-    instance = load.instance(asks(f"k8s.io/scheduler/handle.{name}", TEXT, 6, BUFFER, 0))
-    assert once(instance, world()) == Result(0, 0, "\0" * 8 + "*" * 8)
+WAITING = "k8s.io/scheduler/handle.get_waiting_pod"
+REJECT = "k8s.io/scheduler/handle.reject_waiting_pod"
+
+
+class Waiting:
+    """The handle of a host where pods wait; keeps the UIDs that were asked for, and rejected."""
+
+    def __init__(self, **pods: bytes) -> None:
+        self.pods = pods
+        self.asked: list[str] = []
+        self.rejected: list[str] = []
+
+    def waiting_pod(self, uid: str, /) -> bytes | None:
+        self.asked.append(uid)
+        return self.pods.get(uid)
+
+    def reject_waiting_pod(self, uid: str, /) -> bool:
+        self.rejected.append(uid)
+        return self.pods.pop(uid, None) is not None
+
+
+class TestWaitingPods:
+    @pytest.mark.parametrize("function", [WAITING, REJECT])
+    @pytest.mark.parametrize("limit", [0, 7, 100, -1])
+    def test_none(self, load: Loader, function: str, limit: int) -> None:
+        """Both write a little-endian u64, 0 for none, whatever the limit."""
+        instance = load.instance(asks(function, TEXT, 6, BUFFER, limit, text="a-uid."))
+        assert once(instance, world()) == Result(0, 0, "\0" * 8 + "*" * 8)
+
+    @pytest.mark.parametrize(
+        ("limit", "shown"), [(0, "*" * 16), (7, "*" * 16), (8, "THE POD." + "*" * 8), (-1, "THE POD." + "*" * 8)]
+    )
+    def test_one_is_written_whole_or_not_at_all(self, load: Loader, limit: int, shown: str) -> None:
+        handle = Waiting(uid=b"THE POD.")
+        instance = load.instance(asks(WAITING, TEXT, 3, BUFFER, limit, text="uid"), handle=handle)
+        assert once(instance, world()) == Result(0, 0, shown)
+        assert (handle.asked, handle.rejected) == (["uid"], [])
+
+    def test_another_is_not_found(self, load: Loader) -> None:
+        instance = load.instance(asks(WAITING, TEXT, 2, BUFFER, 16, text="ui"), handle=Waiting(uid=b"THE POD."))
+        assert once(instance, world()) == Result(0, 0, "\0" * 8 + "*" * 8)
+
+    def test_the_one_that_was_asked_for_last_is_given(self, load: Loader) -> None:
+        """Each time that it is asked for, within one call."""
+        asked = [call(WAITING, TEXT + at, 1, BUFFER + 8 * at, 8) for at in (0, 1, 2)]
+        guest = module(
+            export("prefilter", *asked, call(REASON, BUFFER, 24), "(i32.const 0)"), uses=[WAITING, REASON], text="aba"
+        )
+        instance = load.instance(guest, handle=Waiting(a=b"12345678", b=b"four"))
+        assert once(instance, world()) == Result(0, 0, "12345678four\0\0\0\x0012345678")
+
+    def test_one_is_rejected_once(self, load: Loader) -> None:
+        handle = Waiting(uid=b"THE POD.")
+        instance = load.instance(asks(REJECT, TEXT, 3, BUFFER, 0, text="uid"), handle=handle)
+        for rejected in ("\1", "\0"):
+            assert once(instance, world()) == Result(0, 0, rejected + "\0" * 7 + "*" * 8)
+        assert handle.rejected == ["uid", "uid"]
+
+    @pytest.mark.parametrize("function", [WAITING, REJECT])
+    @pytest.mark.parametrize(("length", "looked_for"), [(1_024, 1), (1_025, 0), (65_536 - TEXT, 0)])
+    def test_a_uid_too_long_is_nobodys(self, load: Loader, function: str, length: int, looked_for: int) -> None:
+        handle = Waiting()
+        instance = load.instance(asks(function, TEXT, length, BUFFER, 16, text="x" * length), handle=handle)
+        assert once(instance, world()).reason[:8] == "\0" * 8
+        assert len(handle.asked + handle.rejected) == looked_for
+
+    def test_a_uid_that_is_no_text(self, load: Loader) -> None:
+        handle = Waiting()
+        ask = call(WAITING, 0, 2, BUFFER, 16)
+        once(
+            load.instance(
+                module('(data (i32.const 0) "\\ffa")', export("prefilter", ask, "(i32.const 0)"), uses=[WAITING]),
+                handle=handle,
+            ),
+            world(),
+        )
+        assert handle.asked == ["\N{REPLACEMENT CHARACTER}a"]
+
+    @pytest.mark.parametrize("function", [WAITING, REJECT])
+    @pytest.mark.parametrize(
+        ("uid", "buffer"),
+        [
+            ((65_535, 2), BUFFER),
+            ((0xFFFFFFFF, 0xFFFFFFFF), BUFFER),
+            ((TEXT, 3), 65_529),
+            ((TEXT, 3), 0xFFFFFFFF),
+        ],
+    )
+    @pytest.mark.parametrize("waits", [True, False])
+    def test_outside_of_memory_is_a_trap(
+        self, load: Loader, function: str, uid: tuple[int, int], buffer: int, waits: bool
+    ) -> None:
+        handle = Waiting(uid=b"THE POD.") if waits else None
+        instance = load.instance(asks(function, *uid, buffer, 16, text="uid"), handle=handle)
+        with pytest.raises(GuestError) as caught:
+            once(instance, world())
+        assert str(caught.value) == f"prefilter: trap: memory out of bounds in {function} < prefilter"
+
+    @pytest.mark.parametrize("function", [WAITING, REJECT])
+    def test_none_is_seen_before_the_first_call(self, load: Loader, function: str) -> None:
+        handle = Waiting(uid=b"THE POD.")
+        start = f'(func (export "_start") {call(function, TEXT, 3, BUFFER, 16)})'
+        guest = module(
+            start, export("prefilter", call(REASON, BUFFER, 8), "(i32.const 0)"), uses=[function, REASON], text="uid"
+        )
+        assert once(load.instance(guest, handle=handle), world()) == Result(0, 0, "\0" * 8)
+        assert (handle.asked, handle.rejected) == ([], [])
+
+    def test_a_handle_that_fails_is_the_hosts_fault(self, load: Loader, open_instances: Callable[[], int]) -> None:
+        """Its exception comes out, and the guest, which went on with a wrong answer, is not used again."""
+
+        class Fails(Waiting):
+            def waiting_pod(self, _: str, /) -> bytes | None:
+                raise LookupError("no such pod")
+
+        ask = call(WAITING, TEXT, 3, BUFFER, 16)
+        count = "(global.set $calls (i32.add (i32.const 1) (global.get $calls)))"
+        guest = module(
+            "(global $calls (mut i32) (i32.const 0))",
+            export(
+                "prefilter", count, f"(if (i32.eq (global.get $calls) (i32.const 2)) (then {ask}))", "(i32.const 0)"
+            ),
+            uses=[WAITING],
+            text="uid",
+        )
+        plugin = load.plugin(guest, handle=Fails())
+        at = world()
+        pre_filter(plugin, at)
+        for _ in range(3):
+            with pytest.raises(LookupError, match="no such pod"):
+                pre_filter(plugin, at)
+            load.settle()
+            pre_filter(plugin, at)
+        assert open_instances() == 1
+
+    def test_as_many_as_the_guest_may_hold(self, load: Loader) -> None:
+        """Each that is handed over takes room until the call is over."""
+        ask = f"(loop $more {call(WAITING, TEXT, 3, BUFFER, 16)} (br $more)) (i32.const 0)"
+        guest = module(export("prefilter", ask), uses=[WAITING], text="uid")
+        plugin = load.plugin(guest, handle=Waiting(uid=b"P" * 100_000), memory_limit=1 << 20, timeout=0.5)
+        with pytest.raises(GuestError) as caught:
+            pre_filter(plugin, world())
+        assert caught.value.fault is Fault.LIMIT
 
 
 def arguments_seen(load: Loader, args: tuple[str, ...]) -> tuple[int, str]:

@@ -3,12 +3,12 @@
 import pytest
 
 from tests.wasm_runtime.conftest import Loader
-from tests.wasm_runtime.guests import LOG, POD, REASON, SPIN, TEXT, WRITE, call, export, module
+from tests.wasm_runtime.guests import LOG, POD, REASON, SPIN, TEXT, WRITE, call, export, module, result
 from tests.wasm_runtime.world import each, filter_nodes, once, pre_filter, world
-from wasm_runtime import Fault, GuestError
+from wasm_runtime import Fault, GuestError, Nodes
 from wasm_runtime.abi import Severity
-from wasm_runtime.driver import layout
-from wasm_runtime.engine import NO_JOURNAL, Event, Journal, Log, Result
+from wasm_runtime.engine import KIBIBYTE, NO_JOURNAL, Event, Journal, Log, Result
+from wasm_runtime.errors import MOST_PRINTED
 
 LOGS = "k8s.io/klog/logs"
 SEVERITY = "k8s.io/klog/severity"
@@ -101,11 +101,11 @@ def test_an_unreadable_event_is_a_trap(load: Loader, place: tuple[int, int]) -> 
     instance = load.instance(module(export("prefilter", call(EVENT, *place), "(i32.const 0)"), uses=[EVENT]))
     with pytest.raises(GuestError) as caught:
         once(instance, world())
-    assert str(caught.value) == f"prefilter: trap: unreachable in {EVENT} < prefilter"
+    assert str(caught.value) == f"prefilter: trap: memory out of bounds in {EVENT} < prefilter"
 
 
-ROOM = layout.JOURNAL_END - layout.JOURNAL
-HEAD = 16
+ROOM = 8 * KIBIBYTE
+HEAD = 20
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,8 @@ HEAD = 16
 def test_records_without_room_are_counted(load: Loader, function: str, length: int, kept: int, dropped: int) -> None:
     arguments = (0, 0, length) if function == LOG else (0, length)
     body = " ".join([call(function, *arguments)] * 3)
-    instance = load.instance(module(export("prefilter", body, "(i32.const 0)"), uses=[function], pages="2"))
+    guest = module(export("prefilter", body, "(i32.const 0)"), uses=[function], pages="2")
+    instance = load.instance(guest, output_limit=ROOM)
     for _ in range(2):
         once(instance, world())
         records, missing = instance.journal()
@@ -135,6 +136,71 @@ def test_a_short_record_still_fits_behind_a_dropped_one(load: Loader) -> None:
     instance = load.instance(module(export("prefilter", *calls, "(i32.const 0)"), uses=[LOG], pages="2", text="hello"))
     once(instance, world())
     assert instance.journal() == Journal([Log(INFO, "hello", ())], 1)
+
+
+@pytest.mark.parametrize(
+    ("limit", "kept", "dropped"), [(0, 0, 3), (24, 0, 3), (25, 1, 2), (50, 2, 1), (75, 3, 0), (1 << 20, 3, 0)]
+)
+def test_the_room_is_a_setting(load: Loader, limit: int, kept: int, dropped: int) -> None:
+    """Five bytes and their head are a record."""
+    logs = [call(LOG, 0, TEXT, 5)] * 3
+    guest = module(export("prefilter", *logs, "(i32.const 0)"), uses=[LOG], text="hello")
+    instance = load.instance(guest, output_limit=limit)
+    once(instance, world())
+    assert instance.journal() == Journal([Log(INFO, "hello", ())] * kept, dropped)
+
+
+LOGS_NODES = module(export("filter", call(LOG, 0, TEXT, 5), "(i32.const 0)"), uses=[LOG], text="hello")
+
+
+def test_a_record_of_a_call_about_a_node_names_it(load: Loader) -> None:
+    instance = load.instance(LOGS_NODES)
+    each(instance, world({"node-a": b"A", "größe": b"B"}, names=["größe", "unknown", "node-a"]))
+    assert instance.journal() == Journal([Log(INFO, "hello", (), node) for node in ("größe", "unknown", "node-a")], 0)
+
+
+@pytest.mark.parametrize(
+    "name", ["addpod", "removepod", "reserve", "unreserve", "permit", "prebind", "bind", "postbind"]
+)
+def test_so_does_one_of_an_export_that_is_called_once_for_a_node(load: Loader, name: str) -> None:
+    guest = module(export(name, call(LOG, 0, TEXT, 5), result(name, 0)), uses=[LOG], text="hello")
+    instance = load.instance(guest)
+    once(instance, world(names=["node-b"]), name)
+    assert instance.journal() == Journal([Log(INFO, "hello", (), "node-b")], 0)
+
+
+@pytest.mark.parametrize("name", ["prefilter", "postfilter", "prescore", "normalizescore", "enqueue"])
+def test_one_of_a_call_about_no_node_names_none(load: Loader, name: str) -> None:
+    guest = module(export(name, call(LOG, 0, TEXT, 5), result(name, 0)), uses=[LOG], text="hello")
+    instance = load.instance(guest)
+    once(instance, world(), name)
+    assert instance.journal() == Journal([Log(INFO, "hello", ())], 0)
+
+
+def test_the_name_of_a_node_takes_room(load: Loader) -> None:
+    instance = load.instance(LOGS_NODES, output_limit=HEAD + 5 + 6)
+    at = world({"node-a": b"A", "node-ab": b"B", "n": b"N"})
+    for node, journal in (
+        ("node-a", Journal([Log(INFO, "hello", (), "node-a")], 0)),
+        ("node-ab", Journal([], 1)),
+        ("n", Journal([Log(INFO, "hello", (), "n")], 0)),
+    ):
+        each(instance, at._replace(nodes=Nodes(at.snapshot, [node])))
+        assert instance.journal() == journal
+
+
+def test_a_record_names_its_node_also_when_that_is_forgotten(load: Loader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nodes may change between two calls of a verb, and their places with them; the journal is read at its end."""
+    monkeypatch.setattr("wasm_runtime.snapshot.SLACK", 0)
+    many = {f"node-{at}": b"N" for at in range(2_000)}
+    few = {f"other-{at}": b"\xff" * 10_000 for at in range(10)}
+    instance = load.instance(LOGS_NODES)
+    at = world(many, names=["node-1999"])
+    each(instance, at)
+    at.snapshot.replace({})
+    at.snapshot.replace(few)
+    each(instance, at._replace(nodes=Nodes(at.snapshot, ["other-9"])))
+    assert instance.journal() == Journal([Log(INFO, "hello", (), "node-1999"), Log(INFO, "hello", (), "other-9")], 0)
 
 
 def test_what_start_logs_is_there(load: Loader) -> None:
@@ -165,7 +231,7 @@ def test_the_sink_gets_what_was_logged_however_the_call_ends(load: Loader, endin
     except GuestError as error:
         ended = error.fault
     assert ended is fault
-    assert load.journals == [("plugin", at.pod, Journal([Log(WARNING, "hello", ())], 0))]
+    assert load.journals == [("plugin", at.pod, Journal([Log(WARNING, "hello", (), "node-a")], 0))]
 
 
 def test_the_sink_is_not_called_for_nothing(load: Loader) -> None:
@@ -235,10 +301,30 @@ def test_several_vectors(load: Loader, vectors: list[tuple[int, int]], quoted: s
     assert printed(load, prints(1, vectors, text="panic: green")).rstrip() == quoted
 
 
-@pytest.mark.parametrize("length", [layout.OUTPUT_LIMIT - 1, layout.OUTPUT_LIMIT, layout.OUTPUT_LIMIT + 1, 30_000])
-def test_output_is_cut(load: Loader, length: int) -> None:
-    quoted = printed(load, prints(1, [(TEXT, length)], text="x" * length))
-    assert quoted == "; the guest printed: " + "x" * min(length, layout.OUTPUT_LIMIT)
+@pytest.mark.parametrize("limit", [0, 1, 1_000, 8 * KIBIBYTE, 20_000])
+@pytest.mark.parametrize("beyond", [-1, 0, 1, 30_000])
+def test_output_is_cut(load: Loader, limit: int, beyond: int) -> None:
+    length = max(limit + beyond, 0)
+    guest = prints(1, [(TEXT, length)], ending="", text="x" * length)
+    instance = load.instance(guest, output_limit=limit)
+    assert each(instance, world({"node-a": b"A"})).codes == ([100 * length] if length else [])
+    assert instance.output() == "x" * min(length, limit)
+
+
+@pytest.mark.parametrize(
+    ("length", "quoted"),
+    [
+        (MOST_PRINTED, "-" * MOST_PRINTED),
+        (MOST_PRINTED + 1, f"{'-' * 510} … {'-' * 510}"),
+        (8_000, f"{'-' * 510} … {'-' * 510}"),
+    ],
+)
+def test_a_message_quotes_head_and_tail_of_the_output(load: Loader, length: int, quoted: str) -> None:
+    """The error has all that was kept."""
+    with pytest.raises(GuestError) as caught:
+        filter_nodes(load.plugin(prints(1, [(TEXT, length)], text="-" * length)), world())
+    assert str(caught.value) == f"filter of node node-a: trap: unreachable in filter; the guest printed: {quoted}"
+    assert caught.value.output == "-" * length
 
 
 def test_output_beyond_the_limit_is_said_to_be_written(load: Loader) -> None:
@@ -257,7 +343,7 @@ def test_other_descriptors_are_bad(load: Loader, fd: int) -> None:
 def test_output_outside_of_memory_is_a_trap(load: Loader, vector: tuple[int, int]) -> None:
     with pytest.raises(GuestError) as caught:
         filter_nodes(load.plugin(prints(1, [vector])), world())
-    assert str(caught.value) == f"filter of node node-a: trap: unreachable in {WRITE} < filter"
+    assert str(caught.value) == f"filter of node node-a: trap: memory out of bounds in {WRITE} < filter"
 
 
 @pytest.mark.parametrize("vectors", [0xFFFFFFFF, 65532, 65536])

@@ -1,8 +1,10 @@
 """A plugin's guests: how many there are, which one is taken, and that all of them are given back."""
 
+import contextlib
 import gc
 import hashlib
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,10 +13,11 @@ import pytest
 from wasmtime._func import FUNCTIONS
 
 from tests.wasm_runtime.conftest import Loader
-from tests.wasm_runtime.guests import LOG, REASON, SPIN, TEXT, binary, call, export, module
-from tests.wasm_runtime.world import filter_nodes, score, world
-from wasm_runtime import GuestError, ModuleError, Plugin, Settings, WasmtimeEngine
+from tests.wasm_runtime.guests import EXIT, LOG, NODE, REASON, SPIN, TEXT, binary, call, export, module
+from tests.wasm_runtime.world import close, filter_nodes, score, until, world
+from wasm_runtime import Fault, GuestError, ModuleError, Plugin, Settings, WasmtimeEngine
 from wasm_runtime.engine import NodeResults
+from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
 
 ONE = world({"node-a": b"A"})
 NOOP = module(export("filter", "(i32.const 0)"))
@@ -69,6 +72,108 @@ def test_the_guest_that_saw_the_pod_is_taken(load: Loader) -> None:
     for at, expected in ((second, two), (first, one)):
         with plugin.guest(at.pod, at.nodes, "score") as (taken, _):
             assert taken is expected
+
+
+def test_a_call_waits_for_a_guest_at_most_until_its_deadline(load: Loader) -> None:
+    plugin = load.plugin(NOOP, instances=1, timeout=0.05)
+    with plugin.guest(ONE.pod, ONE.nodes, "filter"):
+        with pytest.raises(GuestError) as caught:
+            filter_nodes(plugin, ONE.with_pod("2"))
+        assert (str(caught.value), caught.value.fault) == (
+            "instance: all 1 that may be used here are in use",
+            Fault.BUSY,
+        )
+    assert filter_nodes(plugin, ONE) == NodeResults(1, [], [], [])
+
+
+def test_the_wait_for_a_guest_is_part_of_the_time_of_the_call(load: Loader) -> None:
+    plugin = load.plugin(COUNTS_PODS, instances=1, timeout=30)
+    held = plugin.guest(ONE.pod, ONE.nodes, "filter")
+    held.__enter__()
+
+    def run() -> float:
+        at = ONE.with_pod("2")
+        with plugin.guest(at.pod, at.nodes, "filter") as (_, deadline):
+            return deadline - time.monotonic()
+
+    with ThreadPoolExecutor(1) as threads:
+        left = threads.submit(run)
+        until(lambda: len(plugin._pool._changed._waiters) == 1)
+        time.sleep(0.05)
+        held.__exit__(None, None, None)
+        assert left.result() < 30 - 0.05
+
+
+@pytest.mark.parametrize("ending", ["unreachable", "(drop (call $filter))", SPIN, call(EXIT, 0)])
+def test_a_failure_that_the_caller_passes_over_still_costs_the_guest(load: Loader, ending: str) -> None:
+    """What runs a stage may go on after an error, as the binding cycle does, but never with a broken guest."""
+    guest = module(
+        export("filter", ending, "(i32.const 0)"),
+        export("score", "(i64.load32_u (i32.const 0))", "(i32.store (i32.const 0) (i32.const 1))"),
+        uses=[EXIT],
+    )
+    plugin = load.plugin(guest, timeout=0.1 if ending == SPIN else 30)
+    with plugin.guest(ONE.pod, ONE.nodes, "filter") as (broken, deadline):
+        broken.score(ONE.nodes, deadline)
+        with contextlib.suppress(GuestError):
+            broken.filter(ONE.nodes, deadline)
+        assert broken.is_broken
+    with plugin.guest(ONE.pod, ONE.nodes, "score") as (taken, deadline):
+        assert taken is not broken
+        assert taken.score(ONE.nodes, deadline) == [0]
+
+
+def test_an_error_status_that_the_caller_passes_over_costs_nothing(
+    load: Loader, open_instances: Callable[[], int]
+) -> None:
+    plugin = load.plugin(module(export("filter", "(i32.const 1)"), export("score", "(i64.const 0)")))
+    with plugin.guest(ONE.pod, ONE.nodes, "filter") as (guest, deadline):
+        with pytest.raises(GuestError, match=r"^filter of node node-a: Error without a reason$"):
+            guest.filter(ONE.nodes, deadline)
+        assert not guest.is_broken
+    with plugin.guest(ONE.pod, ONE.nodes, "score") as (taken, _):
+        assert taken is guest
+    assert open_instances() == 1
+
+
+NEEDS_NODES = module(
+    export(
+        "filter",
+        f"(if (call ${NODE} (i32.const {TEXT}) (i32.const 3) (i32.const 0) (i32.const 64)) (then unreachable))",
+        "(i32.const 0)",
+    ),
+    uses=[NODE],
+    text="bad",
+)
+
+
+def test_the_guest_in_place_of_a_broken_one_knows_the_nodes(load: Loader) -> None:
+    """Before the request comes, which would have to wait while thousands of them are copied."""
+    at = world({"bad": b"B", "other": b"O"})
+    plugin = load.plugin(NEEDS_NODES)
+    with pytest.raises(GuestError, match=r"^filter of node bad: trap: unreachable in filter$"):
+        filter_nodes(plugin, at)
+    load.settle()
+    (guest,) = plugin._pool._idle
+    assert guest._instance._snapshot._sizes == [len("bad") + 1, len("other") + 1]
+    at.snapshot.remove("bad")
+    assert filter_nodes(plugin, at) == NodeResults(2, [], [], [])
+
+
+def test_a_guest_that_cannot_take_the_nodes_is_given_back(
+    load: Loader, monkeypatch: pytest.MonkeyPatch, open_instances: Callable[[], int]
+) -> None:
+    plugin = load.plugin(COUNTS_PODS)
+    filter_nodes(plugin, ONE)
+
+    def level(*_: object) -> None:
+        raise MemoryError("4 GiB are not enough")
+
+    with plugin.guest(ONE.pod, ONE.nodes, "filter"):
+        monkeypatch.setattr(WasmtimeInstance, "level", level)
+        with pytest.raises(MemoryError, match="4 GiB"):
+            filter_nodes(plugin, ONE)
+        assert open_instances() == 1
 
 
 def test_else_the_one_that_was_idle_longest(load: Loader) -> None:
@@ -149,6 +254,7 @@ def test_a_sink_that_fails_costs_no_guest(engine: WasmtimeEngine, open_instances
         ("(module)", ModuleError),
         (module(export("filter", "(i32.const 0)"), "(func $early unreachable) (start $early)"), GuestError),
         (module(export("filter", "(i32.const 0)"), '(func (export "_start") unreachable)'), GuestError),
+        (module(export("enqueue", "unreachable")), GuestError),
     ],
 )
 def test_a_plugin_that_cannot_be_made_leaves_nothing(
@@ -157,7 +263,7 @@ def test_a_plugin_that_cannot_be_made_leaves_nothing(
     for _ in range(3):
         with pytest.raises(error):
             load.plugin(text)
-    assert open_instances() == 0
+    until(lambda: open_instances() == 0)
 
 
 def test_text_is_compiled_too(engine: WasmtimeEngine) -> None:
@@ -175,14 +281,14 @@ def mappings() -> int:
 def create_and_close(engine: WasmtimeEngine) -> None:
     plugin = Plugin(engine, binary(NOOP), Settings("plugin"))
     filter_nodes(plugin, ONE)
-    plugin.close()
+    close(plugin)
 
 
 def trap(engine: WasmtimeEngine) -> None:
     plugin = Plugin(engine, binary(FAILS), Settings("plugin"))
     with pytest.raises(GuestError):
         filter_nodes(plugin, ONE)
-    plugin.close()
+    close(plugin)
 
 
 def fail_to_link(engine: WasmtimeEngine) -> None:
@@ -214,7 +320,8 @@ def test_a_discarded_instance_needs_no_collector(load: Loader, open_instances: C
         for _ in range(20):
             with pytest.raises(GuestError):
                 filter_nodes(plugin, ONE)
-            assert open_instances() == 0
+            load.settle()
+            assert open_instances() == 1
     finally:
         gc.enable()
 

@@ -17,7 +17,7 @@ from tests.wasm_runtime.world import world
 from wasm_runtime import Fault, GuestError, Settings, WasmtimeEngine, driver
 from wasm_runtime.abi import Delivery, Document, Severity
 from wasm_runtime.driver import layout
-from wasm_runtime.engine import Call, Event, Journal, Log
+from wasm_runtime.engine import KIBIBYTE, Call, Event, Journal, Log
 from wasm_runtime.engines.wasmtime.engine import WasmtimeModule
 from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
 
@@ -35,7 +35,12 @@ U32 = st.one_of(st.sampled_from(EDGES + WRAPS), st.integers(0, SIZE), st.integer
 
 NODE_OBJECT = b"the object of a node"
 CONFIG = b"settings"
+OUTPUT_LIMIT = 8 * KIBIBYTE
+RECORD_HEAD = 20
 DOCUMENT = b"a document of some length"
+WAITING = b"the pod that waits"
+UID = b"abcdef"
+"""Of that pod, and the name of the node that is known."""
 
 
 class Outcome(NamedTuple):
@@ -74,7 +79,7 @@ def gives(value: bytes) -> Model:
 
 def gives_of_node(known: bytes, unknown: bytes) -> Model:
     def model(memory: bytes, name: int, length: int, buffer: int, limit: int) -> Outcome:
-        return gives(known if span(memory, name, length) == b"abcdef" else unknown)(memory, buffer, limit)
+        return gives(known if span(memory, name, length) == UID else unknown)(memory, buffer, limit)
 
     return model
 
@@ -101,7 +106,7 @@ def log(memory: bytes, level: int, at: int, length: int, pairs: int = 0, pairs_l
         message, more = span(memory, at, length), span(memory, pairs, pairs_length)
     except TrapError:
         return Outcome()
-    if 16 + len(message) + len(more) > layout.JOURNAL_END - layout.JOURNAL:
+    if RECORD_HEAD + len(message) + len(more) > OUTPUT_LIMIT:
         return Outcome(journal=Journal([], 1))
     keys = tuple(each.decode(errors="replace") for each in more.split(b"\0")[:-1] if each)
     return Outcome(journal=Journal([Log(Severity(min(level, 3)), message.decode(errors="replace"), keys)], 0))
@@ -109,15 +114,22 @@ def log(memory: bytes, level: int, at: int, length: int, pairs: int = 0, pairs_l
 
 def event(memory: bytes, at: int, length: int) -> Outcome:
     message = span(memory, at, length)
-    if 16 + length > layout.JOURNAL_END - layout.JOURNAL:
+    if RECORD_HEAD + length > OUTPUT_LIMIT:
         return Outcome(journal=Journal([], 1))
     return Outcome(journal=Journal([Event(message)], 0))
 
 
-def waiting_pod(memory: bytes, uid: int, length: int, buffer: int, _: int) -> Outcome:
-    span(memory, uid, length)
+def waiting_pod(memory: bytes, uid: int, length: int, buffer: int, limit: int) -> Outcome:
+    if span(memory, uid, length) == UID:
+        return gives(WAITING)(memory, buffer, limit)._replace(answer=0)
     span(memory, buffer, 8)
     return Outcome(written={buffer: bytes(8)})
+
+
+def reject_waiting_pod(memory: bytes, uid: int, length: int, buffer: int, _: int) -> Outcome:
+    rejected = span(memory, uid, length) == UID
+    span(memory, buffer, 8)
+    return Outcome(written={buffer: rejected.to_bytes(8, "little")})
 
 
 def write(memory: bytes, fd: int, vectors: int, count: int, written: int) -> Outcome:
@@ -126,7 +138,7 @@ def write(memory: bytes, fd: int, vectors: int, count: int, written: int) -> Out
     output, total = b"", 0
     for at in range(vectors, vectors + 8 * count, 8):
         ptr, length = struct.unpack("<2I", span(memory, at, 8))
-        output = (output + span(memory, ptr, length))[: layout.OUTPUT_LIMIT]
+        output = (output + span(memory, ptr, length))[:OUTPUT_LIMIT]
         total += length
     span(memory, written, 4)
     return Outcome(0, {written: struct.pack("<I", total % 2**32)}, output=output.decode(errors="replace"))
@@ -151,7 +163,7 @@ MODELS: dict[str, Model] = {
     "k8s.io/scheduler/result.status_reason": reason,
     "k8s.io/scheduler/result.normalized_score_list": takes(Delivery.NORMALIZED_SCORES),
     "k8s.io/scheduler/handle.eventrecorder.eventf": event,
-    "k8s.io/scheduler/handle.reject_waiting_pod": waiting_pod,
+    "k8s.io/scheduler/handle.reject_waiting_pod": reject_waiting_pod,
     "k8s.io/scheduler/handle.get_waiting_pod": waiting_pod,
     WRITE: write,
 }
@@ -172,6 +184,16 @@ def passes_on(function: str) -> str:
     )
 
 
+class OneWaits:
+    """The handle of a host where one pod waits."""
+
+    def waiting_pod(self, uid: str, /) -> bytes | None:
+        return WAITING if uid.encode() == UID else None
+
+    def reject_waiting_pod(self, uid: str, /) -> bool:
+        return uid.encode() == UID
+
+
 class Caller:
     """Calls host functions, each time in a fresh guest."""
 
@@ -184,7 +206,9 @@ class Caller:
         """Raises TrapError."""
         if function not in self._modules:
             self._modules[function] = self._engine.compile(binary(passes_on(function)))
-        instance = self._modules[function].instantiate(Settings("plugin", config=CONFIG.decode()))
+        instance = self._modules[function].instantiate(
+            Settings("plugin", config=CONFIG.decode(), output_limit=OUTPUT_LIMIT), OneWaits()
+        )
         try:
             return self._call(instance, numbers)
         finally:
@@ -248,7 +272,15 @@ def test_any_numbers(caller: Caller, function: str, data: st.DataObject) -> None
 NAME = st.one_of(st.sampled_from([97, 348, 98, 0]), U32)
 
 
-@pytest.mark.parametrize("function", ["k8s.io/api/node", "k8s.io/scheduler/nodeImageStates"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        "k8s.io/api/node",
+        "k8s.io/scheduler/nodeImageStates",
+        "k8s.io/scheduler/handle.get_waiting_pod",
+        "k8s.io/scheduler/handle.reject_waiting_pod",
+    ],
+)
 @QUICK
 @example(name=97, length=6, buffer=SIZE - len(NODE_OBJECT), limit=2**32 - 1)
 @example(name=97, length=6, buffer=SIZE - 1, limit=2**32 - 1)

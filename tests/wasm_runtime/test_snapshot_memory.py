@@ -18,7 +18,7 @@ from tests.wasm_runtime.guests import NODE, NODE_NAME, POD, REASON, binary, call
 from tests.wasm_runtime.protobuf_bytes import field, image, node_with_images
 from tests.wasm_runtime.world import World, once, world
 from wasm_runtime import Nodes, Plugin, Settings, Snapshot, WasmtimeEngine
-from wasm_runtime.engine import Call, Instance
+from wasm_runtime.engine import Call, Instance, NoHandle
 from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
 from wasm_runtime.engines.wasmtime.memory import SnapshotMemory
 
@@ -390,7 +390,7 @@ def test_guests_see_the_truth_after_any_changes(engine: WasmtimeEngine, steps: l
     truth: dict[str, str] = {}
     snapshot = Snapshot()
     snapshot.put(always.items())
-    instance = engine.compile(binary(SHOWS_NODES)).instantiate(Settings("plugin"))
+    instance = engine.compile(binary(SHOWS_NODES)).instantiate(Settings("plugin"), NoHandle())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("wasm_runtime.snapshot.SLACK", 6)
         for step, argument in [*steps, ("ask", NAMES)]:
@@ -432,7 +432,7 @@ def test_guests_see_the_image_states_after_any_changes(engine: WasmtimeEngine, s
     truth: dict[str, set[str]] = dict(always)
     snapshot = Snapshot()
     snapshot.put((name, holding(*held)) for name, held in always.items())
-    instance = engine.compile(binary(SHOWS_STATES)).instantiate(Settings("plugin"))
+    instance = engine.compile(binary(SHOWS_STATES)).instantiate(Settings("plugin"), NoHandle())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("wasm_runtime.snapshot.SLACK", 1 - 2 * len(always))
         for step, argument in [*steps, ("ask", NAMES)]:

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guests import NODE_NAME, POD, REASON, TEXT, answers, binary, call, export, module, result
-from tests.wasm_runtime.world import World, each, filter_nodes, post_filter, pre_filter, score, world
-from wasm_runtime import Fault, GuestError, Plugin, Settings, WasmtimeEngine
+from tests.wasm_runtime.world import World, each, filter_nodes, on_node, post_filter, pre_filter, score, world
+from wasm_runtime import Fault, Guest, GuestError, Plugin, Settings, WasmtimeEngine, abi
 from wasm_runtime.abi import Code
 from wasm_runtime.driver import layout
-from wasm_runtime.engine import NodeResults
-from wasm_runtime.guest import Nomination, PreFilter, Status
+from wasm_runtime.engine import NodeResults, NoHandle
+from wasm_runtime.guest import Nomination, Permission, PreFilter, Status
 
 CODES = {
     -(2**31): "-2147483648",
@@ -32,6 +32,8 @@ CODES = {
     2**31 - 1: "2147483647",
 }
 
+VICTIM = b"VICTIM"
+
 RUN: dict[str, Callable[[Plugin, World], Any]] = {
     "prefilter": pre_filter,
     "filter": filter_nodes,
@@ -39,7 +41,21 @@ RUN: dict[str, Callable[[Plugin, World], Any]] = {
     "prescore": score,
     "score": score,
     "normalizescore": score,
+    "addpod": lambda plugin, at: on_node(plugin, at, "preempt", lambda guest, *node: guest.add_pod(VICTIM, *node)),
+    "removepod": lambda plugin, at: on_node(
+        plugin, at, "preempt", lambda guest, *node: guest.remove_pod(VICTIM, *node)
+    ),
+    "reserve": lambda plugin, at: on_node(plugin, at, "bind", Guest.reserve),
+    "permit": lambda plugin, at: on_node(plugin, at, "bind", Guest.permit),
+    "prebind": lambda plugin, at: on_node(plugin, at, "bind", Guest.pre_bind),
+    "bind": lambda plugin, at: on_node(plugin, at, "bind", Guest.bind),
 }
+"""How each export that returns a code is reached."""
+
+
+def _statuses(*codes: int) -> dict[int, Callable[[str], Status]]:
+    return {code: lambda reason, code=code: Status(Code(code), reason) for code in codes}
+
 
 _ONE_NODE: dict[str, dict[int, Callable[[str], Any]]] = {
     "prefilter": {code: lambda reason, code=code: PreFilter(Status(Code(code), reason)) for code in (0, 2, 3, 5, 6)},
@@ -53,6 +69,12 @@ _ONE_NODE: dict[str, dict[int, Callable[[str], Any]]] = {
     "prescore": {0: lambda _: [0], 5: lambda _: None},
     "score": {0: lambda _: [0]},
     "normalizescore": {0: lambda _: [0]},
+    "addpod": {0: lambda _: None},
+    "removepod": {0: lambda _: None},
+    "reserve": _statuses(0, 2, 3, 6),
+    "permit": {code: lambda reason, code=code: Permission(Status(Code(code), reason), 0.0) for code in (0, 2, 3, 4, 6)},
+    "prebind": _statuses(0, 2, 3, 6),
+    "bind": _statuses(0, 2, 3, 5, 6),
 }
 """What each export's codes become, given the reason. Every other code is a GuestError."""
 
@@ -63,7 +85,17 @@ ALLOWED = {
     "prescore": "0 Success, 1 Error, 5 Skip",
     "score": "0 Success, 1 Error",
     "normalizescore": "0 Success, 1 Error",
+    "addpod": "0 Success, 1 Error",
+    "removepod": "0 Success, 1 Error",
+    "reserve": "0 Success, 1 Error, 2 Unschedulable, 3 UnschedulableAndUnresolvable, 6 Pending",
+    "permit": "0 Success, 1 Error, 2 Unschedulable, 3 UnschedulableAndUnresolvable, 4 Wait, 6 Pending",
+    "prebind": "0 Success, 1 Error, 2 Unschedulable, 3 UnschedulableAndUnresolvable, 6 Pending",
+    "bind": "0 Success, 1 Error, 2 Unschedulable, 3 UnschedulableAndUnresolvable, 5 Skip, 6 Pending",
 }
+
+
+def test_every_export_that_returns_a_code_is_here() -> None:
+    assert {name for name, export in abi.EXPORTS.items() if export.signature.results} == RUN.keys()
 
 
 @pytest.mark.parametrize("reason", [None, "", "disk is full"])
@@ -76,7 +108,7 @@ def test_each_code_of_each_export(load: Loader, name: str, code: int, reason: st
     if expected is not None:
         assert RUN[name](plugin, at) == expected(reason or "")
         return
-    where = f"{name} of node node-a" if name in {"filter", "score"} else name
+    where = f"{name} of node node-a" if abi.EXPORTS[name].on_node else name
     said = f" ({reason})" if reason else ""
     with pytest.raises(GuestError) as caught:
         RUN[name](plugin, at)
@@ -338,7 +370,7 @@ def test_each_is_what_a_loop_over_the_nodes_would_be(
         [reason.strip("\0") for code, reason in pairs[:called] if code],
     )
     pod = b"".join(bytes([code]) + reason.encode() for code, reason in pairs)
-    instance = engine.compile(binary(CODES_AND_REASONS)).instantiate(Settings("plugin"))
+    instance = engine.compile(binary(CODES_AND_REASONS)).instantiate(Settings("plugin"), NoHandle())
     assert (
         each(instance, world({}, names=[f"n{at}" for at in range(len(pairs))], pod=pod), "filter", tolerated)
         == expected

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from wasm_runtime import Nodes, Plugin, Pod, Snapshot
 from wasm_runtime.abi import Document
 from wasm_runtime.engine import Call, Instance, Maker, NodeResults, Result
-from wasm_runtime.guest import Nomination, PreFilter, Stage
+from wasm_runtime.guest import Guest, Nomination, PreFilter, Stage
+from wasm_runtime.pool import Pool
+
+T = TypeVar("T")
 
 OBJECTS = {"node-a": b"A", "node-b": b"BB"}
 ANY_CODE = -1
@@ -37,6 +40,26 @@ def world(
     return World(Pod(uid, f"default/pod-{uid}", pod), Nodes(snapshot, list(objects if names is None else names)))
 
 
+def until(condition: Callable[[], bool]) -> None:
+    """Waits for something that happens in another thread."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def settle(pool: Pool) -> None:
+    """Waits until no guest of the pool is being replaced."""
+    with pool._changed:
+        assert pool._changed.wait_for(lambda: not pool._replacing, timeout=60)
+
+
+def close(plugin: Plugin) -> None:
+    """Closes a plugin, and waits until all that it had is given back."""
+    plugin.close()
+    plugin._pool._replacer.shutdown()
+
+
 def pre_filter(plugin: Plugin, at: World, stage: Stage = "filter") -> PreFilter:
     with plugin.guest(at.pod, at.nodes, stage) as (guest, _):
         return guest.pre_filter
@@ -50,6 +73,12 @@ def filter_nodes(plugin: Plugin, at: World, stage: Stage = "filter") -> NodeResu
 def post_filter(plugin: Plugin, at: World) -> Nomination:
     with plugin.guest(at.pod, at.nodes, "postFilter") as (guest, deadline):
         return guest.post_filter(at.nodes, deadline)
+
+
+def on_node(plugin: Plugin, at: World, stage: Stage, step: Callable[[Guest, Nodes, float], T]) -> T:
+    """What one of a guest's methods says of the only node of the request."""
+    with plugin.guest(at.pod, at.nodes, stage) as (guest, deadline):
+        return step(guest, at.nodes, deadline)
 
 
 def score(plugin: Plugin, at: World) -> list[int] | None:

@@ -4,7 +4,7 @@
 ;; each question costs microseconds, answered here it costs nanoseconds. Three memories meet:
 ;;
 ;;   $guest     the guest's own
-;;   $call      what belongs to one call: header, pod, list of nodes, results (layout: memory.py)
+;;   $call      what belongs to one call: header, pod, list of nodes, results (layout: layout.py)
 ;;   $snapshot  the nodes: a table of entries, a hash index over their names, their objects
 ;;
 ;; @name stands for the offset of a field of the header, %NAME for a constant; both are put in by
@@ -14,6 +14,7 @@
   (import "wasi" "random_get" (func $random_get (param $buf i32) (param $len i32) (result i32)))
   (import "host" "supply" (func $supply (param $document i32)))
   (import "host" "deliver" (func $deliver (param $delivery i32) (param $ptr i32) (param $len i32)))
+  (import "host" "waiting" (func $waiting (param $ptr i32) (param $len i32) (param $reject i32) (result i32)))
   (import "host" "imports" (table $imports %IMPORTS funcref))
   (import "host" "points" (table $points %POINTS funcref))
   ;; WASI's functions write to the memory that their caller exports by this name.
@@ -33,8 +34,10 @@
       (i64.add (i64.extend_i32_u (local.get $ptr)) (i64.extend_i32_u (local.get $len)))
       (i64.shl (i64.extend_i32_u (memory.size $guest)) (i64.const 16))))
 
+  ;; A trap that says what it is about: an access out of bounds.
   (func $require_readable (param $ptr i32) (param $len i32)
-    (if (i32.eqz (call $readable (local.get $ptr) (local.get $len))) (then unreachable)))
+    (if (i32.eqz (call $readable (local.get $ptr) (local.get $len)))
+      (then (drop (i32.load8_u $guest offset=0xffffffff (i32.const -1))))))
 
   ;; Hands bytes of $call to the guest. When they do not fit, nothing is written; the needed length
   ;; is returned either way, so that the guest can ask again with a larger buffer. `len - 1 < limit`
@@ -284,28 +287,40 @@
 
   ;; ---- logs, events and output: written down here, read by the host after the call ---------------
 
-  ;; Appends a record of the journal: kind, severity, two lengths, two byte strings. One that does not
-  ;; fit is counted instead.
+  ;; Appends a record of the journal: kind, severity, three lengths, then the name of the current node, which
+  ;; may have no index any more when the record is read, and two byte strings. One that does not fit is
+  ;; counted instead.
   (func $record (param $kind i32) (param $severity i32)
                 (param $ptr i32) (param $len i32) (param $more i32) (param $more_len i32)
-    (local $at i32) (local $end i64)
-    (local.set $at (i32.load $call offset=@journal_end (i32.const 0)))
-    (local.set $end (i64.add (i64.extend_i32_u (i32.add (local.get $at) (i32.const 16)))
+    (local $length i32) (local $end i64) (local $at i32) (local $name i32) (local $name_len i32)
+    (local.set $at (i32.load $call offset=@current (i32.const 0)))
+    (if (i32.ne (local.get $at) (i32.const %NONE))
+      (then
+        (local.set $at (call $entry (local.get $at)))
+        (local.set $name (i32.load $snapshot (local.get $at)))
+        (local.set $name_len (i32.load $snapshot offset=4 (local.get $at)))))
+    (local.set $length (i32.load $call offset=@journal_length (i32.const 0)))
+    (local.set $end (i64.add
+      (i64.extend_i32_u (i32.add (local.get $length) (i32.add (local.get $name_len) (i32.const 20))))
       (i64.add (i64.extend_i32_u (local.get $len)) (i64.extend_i32_u (local.get $more_len)))))
-    (if (i64.gt_u (local.get $end) (i64.const %JOURNAL_END))
+    (if (i64.gt_u (local.get $end) (i64.load32_u $call offset=@journal_limit (i32.const 0)))
       (then
         (i32.store $call offset=@journal_dropped (i32.const 0)
           (i32.add (i32.const 1) (i32.load $call offset=@journal_dropped (i32.const 0))))
         (return)))
+    (local.set $at (i32.add (i32.load $call offset=@journal (i32.const 0)) (local.get $length)))
     (i32.store $call (local.get $at) (local.get $kind))
     (i32.store $call offset=4 (local.get $at) (local.get $severity))
-    (i32.store $call offset=8 (local.get $at) (local.get $len))
-    (i32.store $call offset=12 (local.get $at) (local.get $more_len))
-    (local.set $at (i32.add (local.get $at) (i32.const 16)))
+    (i32.store $call offset=8 (local.get $at) (local.get $name_len))
+    (i32.store $call offset=12 (local.get $at) (local.get $len))
+    (i32.store $call offset=16 (local.get $at) (local.get $more_len))
+    (local.set $at (i32.add (local.get $at) (i32.const 20)))
+    (memory.copy $call $snapshot (local.get $at) (local.get $name) (local.get $name_len))
+    (local.set $at (i32.add (local.get $at) (local.get $name_len)))
     (memory.copy $call $guest (local.get $at) (local.get $ptr) (local.get $len))
     (memory.copy $call $guest
       (i32.add (local.get $at) (local.get $len)) (local.get $more) (local.get $more_len))
-    (i32.store $call offset=@journal_end (i32.const 0) (i32.wrap_i64 (local.get $end))))
+    (i32.store $call offset=@journal_length (i32.const 0) (i32.wrap_i64 (local.get $end))))
 
   (func $k8s.io/klog/severity (result i32)
     (i32.load $call offset=@severity (i32.const 0)))
@@ -328,18 +343,21 @@
     (call $record (i32.const %EVENT) (i32.const 0)
       (local.get $ptr) (local.get $len) (i32.const 0) (i32.const 0)))
 
-  ;; No pod waits on a permit yet, so none is found and none is rejected.
+  ;; The pod that waits on Permit, or a u64 of 0. Its length is not told.
   (func $k8s.io/scheduler/handle.get_waiting_pod
     (param $uid i32) (param $len i32) (param $buf i32) (param $limit i32)
     (call $require_readable (local.get $uid) (local.get $len))
-    (i64.store $guest (local.get $buf) (i64.const 0)))
+    (if (call $waiting (local.get $uid) (local.get $len) (i32.const 0))
+      (then (drop (call $give_document (i32.const %WAITING_POD) (local.get $buf) (local.get $limit))))
+      (else (i64.store $guest (local.get $buf) (i64.const 0)))))
 
   (func $k8s.io/scheduler/handle.reject_waiting_pod
     (param $uid i32) (param $len i32) (param $buf i32) (param $limit i32)
     (call $require_readable (local.get $uid) (local.get $len))
-    (i64.store $guest (local.get $buf) (i64.const 0)))
+    (i64.store $guest (local.get $buf)
+      (i64.extend_i32_u (call $waiting (local.get $uid) (local.get $len) (i32.const 1)))))
 
-  ;; WASI's fd_write for stdout and stderr: keeps the first %OUTPUT_LIMIT bytes of each call and says
+  ;; WASI's fd_write for stdout and stderr: keeps the first @output_limit bytes of each call and says
   ;; that all was written. Any other descriptor is errno 8, badf.
   (func $wasi_snapshot_preview1/fd_write
     (param $fd i32) (param $iovs i32) (param $count i32) (param $written i32) (result i32)
@@ -353,10 +371,10 @@
       (call $require_readable (local.get $ptr) (local.get $len))
       (local.set $total (i32.add (local.get $total) (local.get $len)))
       (local.set $at (i32.load $call offset=@output_length (i32.const 0)))
-      (local.set $room (i32.sub (i32.const %OUTPUT_LIMIT) (local.get $at)))
+      (local.set $room (i32.sub (i32.load $call offset=@output_limit (i32.const 0)) (local.get $at)))
       (if (i32.gt_u (local.get $len) (local.get $room)) (then (local.set $len (local.get $room))))
       (memory.copy $call $guest
-        (i32.add (i32.const %OUTPUT) (local.get $at)) (local.get $ptr) (local.get $len))
+        (i32.add (i32.load $call offset=@output (i32.const 0)) (local.get $at)) (local.get $ptr) (local.get $len))
       (i32.store $call offset=@output_length (i32.const 0) (i32.add (local.get $at) (local.get $len)))
       (local.set $iovs (i32.add (local.get $iovs) (i32.const 8)))
       (local.set $count (i32.sub (local.get $count) (i32.const 1)))

@@ -16,8 +16,8 @@ NONE: Final = 0xFFFF_FFFF
 class Header(ctypes.LittleEndianStructure):
     """What the host and the driver tell each other, at the start of the call memory.
 
-    Pairs of an address and a length are in the call memory. `slots` is an address in the snapshot
-    memory, 0 while there is no index.
+    Addresses are in the call memory but for `slots`, which is one in the snapshot memory, 0 while there is
+    no index. Lengths are in bytes.
     """
 
     _fields_ = (
@@ -38,8 +38,12 @@ class Header(ctypes.LittleEndianStructure):
         ("reason", U32),
         ("reasons", U32),
         ("reasons_end", U32),
+        ("output", U32),
+        ("output_limit", U32),
         ("output_length", U32),
-        ("journal_end", U32),
+        ("journal", U32),
+        ("journal_limit", U32),
+        ("journal_length", U32),
         ("journal_dropped", U32),
         ("documents", U32),
         ("document_lengths", U32),
@@ -62,8 +66,12 @@ class Header(ctypes.LittleEndianStructure):
     reason: int
     reasons: int
     reasons_end: int
+    output: int
+    output_limit: int
     output_length: int
-    journal_end: int
+    journal: int
+    journal_limit: int
+    journal_length: int
     journal_dropped: int
 
 
@@ -72,14 +80,8 @@ DOCUMENTS: Final = Header.documents.offset // 4
 
 UNREADABLE: Final = 256
 NULL: Final = 296
-OUTPUT: Final = 512
-OUTPUT_LIMIT: Final = 8_192
-"""Bytes kept of what a guest prints in one call."""
-JOURNAL: Final = 16_384
-JOURNAL_END: Final = JOURNAL + 8_192
-"""End of the journal: 8 KiB of logs and events a call, the rest is counted."""
-HEAP: Final = JOURNAL_END
-"""Where the host puts what a call needs."""
+HEAP: Final = 512
+"""Where the host puts what the instance needs, then what a cycle needs, then what a call needs."""
 
 REASON_LIMIT: Final = 4_096
 """Bytes kept of a status reason."""

@@ -2,6 +2,6 @@
 
 from wasm_runtime.protobuf.encode import encode_node, encode_pod
 from wasm_runtime.protobuf.errors import DecodeError, EncodeError
-from wasm_runtime.protobuf.read import fields, identity
+from wasm_runtime.protobuf.read import fields, identity, scheduler_name
 
-__all__ = ["DecodeError", "EncodeError", "encode_node", "encode_pod", "fields", "identity"]
+__all__ = ["DecodeError", "EncodeError", "encode_node", "encode_pod", "fields", "identity", "scheduler_name"]

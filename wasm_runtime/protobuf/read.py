@@ -20,6 +20,10 @@ _METADATA: Final = 1
 _IDENTITY: Final = {1: "name", 3: "namespace", 5: "uid", 6: "resource_version"}
 """Field numbers of ObjectMeta (k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto)."""
 
+_SPEC: Final = 2
+_SCHEDULER_NAME: Final = 19
+"""Field numbers of Pod and of PodSpec (k8s.io/api/core/v1/generated.proto)."""
+
 
 class Identity(NamedTuple):
     """What tells an object from others, and a version of it from its other versions."""
@@ -45,6 +49,21 @@ def identity(data: bytes) -> Identity:
                 if inner in _IDENTITY:
                     found[_IDENTITY[inner]] = _text(inner, inner_type, value)
     return Identity(**found)
+
+
+def scheduler_name(pod: bytes) -> str:
+    """Read `spec.schedulerName` of a v1.Pod, given as a bare message; "" where it is absent.
+
+    Raises:
+        DecodeError: *pod* is no message, or none with a PodSpec in field 2.
+    """
+    found = ""
+    for number, wire_type, spec in fields(pod):
+        if number == _SPEC:
+            for inner, inner_type, value in fields(_bytes(number, wire_type, spec)):
+                if inner == _SCHEDULER_NAME:
+                    found = _text(inner, inner_type, value)
+    return found
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:

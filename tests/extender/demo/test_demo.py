@@ -17,8 +17,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.controlplane.process import isolated_environment
-from tests.extender.kwx import KWX, run
+from tests.extender.kwx import KWX, environment_of, run
 
 DEFAULT_PORTS = (8888, 8889)
 VERDICTS = {
@@ -139,7 +138,7 @@ def test_it_shows_what_it_has_then_stays_up_until_a_signal_and_leaves_nothing_be
             stdout=stdout,
             stderr=subprocess.DEVNULL,
             cwd=folder,
-            env=isolated_environment(folder),
+            env=environment_of(folder),
             start_new_session=True,
         )
     try:

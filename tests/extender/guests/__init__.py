@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import wasmtime
+
+from wasm_runtime.plugin import digest
 
 FOLDER = Path(__file__).parent
 EXAMPLES = Path(__file__).parents[3] / "extender" / "examples"
@@ -20,12 +23,29 @@ def text(name: str) -> str:
     return (FOLDER / f"{name}.wat").read_text()
 
 
+@cache
+def module(name: str) -> bytes:
+    """The module of an example, or of a guest of this folder."""
+    path = example(name)
+    return path.read_bytes() if path.exists() else bytes(wasmtime.wat2wasm(text(name)))
+
+
+def revision(name: str) -> str:
+    """How messages tell one version of a module from another."""
+    return digest(module(name))[:19]
+
+
 def build(name: str, folder: Path) -> Path:
     """Compiles a guest of this folder into a module in `folder`, once."""
-    module = folder / f"{name}.wasm"
-    if not module.exists():
-        module.write_bytes(wasmtime.wat2wasm(text(name)))
-    return module
+    path = folder / f"{name}.wasm"
+    if not path.exists():
+        path.write_bytes(module(name))
+    return path
+
+
+def failing_at_start(name: str, moment: int) -> bytes:
+    """A module whose instances cannot be started after a moment, in nanoseconds of `time.time_ns`."""
+    return bytes(wasmtime.wat2wasm(text(name).replace("MOMENT", str(moment))))
 
 
 def constant_score(score: int) -> bytes:

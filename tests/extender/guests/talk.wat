@@ -1,4 +1,4 @@
-;; Logs by klog and records an Event in PreFilter; passes every node.
+;; Logs by klog and records an Event in PreFilter; logs in Filter, and passes every node.
 (module
   (import "k8s.io/klog" "log" (func $log (param i32 i32 i32)))
   (import "k8s.io/klog" "logs" (func $logs (param i32 i32 i32 i32 i32)))
@@ -7,12 +7,16 @@
   (data (i32.const 0) "100% of \22racks\22\nare full")
   (data (i32.const 64) "rack is full")
   (data (i32.const 128) "rack\00r7\00free\000\00")
-  (data (i32.const 192) "{\22Reason\22:\22Full\22}")
+  (data (i32.const 192) "{\22RegardingReference\22:{\22Kind\22:\22Node\22,\22Name\22:\22node-7\22},"
+    "\22Eventtype\22:\22Warning\22,\22Reason\22:\22Full\22,\22Note\22:\22rack r7\22}")
+  (data (i32.const 320) "is fine")
   (func (export "prefilter") (result i32)
     (call $log (i32.const 0) (i32.const 0) (i32.const 24))
     (call $logs (i32.const 1) (i32.const 64) (i32.const 12) (i32.const 128) (i32.const 15))
     (call $log (i32.const 2) (i32.const 64) (i32.const 12))
     (call $log (i32.const 3) (i32.const 64) (i32.const 12))
-    (call $eventf (i32.const 192) (i32.const 17))
+    (call $eventf (i32.const 192) (i32.const 109))
     (i32.const 0))
-  (func (export "filter") (result i32) (i32.const 0)))
+  (func (export "filter") (result i32)
+    (call $log (i32.const 0) (i32.const 320) (i32.const 7))
+    (i32.const 0)))

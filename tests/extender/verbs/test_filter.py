@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.extender.kwx import Extender, plugin, profile
+from tests.extender import guests
+from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import (
     NODE_NAMES,
     filter_error,
@@ -16,6 +17,7 @@ from tests.extender.objects import (
     nodes_args,
     pod,
 )
+from wasm_runtime.plugin import digest
 
 ODD = 'say "no"\n\t\\ <b>&amp;</b> \u2028 größer 🚫 \x01 [red]%s'
 OTHERS = [name for name in NODE_NAMES if name not in {"node-3", "node-7"}]
@@ -121,32 +123,34 @@ VERDICTS = {
 CODES = "0 Success, 1 Error, 2 Unschedulable, 3 UnschedulableAndUnresolvable, 6 Pending"
 
 FAILURES = {
-    "trap": (plugin("trap"), "plugin trap: filter of node node-0: trap: unreachable in func[0]"),
+    "trap": (plugin("trap"), "filter of node node-0: trap: unreachable in func[0]"),
     "print-and-trap": (
         plugin("print_and_trap"),
-        "plugin print_and_trap: filter of node node-0: trap: unreachable in give_up < func[2];"
+        "filter of node node-0: trap: unreachable in give_up < func[2];"
         " the guest printed: panic: no quota\ngoroutine 1",
     ),
-    "exit": (plugin("exit"), "plugin exit: filter of node node-0: the guest left by exit status 3"),
-    "error": (plugin("error_status"), "plugin error_status: filter of node node-0: no quota service"),
-    "error-in-prefilter": (prefilter("1rno quota service"), "plugin pre: prefilter: no quota service"),
-    "error-without-reason": (prefilter("1-"), "plugin pre: prefilter: Error without a reason"),
+    "exit": (plugin("exit"), "filter of node node-0: the guest left by exit status 3"),
+    "error": (plugin("error_status"), "filter of node node-0: no quota service"),
+    "error-in-prefilter": (prefilter("1rno quota service"), "prefilter: no quota service"),
+    "error-without-reason": (prefilter("1-"), "prefilter: Error without a reason"),
     "spin": (
         plugin("spin", timeout="50ms"),
-        "plugin spin: filter of node node-0: interrupted at its timeout of 50 ms",
+        "filter of node node-0: interrupted at its timeout of 50 ms; mend the guest, or raise the plugin's timeout",
     ),
     "wait": (
         by_digit("*4hold on"),
-        f"plugin digit: filter of node node-0: status code 4 Wait (hold on) is none of {CODES}",
+        f"filter of node node-0: status code 4 Wait (hold on) is none of {CODES}",
     ),
-    "skip": (by_digit("*5"), f"plugin digit: filter of node node-0: status code 5 Skip is none of {CODES}"),
+    "skip": (by_digit("*5"), f"filter of node node-0: status code 5 Skip is none of {CODES}"),
     "unknown-code": (
         by_digit("*9what"),
-        f"plugin digit: filter of node node-0: status code 9 (what) is none of {CODES}",
+        f"filter of node node-0: status code 9 (what) is none of {CODES}",
     ),
-    "late-node": (by_digit("91odd"), "plugin digit: filter of node node-9: odd"),
+    "late-node": (by_digit("91odd"), "filter of node node-9: odd"),
 }
 """A plugin that fails, and why."""
+
+TRAPPED = failure(*FAILURES["trap"])
 
 PROFILES = [
     *(profile(name, *plugins) for name, (plugins, _) in VERDICTS.items()),
@@ -189,13 +193,13 @@ def test_a_second_request_for_the_same_pod_is_answered_alike(extender: Extender,
 
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_failure_fails_the_verb_and_says_which_plugin_export_node_and_cause(extender: Extender, name: str) -> None:
-    _, cause = FAILURES[name]
+    cause = failure(*FAILURES[name])
     assert ask(extender, f"{name}-fails") == filter_error(cause)
 
 
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_failure_that_is_ignored_leaves_the_plugin_out_and_is_logged(extender: Extender, name: str) -> None:
-    _, cause = FAILURES[name]
+    cause = failure(*FAILURES[name])
     assert ask(extender, f"{name}-ignored") == filtered(
         [each for each in NODE_NAMES if each not in {"node-1", "node-7"}],
         failed={"node-1": "ends in 1", "node-7": "node(s) rejected by plugin sevens without a reason"},
@@ -206,19 +210,20 @@ def test_a_failure_that_is_ignored_leaves_the_plugin_out_and_is_logged(extender:
 
 def test_a_failure_is_logged_with_plugin_export_fault_and_pod(extender: Extender) -> None:
     ask(extender, "trap-fails", names_args(the_pod=pod("logged")))
-    error = extender.events(f"filter failed: {FAILURES['trap'][1]}")[-1]
-    assert {key: error[key] for key in ("level", "verb", "pod", "plugin", "export", "fault")} == {
+    error = extender.events(f"filter failed: {TRAPPED}")[-1]
+    assert {key: error[key] for key in ("level", "verb", "pod", "plugin", "digest", "export", "fault")} == {
         "level": "error",
         "verb": "filter",
         "pod": "default/logged",
         "plugin": "trap",
+        "digest": digest(guests.module("trap")),
         "export": "filter",
-        "fault": "trap",
+        "fault": "unreachable",
     }
 
 
 def test_a_later_plugin_that_fails_fails_the_whole_verb(extender: Extender) -> None:
-    assert ask(extender, "second-fails") == filter_error(FAILURES["trap"][1])
+    assert ask(extender, "second-fails") == filter_error(TRAPPED)
 
 
 def test_a_plugin_is_not_called_when_no_node_is_left_for_it(extender: Extender) -> None:
@@ -228,7 +233,7 @@ def test_a_plugin_is_not_called_when_no_node_is_left_for_it(extender: Extender) 
 
 def test_a_trapped_guest_is_replaced(extender: Extender) -> None:
     for _ in range(3):
-        assert ask(extender, "trap-fails") == filter_error(FAILURES["trap"][1])
+        assert ask(extender, "trap-fails") == filter_error(TRAPPED)
 
 
 def test_no_nodes_are_no_failure(extender: Extender) -> None:
@@ -272,10 +277,11 @@ def test_thousands_of_names(extender: Extender) -> None:
 
 WANTS = pod("train-1", annotations={"kwx.dev/accelerator": "h100"})
 H100 = {"kwx.dev/accelerator": "h100"}
-ABSENT = (
-    "plugin accelerator: filter: the guest asked for a node's object, but none is known here: only names were given;"
+ABSENT = failure(
+    plugin("accelerator"),
+    "filter: the guest asked for a node's object, but none is known here: only names were given;"
     " set cluster.mode to kubeconfig or in-cluster, so that nodes are read from the API server, or"
-    " nodeCacheCapable: false in the KubeSchedulerConfiguration, so that requests carry them"
+    " nodeCacheCapable: false in the KubeSchedulerConfiguration, so that requests carry them",
 )
 
 

@@ -1,12 +1,23 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import wasmtime
 
-from tests.extender.kwx import Extender, plugin, profile
-from tests.extender.objects import meta_victims, node, nodes_args, pod, preemption_args
+from extender.profile import Entry, Profile
+from extender.verbs import preempt
+from tests.extender import guests
+from tests.extender.kwx import Extender, failure, plugin, profile
+from tests.extender.objects import meta_victims, node, nodes_args, pod, preemption_args, victims_args
+from wasm_runtime.engine import Journal, Log, Settings
+from wasm_runtime.engines.wasmtime import WasmtimeEngine
+from wasm_runtime.guest import Pod
+from wasm_runtime.plugin import Plugin
+from wasm_runtime.protobuf import encode_pod
+from wasm_runtime.snapshot import Nodes, Snapshot
 
 VICTIMS = {
     "node-3": meta_victims("a", "b", violations=1),
@@ -28,7 +39,10 @@ ALL = ["node-3", "node-7", "node-1"]
 
 KEPT = {
     "nothing-to-say": ([plugin("nodenumber")], ALL),
-    "every-export": ([plugin("every_export")], ALL),
+    "every-export": (
+        [plugin("every_export", extensionPoints=["postFilter", "preScore", "score", "reserve", "permit"])],
+        ALL,
+    ),
     "filter": ([by_digit("72no room")], ["node-3", "node-1"]),
     "filter-unresolvable": ([by_digit("73no room")], ["node-3", "node-1"]),
     "filter-rejects-all": ([by_digit("*2no room")], []),
@@ -61,27 +75,55 @@ KEPT = {
 """Plugins of a profile, and which of the candidates they keep."""
 
 FAILURES = {
-    "trap": (plugin("trap"), "plugin trap: filter of node node-3: trap: unreachable in func[0]"),
+    "trap": (plugin("trap"), "filter of node node-3: trap: unreachable in func[0]"),
     "trap-in-postfilter": (
         plugin("trap", extensionPoints=["postFilter"]),
-        "plugin trap: postfilter: trap: unreachable in func[2]",
+        "postfilter: trap: unreachable in func[2]",
     ),
     "error-in-postfilter": (
         plugin("error_status", extensionPoints=["postFilter"]),
-        "plugin error_status: postfilter: no quota service",
+        "postfilter: no quota service",
     ),
     "skip-in-postfilter": (
         post_filter("15node-7"),
-        "plugin post: postfilter: status code 5 Skip is none of 0 Success, 1 Error, 2 Unschedulable,"
+        "postfilter: status code 5 Skip is none of 0 Success, 1 Error, 2 Unschedulable,"
         " 3 UnschedulableAndUnresolvable, 6 Pending",
     ),
     "spin": (
         plugin("spin", timeout="50ms"),
-        "plugin spin: filter of node node-3: interrupted at its timeout of 50 ms",
+        "filter of node node-3: interrupted at its timeout of 50 ms; mend the guest, or raise the plugin's timeout",
     ),
 }
 
+
+def lock(settings: str = "00", **more: Any) -> dict[str, Any]:
+    """Passes the nodes of which a pod was taken away that is named lock-*; codes of RemovePod and AddPod."""
+    return plugin("passes_without_lock", settings, name="lock", **more)
+
+
+WHERE = "of node node-3: status code"
+LOCKED = {
+    "lock": ([lock()], ["node-3", "node-1"]),
+    "lock-after-filter": ([by_digit("32"), lock()], ["node-1"]),
+    "lock-before-postfilter": ([lock(), post_filter("10node-1")], ["node-1"]),
+    "lock-twice": ([lock(), lock() | {"name": "again"}], ["node-3", "node-1"]),
+    "lock-ignored": ([lock("10", failurePolicy="Ignore"), by_digit("32")], ["node-7", "node-1", "node-5"]),
+    "trapped-lock-ignored": ([lock("0t", failurePolicy="Ignore")], ["node-3", "node-7", "node-1", "node-5"]),
+}
+"""Plugins of a profile, and which of the candidates they keep: node-3 and node-1 have a lock among their victims."""
+
+LOCK_FAILURES = {
+    "removepod-fails": (lock("10"), "removepod of node node-3: Error without a reason"),
+    "addpod-fails": (lock("01"), "addpod of node node-3: Error without a reason"),
+    "removepod-rejects": (lock("20"), f"removepod {WHERE} 2 Unschedulable is none of 0 Success, 1 Error"),
+    "addpod-skips": (lock("05"), f"addpod {WHERE} 5 Skip is none of 0 Success, 1 Error"),
+    "removepod-traps": (lock("t0"), "removepod of node node-3: trap: unreachable in move < removepod"),
+    "addpod-traps": (lock("0t"), "addpod of node node-3: trap: unreachable in move < addpod"),
+}
+
 PROFILES = [
+    *(profile(name, *plugins) for name, (plugins, _) in LOCKED.items()),
+    *(profile(name, failing) for name, (failing, _) in LOCK_FAILURES.items()),
     *(profile(name, *plugins) for name, (plugins, _) in KEPT.items()),
     *(profile(name, failing) for name, (failing, _) in FAILURES.items()),
     profile("accelerator", plugin("accelerator")),
@@ -111,13 +153,115 @@ def test_candidates_are_narrowed_by_filter_and_then_by_postfilter(extender: Exte
 
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_failure_leaves_no_candidate_and_is_logged_with_its_cause(extender: Extender, name: str) -> None:
-    _, cause = FAILURES[name]
+    cause = failure(*FAILURES[name])
     the_pod = pod(f"failing-{name}")
     assert ask(extender, name, preemption_args(VICTIMS, the_pod)) == answer()
     errors = extender.events(f"preempt failed: {cause}")
     assert [(line["level"], line["verb"], line["pod"]) for line in errors] == [
         ("error", "preempt", f"default/failing-{name}")
     ]
+
+
+# -- what would be without the victims -------------------------------------------------------------
+
+WHOLE = {
+    "node-3": [pod("batch-0"), pod("lock-3")],
+    "node-7": [pod("batch-1")],
+    "node-1": [pod("lock-1")],
+    "node-5": [pod("lock-5"), pod("lock-6")],
+}
+
+
+def evicted(*names: str) -> dict[str, Any]:
+    return {
+        "NodeNameToMetaVictims": {
+            name: meta_victims(*(victim["metadata"]["uid"] for victim in WHOLE[name])) for name in names
+        }
+    }
+
+
+@pytest.mark.parametrize("name", LOCKED)
+def test_a_candidate_is_judged_without_its_victims(extender: Extender, name: str) -> None:
+    _, kept = LOCKED[name]
+    for _ in range(2):
+        assert ask(extender, name, victims_args(WHOLE)) == evicted(*kept)
+
+
+def test_victims_go_before_filter_and_come_back_after_it_node_after_node(extender: Extender) -> None:
+    ask(extender, "lock", victims_args(WHOLE, pod("watched")))
+    calls = [line for line in extender.log() if line.get("pod") == "default/watched"]
+    assert [(line["event"], line["node"], line["guest"].get("pod")) for line in calls] == [
+        ("removepod", "node-3", "batch-0"),
+        ("removepod", "node-3", "lock-3"),
+        ("filter", "node-3", None),
+        ("addpod", "node-3", "batch-0"),
+        ("addpod", "node-3", "lock-3"),
+        ("removepod", "node-7", "batch-1"),
+        ("filter", "node-7", None),
+        ("addpod", "node-7", "batch-1"),
+        ("removepod", "node-1", "lock-1"),
+        ("filter", "node-1", None),
+        ("addpod", "node-1", "lock-1"),
+        ("removepod", "node-5", "lock-5"),
+        ("removepod", "node-5", "lock-6"),
+        ("filter", "node-5", None),
+        ("addpod", "node-5", "lock-5"),
+        ("addpod", "node-5", "lock-6"),
+    ]
+
+
+@pytest.mark.parametrize("name", LOCK_FAILURES)
+def test_a_failure_about_a_victim_leaves_no_candidate_and_is_logged(extender: Extender, name: str) -> None:
+    cause = failure(*LOCK_FAILURES[name])
+    assert ask(extender, name, victims_args(WHOLE, pod(f"failing-{name}"))) == answer()
+    errors = extender.events(f"preempt failed: {cause}")
+    assert [(line["level"], line["pod"]) for line in errors] == [("error", f"default/failing-{name}")]
+
+
+def test_candidates_without_victims_are_just_filtered(extender: Extender) -> None:
+    assert ask(extender, "lock", victims_args({"node-3": [], "node-1": WHOLE["node-1"]})) == evicted("node-1")
+
+
+def test_victims_by_uid_need_a_cluster_where_a_plugin_asks_for_the_pods(extender: Extender) -> None:
+    assert ask(extender, "lock", preemption_args(VICTIMS, pod("by-uid"))) == answer()
+    (line,) = [line for line in extender.log() if line.get("pod") == "default/by-uid"]
+    assert (line["level"], line["event"]) == (
+        "error",
+        "preempt failed: the victims on node node-3 came as UIDs and a plugin asks for the pods (addpod, removepod):"
+        " set cluster.mode to kubeconfig or in-cluster, so that pods are read from the API server,"
+        " or nodeCacheCapable: false in the KubeSchedulerConfiguration, so that requests carry them",
+    )
+
+
+def test_a_victim_that_is_no_pod_is_refused_where_a_plugin_asks_for_it(extender: Extender) -> None:
+    broken = json.dumps(victims_args({"node-3": [{"metadata": {"uid": "u"}, "spec": 5}]})).encode()
+    problem = "NodeNameToVictims: the pod of UID u: spec: expected an object, got 5"
+    assert extender.refuse("/profiles/lock/preempt", broken) == (400, problem)
+    kept = {"NodeNameToMetaVictims": {"node-3": meta_victims("u")}}
+    assert extender.post("/profiles/filter/preempt", broken) == kept
+
+
+@pytest.mark.parametrize(
+    ("left_out", "calls"),
+    [
+        ("addpod", ["removepod node-3", "filter node-3", "removepod node-7", "filter node-7"]),
+        ("removepod", ["filter node-3", "addpod node-3", "filter node-7", "addpod node-7"]),
+    ],
+)
+def test_a_guest_may_export_one_without_the_other(left_out: str, calls: list[str]) -> None:
+    text = guests.text("passes_without_lock").replace(f'(export "{left_out}")', "")
+    journals: list[Journal] = []
+    guest = Plugin(
+        WasmtimeEngine(), wasmtime.wat2wasm(text), Settings("lock", "00"), sink=lambda *it: journals.append(it[2])
+    )
+    nodes, content = Nodes(Snapshot(), ["node-3", "node-7"]), encode_pod(pod("batch"))
+    preempt.run(Profile("default", [Entry(guest)]), Pod("u", "default/web", b""), nodes, lambda _: [content])
+    guest.close()
+    (journal,) = journals
+    assert [f"{log.message} {log.node}" for log in journal.records if isinstance(log, Log)] == calls
+
+
+# -- the answer ------------------------------------------------------------------------------------
 
 
 def test_victims_that_came_as_pods_are_answered_by_uid(extender: Extender) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.extender.kwx import Extender, plugin, profile
+from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import NODE_NAMES, names_args, node, nodes_args, pod, scores
 
 
@@ -36,14 +36,14 @@ MEANS = {
 """Plugins of a profile, and their answer for any node in the ranges 0..10 and 0..100."""
 
 FAILURES = {
-    "trap": (plugin("trap"), "plugin trap: score of node node-0: trap: unreachable in func[1]"),
-    "exit": (plugin("exit"), "plugin exit: score of node node-0: the guest left by exit status 3"),
-    "error": (plugin("error_status"), "plugin error_status: score of node node-0: no quota service"),
+    "trap": (plugin("trap"), "score of node node-0: trap: unreachable in func[1]"),
+    "exit": (plugin("exit"), "score of node node-0: the guest left by exit status 3"),
+    "error": (plugin("error_status"), "score of node node-0: no quota service"),
     "spin": (
         plugin("spin", timeout="50ms"),
-        "plugin spin: score of node node-0: interrupted at its timeout of 50 ms",
+        "score of node node-0: interrupted at its timeout of 50 ms; mend the guest, or raise the plugin's timeout",
     ),
-    "too-high": (constant(101), "plugin constant-101-1: score of node node-0: score 101 is outside 0..100"),
+    "too-high": (constant(101), "score of node node-0: score 101 is outside 0..100"),
 }
 
 PROFILES = [
@@ -88,7 +88,7 @@ def test_the_answer_is_the_mean_by_weight_of_the_plugins_that_score(extender: Ex
 
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_failure_is_answered_without_scores_and_logged_with_its_cause(extender: Extender, name: str) -> None:
-    _, cause = FAILURES[name]
+    cause = failure(*FAILURES[name])
     assert ask(extender, name, names_args(the_pod=pod(f"failing-{name}"))) == []
     errors = extender.events(f"prioritize failed: {cause}")
     assert [(line["level"], line["verb"], line["pod"]) for line in errors] == [

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
+from functools import cached_property, partial
+from importlib import metadata
 from typing import Final
 
 import wasmtime
 
 from wasm_runtime import driver
-from wasm_runtime.binary import MAGIC, Interface, interface
-from wasm_runtime.engine import MEBIBYTE, Settings
+from wasm_runtime.binary import EMPTY, MAGIC, Interface, interface
+from wasm_runtime.cache import CodeFile
+from wasm_runtime.compiler import Compiled
+from wasm_runtime.engine import MEBIBYTE, Handle, Settings
 from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
 from wasm_runtime.engines.wasmtime.ticker import Ticker
 from wasm_runtime.errors import ModuleError
@@ -16,29 +22,71 @@ from wasm_runtime.errors import ModuleError
 STACK: Final = MEBIBYTE
 """Bytes of stack that wasm may use, of the thread's own."""
 
+LARGEST_STACK: Final = 2 * MEBIBYTE
+"""wasmtime ends the process when it is asked for more (its `async_stack_size`), or for none."""
+
 
 class WasmtimeEngine:
     """One configuration of wasmtime, its clock for deadlines, and the modules that every guest shares."""
 
-    def __init__(self) -> None:
+    name: Final = "wasmtime"
+
+    def __init__(self, *, stack_limit: int = STACK) -> None:
+        """`stack_limit` is how many bytes of stack wasm may use. Raises ValueError for one that wasmtime cannot do."""
+        if not 0 < stack_limit <= LARGEST_STACK:
+            raise ValueError(f"wasmtime takes a stack limit of 1 to {LARGEST_STACK} bytes, not of {stack_limit}")
+        self._stack_limit = stack_limit
         config = wasmtime.Config()
         config.wasm_multi_memory = True
         config.epoch_interruption = True
         config.wasm_memory64 = False
-        config.max_wasm_stack = STACK
+        config.max_wasm_stack = stack_limit
         self.native = wasmtime.Engine(config)
         self.ticker = Ticker(self.native)
         self.trampoline = wasmtime.Module(self.native, driver.trampoline())
         self.driver = wasmtime.Module(self.native, driver.driver())
 
+    def __reduce__(self) -> tuple[Callable[[], WasmtimeEngine], tuple[()]]:
+        """Pickles to an engine of the same settings."""
+        return partial(WasmtimeEngine, stack_limit=self._stack_limit), ()
+
+    @cached_property
+    def version(self) -> str:
+        """The release and a digest of an empty module's code.
+
+        In code wasmtime notes all that it depends on: processor, compiler settings, features. The stack limit
+        is not among them.
+        """
+        code = wasmtime.Module(self.native, EMPTY).serialize()
+        return f"{metadata.version('wasmtime')}-{hashlib.sha256(code).hexdigest()[:16]}"
+
     def compile(self, wasm: bytes) -> WasmtimeModule:
         """Compiles a binary module. Raises ModuleError if it is none, or uses what wasmtime cannot do."""
+        return WasmtimeModule(self, self._compile(wasm), interface(wasm))
+
+    def precompile(self, wasm: bytes) -> Compiled:
+        """Compiles a binary module as `compile` does, to bytes for `load`."""
+        native = self._compile(wasm)
+        return Compiled(interface(wasm), bytes(native.serialize()))
+
+    def load(self, compiled: Compiled) -> WasmtimeModule:
+        """Makes a module of what `precompile` made; a file is mapped. Raises ModuleError if wasmtime refuses it."""
+        code = compiled.code
+        try:
+            native = (
+                wasmtime.Module.deserialize_file(self.native, str(code.path))
+                if isinstance(code, CodeFile)
+                else wasmtime.Module.deserialize(self.native, code)
+            )
+        except (wasmtime.WasmtimeError, UnicodeEncodeError) as error:  # wasmtime-py takes no path but UTF-8.
+            raise ModuleError([f"is no code for this engine: {_first_line(error)}"]) from error
+        return WasmtimeModule(self, native, compiled.interface)
+
+    def _compile(self, wasm: bytes) -> wasmtime.Module:
         if not wasm.startswith(MAGIC):
             raise ModuleError([f"is no valid WebAssembly module: begins with {wasm[:4]!r}, not with {MAGIC!r}"])
         try:
-            return WasmtimeModule(self, wasmtime.Module(self.native, wasm), interface(wasm))
-        except ValueError as error:
-            raise ModuleError([f"uses what is not known here: {error}"]) from error
+            return wasmtime.Module(self.native, wasm)
         except wasmtime.WasmtimeError as error:
             raise ModuleError([f"is no valid WebAssembly module: {_first_line(error)}"]) from error
 
@@ -51,9 +99,9 @@ class WasmtimeModule:
         self.native = native
         self.exports, self.imports = found
 
-    def instantiate(self, settings: Settings) -> WasmtimeInstance:
+    def instantiate(self, settings: Settings, handle: Handle) -> WasmtimeInstance:
         """Makes and starts an instance. Raises GuestError."""
-        return WasmtimeInstance(self, settings)
+        return WasmtimeInstance(self, settings, handle)
 
 
 def _first_line(error: Exception) -> str:

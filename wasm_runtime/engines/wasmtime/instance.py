@@ -15,11 +15,23 @@ from wasmtime import Func, FuncType, Linker, Memory, Store, ValType, WasiConfig
 from wasm_runtime import abi, driver
 from wasm_runtime.abi import Delivery, Document, Severity
 from wasm_runtime.driver import layout
-from wasm_runtime.engine import MEBIBYTE, NO_JOURNAL, Call, Event, Journal, Log, NodeResults, Result, Settings
+from wasm_runtime.engine import (
+    MEBIBYTE,
+    NO_JOURNAL,
+    Call,
+    Event,
+    Handle,
+    Journal,
+    Log,
+    NodeResults,
+    Result,
+    Settings,
+)
 from wasm_runtime.engines.wasmtime.memory import CallMemory, LinearMemory, SnapshotMemory
 from wasm_runtime.engines.wasmtime.native import Function
-from wasm_runtime.engines.wasmtime.trap import describe
+from wasm_runtime.engines.wasmtime.trap import Failure, describe
 from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
+from wasm_runtime.snapshot import Nodes
 
 if TYPE_CHECKING:
     from wasm_runtime.engines.wasmtime.engine import WasmtimeModule
@@ -27,11 +39,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TABLES: Final = 8
-TABLE_ELEMENTS: Final = 1 << 20
-"""How many tables a guest may have and what each may grow to: they are memory too, of 8 bytes an element."""
+"""How many tables a guest may have."""
 
 LARGEST_DELIVERY: Final = 8 * MEBIBYTE
 """Bytes of a result such as node names: it is read by Python, which no deadline interrupts."""
+
+LONGEST_UID: Final = 1_024
+"""Bytes of a UID that is looked for: it is read by Python, too."""
 
 NO_DEADLINE: Final = 1 << 60
 """Ticks."""
@@ -43,20 +57,23 @@ _KINDS: Final = {(): 0, ("i32",): 1, ("i64",): 2}
 """How the driver tells the results of exports apart."""
 
 _IMAGES: Final = abi.Import("k8s.io/scheduler", "nodeImageStates")
-_RECORD: Final = struct.Struct("<IiII")
-"""Head of a record of the journal: kind, severity, length of the message and of its pairs."""
+_RECORD: Final = struct.Struct("<IiIII")
+"""Head of a record of the journal: kind, severity, length of the node's name, of the message and of its pairs."""
 _SIGN: Final = 0x8000_0000
 
 
 class WasmtimeInstance:
     """A store with trampoline, guest and driver. Nothing is shared between instances but code."""
 
-    def __init__(self, module: WasmtimeModule, settings: Settings) -> None:
+    def __init__(self, module: WasmtimeModule, settings: Settings, handle: Handle) -> None:
         self._settings = settings
+        self._handle = handle
         self._ticker = module.engine.ticker
         self._store = Store(module.engine.native)
         self._call: Call | None = None
         self._callback_error: Exception | None = None
+        self._linked = False
+        self.has_left = False
         wasi = WasiConfig()
         wasi.argv = settings.argv
         self._store.set_wasi(wasi)
@@ -77,12 +94,20 @@ class WasmtimeInstance:
         at = memory.keep(pod)
         memory.header.pod, memory.header.pod_length = at, len(pod)
 
+    def level(self, nodes: Nodes) -> None:
+        """Brings the instance's view of the nodes up to date, ahead of the call that needs it."""
+        self._snapshot.level(nodes)
+
     def once(self, export: str, call: Call) -> Result:
-        """Calls an export once. Raises GuestError."""
+        """Calls an export once; one that is about a node, for the only one of `call.nodes`. Raises GuestError."""
         memory = self._memory
         memory.begin_call()
         memory.reserve_reasons(layout.REASON_ROOM)
-        self._snapshot.level(call.nodes)
+        target = memory.put(call.target)
+        indices = self._snapshot.level(call.nodes)
+        header = memory.header
+        header.target, header.target_length = target, len(call.target)
+        header.current = indices[0] if abi.EXPORTS[export].on_node else layout.NONE
         kind = _KINDS[abi.EXPORTS[export].signature.results]
         packed = self._run(export, call, self._once, driver.POINTS[export], kind)
         return Result(_signed(packed), packed >> 32, memory.reason(memory.header.reason))
@@ -108,6 +133,11 @@ class WasmtimeInstance:
             memory.reasons(compress(memory.numbers("I", reasons, called), statuses)) if statuses else [],
         )
 
+    @property
+    def memory_size(self) -> int:
+        """Bytes of its linear memory."""
+        return self._guest_memory.length_now()
+
     def output(self) -> str:
         """What the guest printed in its last call."""
         return self._memory.output()
@@ -115,11 +145,11 @@ class WasmtimeInstance:
     def journal(self) -> Journal:
         """What the guest logged and recorded since this was last asked."""
         header = self._memory.header
-        if header.journal_end == layout.JOURNAL and not header.journal_dropped:
+        if not (header.journal_length or header.journal_dropped):
             return NO_JOURNAL
-        records = self._memory.read(layout.JOURNAL, header.journal_end - layout.JOURNAL)
+        records = self._memory.read(header.journal, header.journal_length)
         journal = Journal(list(_records(records)), header.journal_dropped)
-        header.journal_end, header.journal_dropped = layout.JOURNAL, 0
+        header.journal_length = header.journal_dropped = 0
         return journal
 
     def close(self) -> None:
@@ -151,8 +181,9 @@ class WasmtimeInstance:
                 points.set(store, at, guest[name])
         supply = Func(store, FuncType([ValType.i32()], []), self._supply)
         deliver = Func(store, FuncType([ValType.i32()] * 3, []), self._deliver)
+        waiting = Func(store, FuncType([ValType.i32()] * 3, [ValType.i32()]), self._waiting)
         linked = wasmtime.Instance(
-            store, engine.driver, [guest[abi.MEMORY], random, supply, deliver, trampoline["imports"], points]
+            store, engine.driver, [guest[abi.MEMORY], random, supply, deliver, waiting, trampoline["imports"], points]
         ).exports(store)
         self._guest = guest
         self._limit()
@@ -168,13 +199,17 @@ class WasmtimeInstance:
             index=self._uninterrupted(Function(store, cast(Func, linked["index"]), 2)),
             images=_IMAGES in module.imports,
         )
+        self._linked = True
 
     def _configure(self, settings: Settings) -> None:
         config = settings.config.encode()
         at = self._memory.keep(config)
+        output, journal = (self._memory.keep(bytes(settings.output_limit)) for _ in range(2))
         header = self._memory.header
         header.config, header.config_length = at, len(config)
         header.severity = settings.log_severity
+        header.output, header.output_limit = output, settings.output_limit
+        header.journal, header.journal_limit = journal, settings.output_limit
 
     def _start(self, module: WasmtimeModule, deadline: float) -> None:
         """Runs the guest's start export; a command may leave by exit status 0."""
@@ -187,6 +222,7 @@ class WasmtimeInstance:
         except GuestError as error:
             if error.fault is not Fault.EXIT or error.exit_code:
                 raise
+            self.has_left = True
 
     def _run(self, export: str, call: Call, function: Function, *arguments: int) -> int:
         self._call = call
@@ -222,24 +258,48 @@ class WasmtimeInstance:
         return call
 
     def _guest_error(self, export: str, error: wasmtime.Trap | wasmtime.WasmtimeError) -> GuestError:
-        linked = hasattr(self, "_snapshot")
-        output = self._memory.output() if linked else ""
-        current = self._memory.header.current if linked else layout.NONE
-        node = "" if current == layout.NONE else self._snapshot.name(current)
-        if self._call and self._memory.header.data_absent:
-            return GuestError(Fault.NO_NODE_DATA, export, NO_NODE_DATA, node=node, fatal=True)
-        if isinstance(self._callback_error, MemoryError):
-            return GuestError(Fault.LIMIT, export, _beyond(self._callback_error), node=node, output=output, fatal=True)
-        fault, cause = describe(error)
-        if fault is Fault.DEADLINE:
+        failure = describe(error)
+        cause, output, node = failure.cause, "", ""
+        if self._linked:
+            output = self._memory.output()
+            node = self._node(self._memory.header.current)
+            if self._call and self._memory.header.data_absent:
+                return GuestError(Fault.NO_NODE_DATA, export, NO_NODE_DATA, node=node, fatal=True)
+            if isinstance(self._callback_error, MemoryError):
+                cause = _beyond(self._callback_error)
+                return GuestError(Fault.LIMIT, export, cause, node=node, output=output, fatal=True)
+            failure = self._consider_memory(failure)
+            cause = failure.cause
+        if failure.fault is Fault.DEADLINE:
             cause = f"interrupted at its timeout of {self._settings.timeout * 1000:.0f} ms"
-        code = error.code if isinstance(error, wasmtime.ExitTrap) else None
-        return GuestError(fault, export, cause, node=node, output=output, exit_code=code)
+        return GuestError(
+            failure.fault,
+            export,
+            cause,
+            node=node,
+            output=output,
+            exit_code=failure.exit_code,
+            trap=failure.trap,
+        )
+
+    def _consider_memory(self, failure: Failure) -> Failure:
+        """A guest that cannot grow its memory traps by itself, most at `unreachable`: says how much it has."""
+        used, limit = self._guest_memory.length_now(), self._settings.memory_limit
+        if failure.fault is not Fault.TRAP or 2 * used < limit:
+            return failure
+        held = f"its memory has grown to {used // MEBIBYTE} of {limit // MEBIBYTE} MiB"
+        return failure._replace(fault=Fault.MEMORY, cause=f"{failure.cause}; {held}")
+
+    def _node(self, index: int) -> str:
+        return "" if index == layout.NONE else self._snapshot.name(index)
 
     def _limit(self) -> None:
         """Bounds what the guest may have. Numbers of memories and tables count when it is instantiated."""
         self._store.set_limits(
-            memory_size=self._settings.memory_limit, table_elements=TABLE_ELEMENTS, tables=1 + TABLES, memories=1
+            memory_size=self._settings.memory_limit,
+            table_elements=self._settings.table_limit,
+            tables=1 + TABLES,
+            memories=1,
         )
 
     def _lift_limits(self) -> None:
@@ -268,15 +328,55 @@ class WasmtimeInstance:
 
     def _deliver(self, delivery: int, at: int, length: int) -> None:
         """Called by the driver when the guest hands over a result, found to lie in its memory."""
+        if self._call is None:
+            return
         try:
             length &= layout.NONE
             if length > LARGEST_DELIVERY:
                 raise MemoryError(f"a result of {length} bytes, at most {LARGEST_DELIVERY} are taken")
             data = self._guest_memory.read_now(at & layout.NONE, length)
-            if self._call:
-                self._call.deliveries[Delivery(delivery)] = data
+            self._call.deliveries[Delivery(delivery)] = data
         except Exception as error:
             self._callback_error = error
+
+    def _waiting(self, at: int, length: int, reject: int) -> int:
+        """Called by the driver with the UID of a pod, to be rejected or to be handed over as a document."""
+        length &= layout.NONE
+        if self._call is None or length > LONGEST_UID:
+            return 0
+        try:
+            uid = self._guest_memory.read_now(at & layout.NONE, length).decode(errors="replace")
+            if reject:
+                return int(self._handle.reject_waiting_pod(uid))
+            pod = self._handle.waiting_pod(uid)
+            if pod is None:
+                return 0
+            self._memory.supply(Document.WAITING_POD, pod)
+            return 1
+        except Exception as error:
+            self._callback_error = error
+            return 0
+
+
+def _records(data: bytes) -> Iterator[Log | Event]:
+    at = 0
+    while at < len(data):
+        kind, severity, *lengths = _RECORD.unpack_from(data, at)
+        at += _RECORD.size
+        parts = []
+        for length in lengths:
+            parts.append(data[at : at + length])
+            at += length
+        node, message, pairs = parts
+        if kind == layout.EVENT:
+            yield Event(message)
+        else:
+            yield Log(
+                Severity(min(max(severity, Severity.INFO), Severity.FATAL)),
+                message.decode(errors="replace"),
+                tuple(abi.split_names(pairs)),
+                node.decode(errors="replace"),
+            )
 
 
 def _beyond(error: MemoryError) -> str:
@@ -286,20 +386,3 @@ def _beyond(error: MemoryError) -> str:
 def _signed(packed: int) -> int:
     """The low half of a result as a signed 32-bit number."""
     return ((packed & layout.NONE) ^ _SIGN) - _SIGN
-
-
-def _records(data: bytes) -> Iterator[Log | Event]:
-    at = 0
-    while at < len(data):
-        kind, severity, length, more = _RECORD.unpack_from(data, at)
-        at += _RECORD.size
-        message, pairs = data[at : at + length], data[at + length : at + length + more]
-        at += length + more
-        if kind == layout.EVENT:
-            yield Event(message)
-        else:
-            yield Log(
-                Severity(min(max(severity, Severity.INFO), Severity.FATAL)),
-                message.decode(errors="replace"),
-                tuple(abi.split_names(pairs)),
-            )

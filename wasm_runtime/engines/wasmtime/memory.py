@@ -61,6 +61,11 @@ class LinearMemory:
         self._locate()
         return self.read(at, length)
 
+    def length_now(self) -> int:
+        """Bytes of a memory that others may have grown since it was last looked at."""
+        self._locate()
+        return self.size
+
     def numbers(self, kind: str, at: int, count: int) -> list[int]:
         """An array of 32-bit numbers; `kind` is `i` for signed ones, `I` for unsigned ones."""
         return array(kind, self.read(at, 4 * count)).tolist()
@@ -73,7 +78,6 @@ class CallMemory(LinearMemory):
         super().__init__(store, memory, grow)
         self._cycle = self._free = layout.HEAP
         self.header.current = layout.NONE
-        self.header.journal_end = layout.JOURNAL
 
     def _locate(self) -> None:
         super()._locate()
@@ -94,8 +98,9 @@ class CallMemory(LinearMemory):
         """Frees what the last call put, and forgets its results."""
         self._free = self._cycle
         header = self.header
-        header.data_absent = 0
-        header.failures = 0
+        header.data_absent = header.failures = 0
+        header.target_length = 0
+        header.current = layout.NONE
         documents = layout.DOCUMENTS * 4
         ctypes.memset(self.base + documents, 0, ctypes.sizeof(Header) - documents)
 
@@ -140,7 +145,7 @@ class CallMemory(LinearMemory):
 
     def output(self) -> str:
         """What the guest printed in its last call."""
-        return self.read(layout.OUTPUT, self.header.output_length).decode(errors="replace")
+        return self.read(self.header.output, self.header.output_length).decode(errors="replace")
 
     def supply(self, document: int, data: bytes) -> None:
         """Makes a document ready for the driver."""

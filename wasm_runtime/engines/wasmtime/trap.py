@@ -3,40 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from wasmtime import ExitTrap, Trap, TrapCode, WasmtimeError
 
-from wasm_runtime.errors import Fault
+from wasm_runtime.errors import Fault, TrapKind, shorten
 
 MAX_FRAMES: Final = 12
 """Frames of a backtrace that a message quotes."""
+MAX_NAME: Final = 80
+"""Characters of a function's name that a message quotes."""
 
 _OURS: Final = frozenset({"kwx-driver", "kwx-trampoline"})
 """Names of the modules around the guest: their frames say nothing to an author."""
 
-
 _WHILE_RUNNING: Final = "error while executing at wasm backtrace:"
 """How messages of wasmtime begin that are not about linking."""
 
+_LIMITS: Final = {
+    "exceeds memory limits": Fault.MEMORY,
+    "exceeds table limits": Fault.TABLES,
+    "table count too high": Fault.TABLES,
+}
+"""What wasmtime says when a module asks for too much at once, and the fault that it is."""
 
-def describe(error: Trap | WasmtimeError) -> tuple[Fault, str]:
-    """The kind of a failure and a phrase that names its cause, with the wasm backtrace of a trap.
 
-    A WasmtimeError comes from linking, or from a function of the engine that the guest was in.
-    """
+class Failure(NamedTuple):
+    """Why wasmtime stopped."""
+
+    fault: Fault
+    cause: str
+    """A phrase, with the wasm backtrace of a trap."""
+    trap: TrapKind | None = None
+    exit_code: int | None = None
+
+
+def describe(error: Trap | WasmtimeError) -> Failure:
+    """What went wrong. A WasmtimeError comes from linking, or from a function of the engine that the guest was in."""
     if isinstance(error, ExitTrap):
-        return Fault.EXIT, f"the guest left by exit status {error.code}"
+        return Failure(Fault.EXIT, f"the guest left by exit status {error.code}", exit_code=error.code)
     if isinstance(error, WasmtimeError):
-        cause = _cause(str(error))
-        return (Fault.TRAP, f"trap: {cause}") if str(error).startswith(_WHILE_RUNNING) else (Fault.LINK, cause)
+        return _refused(str(error))
     if error.trap_code is TrapCode.INTERRUPT:
-        return Fault.DEADLINE, "interrupted"
-    return Fault.TRAP, f"trap: {_name(error)}{_backtrace(error)}"
+        return Failure(Fault.DEADLINE, "interrupted")
+    kind = _kind(error)
+    name = _cause(error.message) if kind is TrapKind.OTHER else kind.value
+    fault = Fault.STACK if kind is TrapKind.STACK_OVERFLOW else Fault.TRAP
+    return Failure(fault, f"trap: {name}{_backtrace(error)}", kind)
 
 
-def _name(trap: Trap) -> str:
-    return trap.trap_code.name.lower().replace("_", " ") if trap.trap_code else _cause(trap.message)
+def _refused(message: str) -> Failure:
+    cause = _cause(message)
+    if message.startswith(_WHILE_RUNNING):
+        return Failure(Fault.TRAP, f"trap: {cause}", TrapKind.OTHER)
+    return Failure(next((fault for words, fault in _LIMITS.items() if words in cause), Fault.LINK), cause)
+
+
+def _kind(trap: Trap) -> TrapKind:
+    return TrapKind.__members__.get(trap.trap_code.name if trap.trap_code else "", TrapKind.OTHER)
 
 
 def _cause(message: str) -> str:
@@ -49,7 +73,7 @@ def _cause(message: str) -> str:
 def _backtrace(trap: Trap) -> str:
     frames = trap.frames
     guests = [frame for frame in frames if frame.module_name not in _OURS]
-    names = [frame.func_name or f"func[{frame.func_index}]" for frame in guests[:MAX_FRAMES]]
+    names = [shorten(frame.func_name or f"func[{frame.func_index}]", MAX_NAME) for frame in guests[:MAX_FRAMES]]
     more = ["…"] if len(guests) > MAX_FRAMES else []
     host = _host_function(frame.func_name for frame in frames if frame.module_name in _OURS)
     return (f" in {' < '.join([*host, *names, *more])}") if host or names else ""

@@ -1,0 +1,167 @@
+"""One call of a verb: by the server's own code, with a registry of one plugin."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
+from enum import Enum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from extender.call.request import CallError, Request
+from extender.cluster import DryRunBinder, Event, PodKey
+from extender.config import PluginConfig, RuntimeConfig, ServerConfig
+from extender.pods import PodNotKnownError, PodSource
+from extender.profile import MENDS, Entry, Profile
+from extender.registry import Registry
+from extender.registry.workshop import LoadError, Workshop
+from extender.server import Verbs
+from extender.terminal import compiling
+from extender.waiting import WaitingPods
+from extender.wire import PodRequest, Preemption, RequestError
+from wasm_runtime import abi
+from wasm_runtime.cache import CacheError
+from wasm_runtime.engine import Journal
+from wasm_runtime.errors import Fault
+from wasm_runtime.plugin import Plugin, Sink
+
+
+class Verb(str, Enum):
+    """The verbs of an extender."""
+
+    FILTER = "filter"
+    PRIORITIZE = "prioritize"
+    PREEMPT = "preempt"
+    BIND = "bind"
+
+
+CALLS: Final[Mapping[Verb, Collection[str]]] = {
+    Verb.FILTER: ("prefilter", "filter"),
+    Verb.PRIORITIZE: ("score",),
+    Verb.PREEMPT: ("prefilter", "filter", "addpod", "removepod", "postfilter"),
+    Verb.BIND: tuple(name for name in abi.EXPORTS if name in abi.BIND_CYCLE),
+}
+"""The exports of which a guest needs one, to have a say in a verb."""
+
+_HERE: Final = {
+    MENDS[Fault.NO_NODE_DATA]: "give a request with whole nodes (Nodes), or the nodes by --nodes",
+    MENDS[Fault.DEADLINE]: "mend the guest, or raise --timeout",
+    MENDS[Fault.MEMORY]: "mend the guest, or raise --memory-limit",
+}
+"""What to do here, by what the server would advise."""
+
+
+class Outcome(NamedTuple):
+    """What came of a call."""
+
+    plugin: str
+    digest: str
+    body: bytes
+    """The answer, as kube-scheduler would get it."""
+    error: str
+    """Why the plugin has not judged; empty if it has."""
+    note: str
+    """What is odd about the call; empty if nothing is."""
+    seconds: float
+    """Time of the verb, without compiling and starting."""
+    journals: Sequence[Journal]
+    """What the guest logged and recorded."""
+
+
+def call(verb: Verb, module: Path, config: PluginConfig, request: Request) -> Outcome:
+    """Compiles and starts a module and calls a verb. Raises CallError."""
+    journals: list[Journal] = []
+    waiting = WaitingPods()
+    registry, plugin = _load(module, config, lambda _plugin, _pod, journal: journals.append(journal), waiting)
+    with closing(plugin):
+        body, error, seconds = _ask(verb, request, registry, waiting)
+        return Outcome(plugin.name, plugin.digest, body, _here(error), _note(verb, module, plugin), seconds, journals)
+
+
+def _load(module: Path, config: PluginConfig, sink: Sink, waiting: WaitingPods) -> tuple[Registry, Plugin]:
+    """A registry of one profile, which has one plugin."""
+    try:
+        workshop = Workshop(RuntimeConfig(), sink, waiting)
+        wasm = workshop.read(module)
+        with compiling(module, len(wasm)):
+            plugin = workshop.make(wasm, module, config)
+    except LoadError as error:
+        raise CallError("\n".join(map(_here, error.problems))) from error
+    except CacheError as error:
+        raise CallError(str(error)) from error
+    return Registry([Profile("call", [Entry(plugin)])], [], workshop), plugin
+
+
+def _ask(verb: Verb, request: Request, registry: Registry, waiting: WaitingPods) -> tuple[bytes, str, float]:
+    """The answer, why it is none of the plugin's, and how many seconds it took."""
+    failures = _Failures()
+    timeout = ServerConfig().bind_timeout
+    verbs = Verbs(registry, request.nodes, _Pods(request.pod), DryRunBinder(), waiting, timeout, failures)
+    try:
+        body, seconds = asyncio.run(_time(verbs, verb, request.body))
+    except RequestError as error:
+        raise CallError(f"{request.file}: {error}") from error
+    return body, _error(body) or failures.first, seconds
+
+
+async def _time(verbs: Verbs, verb: Verb, body: bytes) -> tuple[bytes, float]:
+    begun = time.perf_counter()
+    answer = getattr(verbs, verb.value)(body, None)
+    return answer if isinstance(answer, bytes) else await answer, time.perf_counter() - begun
+
+
+def _error(body: bytes) -> str:
+    """What kube-scheduler would take for the error of the verb."""
+    answer = msgspec.json.decode(body)
+    return str(answer.get("Error", "")) if isinstance(answer, dict) else ""
+
+
+class _Failures:
+    """Takes the Events by which verbs tell of a failure that their answer has no words for."""
+
+    def __init__(self) -> None:
+        self.first = ""
+
+    def record(self, event: Event) -> None:
+        self.first = self.first or event.note
+
+
+class _Pods(PodSource):
+    """The pods that come with a request, and nothing else."""
+
+    def __init__(self, pod: PodRequest | None) -> None:
+        super().__init__(None, None)
+        self._pod = pod
+
+    async def find(self, key: PodKey) -> PodRequest:
+        if self._pod is None:
+            raise PodNotKnownError(
+                f"the request only names pod {key}; give its object by --pod, as kubectl get pod -o json prints it"
+            )
+        if self._pod.pod.uid != key.uid:
+            raise PodNotKnownError(f"the request is about the pod of UID {key.uid}, --pod has {self._pod.pod.uid}")
+        return self._pod
+
+    def victims(self, preemption: Preemption, node: str) -> Sequence[bytes]:
+        if preemption.objects is None:
+            raise PodNotKnownError(
+                f"the victims on node {node} came as UIDs and the guest asks for the pods (addpod, removepod);"
+                " give a request with NodeNameToVictims, which has them whole"
+            )
+        return super().victims(preemption, node)
+
+
+def _here(message: str) -> str:
+    for elsewhere, here in _HERE.items():
+        message = message.replace(elsewhere, here)
+    return message
+
+
+def _note(verb: Verb, module: Path, plugin: Plugin) -> str:
+    if any(map(plugin.runs, CALLS[verb])):
+        return ""
+    return f"{module} serves nothing that {verb.value} calls ({', '.join(CALLS[verb])}), so it has no say in the answer"

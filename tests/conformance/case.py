@@ -1,0 +1,55 @@
+"""A case of the suite: a guest, what is done with it, and what comes of it as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tests.conformance.calls import Does, attempt
+from tests.wasm_runtime.guests import binary
+from wasm_runtime import Plugin, Settings
+from wasm_runtime.engine import Engine, Event, Handle, Journal, Log, NoHandle
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a guest does, by its name, and what is to come of it."""
+
+    name: str
+    guest: str | bytes
+    """A module as text, or bytes."""
+    does: Does
+    value: object
+    """What `does` returns; Failed or Refused for an error of the guest or of its module."""
+    journal: Sequence[Log | Event] = ()
+    """What the guest logs and records."""
+    dropped: int = 0
+    """How many records there was no room for."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    handle: Callable[[], Handle] = NoHandle
+
+
+class Outcome(NamedTuple):
+    """What came of a case."""
+
+    value: object
+    journal: list[Log | Event]
+    dropped: int
+
+
+def run(engine: Engine, case: Case) -> Outcome:
+    """Makes a plugin of the guest and does with it what the case wants. There is time enough for any machine."""
+    journals: list[Journal] = []
+
+    def do() -> object:
+        settings = Settings("plugin", **{"timeout": 30.0, **case.settings})
+        wasm = binary(case.guest) if isinstance(case.guest, str) else case.guest
+        plugin = Plugin(engine, wasm, settings, sink=lambda *record: journals.append(record[-1]), handle=case.handle())
+        with closing(plugin):
+            return case.does(plugin)
+
+    value = attempt(do)
+    records = [record for journal in journals for record in journal.records]
+    return Outcome(value, records, sum(journal.dropped for journal in journals))

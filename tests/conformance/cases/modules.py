@@ -1,0 +1,253 @@
+"""Modules that cannot be guests, and what is said of them before anything of them runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tests.conformance.calls import ENGINES_WORDS, Refused, calls
+from tests.conformance.case import Case
+from tests.conformance.cases.status import DONE
+from tests.conformance.guests import NEEDS, export, guest, only
+from tests.wasm_runtime.guests import binary, types
+from wasm_runtime import abi, wasi
+from wasm_runtime.abi import Signature
+
+MEMORY: Final = '(memory (export "memory") 1)'
+NOOP: Final = export("filter")
+FINE: Final = DONE["filter"]
+
+NO_MEMORY: Final = "exports no memory named 'memory': the host hands everything to a guest through it"
+NO_POINT: Final = f"exports no extension point; it needs at least one of {', '.join(abi.EXPORTS)}"
+
+
+def _refused(name: str, module: str | bytes, *problems: str) -> Case:
+    return Case(name, module, lambda plugin: plugin.exports, Refused(list(problems)))
+
+
+def _exported(name: str, shape: Signature) -> str:
+    return f'(func (export "{name}") {types(shape)} unreachable)'
+
+
+KINDS: Final = {
+    "global": '(global (export "{name}") i32 (i32.const 0))',
+    "table": '(table (export "{name}") 1 funcref)',
+    "memory": '(export "{name}" (memory 0))',
+}
+"""What an export may be that is no function."""
+
+
+def _wrong(signature: Signature) -> list[Signature]:
+    """Signatures beside the right one."""
+    results = [(), ("i32",), ("i64",), ("f32",), ("i32", "i32"), ("i64", "i32"), ("v128",), ("externref",)]
+    shapes = [Signature((), result) for result in results]
+    shapes += [signature._replace(params=(*signature.params, extra)) for extra in ("i32", "i64", "f64")]
+    shapes += [signature._replace(params=signature.params[1:])] if signature.params else []
+    return [shape for shape in shapes if shape != signature]
+
+
+def _exports() -> Iterator[Case]:
+    signatures = {
+        **dict.fromkeys(abi.START, Signature()),
+        **{name: each.signature for name, each in abi.EXPORTS.items()},
+    }
+    for name, signature in signatures.items():
+        companion = export(NEEDS[name]) if name in NEEDS else NOOP if name in abi.START else ""
+        for shape in _wrong(signature):
+            yield _refused(
+                f"{name} is {shape}",
+                guest(companion, _exported(name, shape)),
+                f"exports {name} as {shape}, the ABI has {signature}",
+            )
+        for kind, field in KINDS.items():
+            yield _refused(
+                f"{name} is a {kind}",
+                guest(companion, field.format(name=name)),
+                f"exports {name} as {kind}, the ABI has {signature}",
+            )
+    for name in abi.EXPORTS:
+        there = {name, NEEDS.get(name, name)}
+        runs = [each for each in abi.EXPORTS if each in there]
+        yield Case(f"{name} is all there is", guest(only(name)), lambda plugin: plugin.exports, runs)
+    yield Case(
+        "filter is a function of the host",
+        guest('(export "filter" (func $k8s.io/klog/severity))', uses=["k8s.io/klog/severity"]),
+        calls("filter"),
+        FINE,
+    )
+
+
+def _without() -> Iterator[Case]:
+    late = "exports {} without score, so it would never be called"
+    for name in ("prescore", "normalizescore"):
+        yield _refused(f"{name} without score", guest(export(name)), late.format(name))
+    yield _refused(
+        "prescore and normalizescore without score",
+        guest(export("normalizescore"), export("prescore")),
+        late.format("prescore"),
+        late.format("normalizescore"),
+    )
+    yield _refused("nothing but a memory", guest(), NO_POINT)
+    yield _refused("a start, and nothing that can be run", guest('(func (export "_start"))'), NO_POINT)
+    yield _refused(
+        "other exports than those of the ABI", guest('(func (export "Filter") (result i32) (i32.const 0))'), NO_POINT
+    )
+    yield _refused("nothing at all", "(module)", NO_MEMORY, NO_POINT)
+
+
+def _memories() -> Iterator[Case]:
+    for what, fields in {
+        "no memory": "",
+        "a memory that is not exported": "(memory 1)",
+        "a memory of another name": '(memory (export "mem") 1)',
+        "a memory in upper case": '(memory (export "MEMORY") 1)',
+        "a function named memory": '(func (export "memory"))',
+        "a global named memory": '(global (export "memory") i32 (i32.const 0))',
+        "a table named memory": '(table (export "memory") 1 funcref)',
+    }.items():
+        yield _refused(what, f"(module {fields} {NOOP})", NO_MEMORY)
+    for what, fields in {
+        "a memory of no pages": '(memory (export "memory") 0)',
+        "a memory that cannot grow": '(memory (export "memory") 1 1)',
+        "a memory of two names": '(memory (export "memory") (export "mem") 1)',
+    }.items():
+        yield Case(what, f"(module {fields} {NOOP})", calls("filter"), FINE)
+    for what, fields in {
+        "a memory of 64 bits": '(memory (export "memory") i64 1)',
+        "two memories": f"{MEMORY} (memory 1)",
+        "two memories, the second exported": '(memory 1) (memory (export "memory") 1)',
+    }.items():
+        yield _refused(what, f"(module {fields} {NOOP})", ENGINES_WORDS)
+    yield _refused(
+        "an imported memory",
+        f'(module (import "env" "memory" (memory 1)) (export "memory" (memory 0)) {NOOP})',
+        "imports env/memory, which the host does not have",
+    )
+
+
+IMPORTED: Final = {
+    "global": "(global i32)",
+    "table": "(table 1 funcref)",
+}
+"""What an import may be that is no function. A memory would be the guest's second one."""
+
+
+def _imports() -> Iterator[Case]:
+    field = f'(module (import "{{0.module}}" "{{0.name}}" {{1}}) {MEMORY} {NOOP})'
+    for function, signature in {**abi.IMPORTS, **wasi.FUNCTIONS}.items():
+        right = f"(func {types(signature)})"
+        yield Case(f"{function} is imported", field.format(function, right), calls("filter"), FINE)
+    for function, signature in {**abi.IMPORTS, **abi.WASI_HERE}.items():
+        for shape in _wrong(signature):
+            yield _refused(
+                f"{function} is imported as {shape}",
+                field.format(function, f"(func {types(shape)})"),
+                f"imports {function} as {shape}, the host has {signature}",
+            )
+        for kind, text in IMPORTED.items():
+            yield _refused(
+                f"{function} is imported as a {kind}",
+                field.format(function, text),
+                f"imports {function} as {kind}, the host has {signature}",
+            )
+        yield _unknown(f"{function}_", str(function))
+        yield _unknown(f"env/{function.name}", str(function))
+
+
+UNKNOWN: Final = {
+    "k8s.io/api/currentPod": "k8s.io/scheduler/currentPod",
+    "k8s.io/scheduler/current_pod": "k8s.io/scheduler/currentPod",
+    "k8s.io/scheduler/CurrentPod": "k8s.io/scheduler/currentPod",
+    "scheduler/currentPod": "k8s.io/scheduler/currentPod",
+    "k8s.io/api/nodes": "k8s.io/api/node",
+    "k8s.io/scheduler/result.reason": "k8s.io/scheduler/result.status_reason",
+    "k8s.io/scheduler/getConfig": "k8s.io/scheduler/get_config",
+    "wasi_unstable/fd_write": "wasi_snapshot_preview1/fd_write",
+    "wasi_snapshot_preview2/clock_time_get": "wasi_snapshot_preview1/clock_time_get",
+    "env/abort": "",
+    "a/b": "",
+    "größe/☃": "",
+    "/": "",
+}
+"""Imports that nobody has, and the one that is nearest."""
+
+
+def _unknown(function: str, nearest: str) -> Case:
+    module, _, name = function.rpartition("/")
+    hint = f"; the nearest that it has is {nearest}" if nearest else ""
+    return _refused(
+        f"{function} is imported, which is not known",
+        f'(module (import "{module}" "{name}" (func)) {MEMORY} {NOOP})',
+        f"imports {function}, which the host does not have{hint}",
+    )
+
+
+def _all_at_once() -> Iterator[Case]:
+    yield _refused(
+        "everything is wrong",
+        """(module
+          (import "k8s.io/api" "nodes" (func))
+          (import "k8s.io/klog" "log" (func))
+          (import "wasi_snapshot_preview1" "fd_writ" (func))
+          (import "wasi_snapshot_preview1" "fd_read" (func))
+          (memory 1)
+          (func (export "filter") (result i64) (i64.const 0))
+          (func (export "prescore") (param i32))
+          (func (export "_start") (param i32)))""",
+        NO_MEMORY,
+        "exports _start as (i32) -> (), the ABI has () -> ()",
+        "exports filter as () -> (i64), the ABI has () -> (i32)",
+        "exports prescore as (i32) -> (), the ABI has () -> (i32)",
+        "exports prescore without score, so it would never be called",
+        "imports k8s.io/api/nodes, which the host does not have; the nearest that it has is k8s.io/api/node",
+        "imports k8s.io/klog/log as () -> (), the host has (i32, i32, i32) -> ()",
+        "imports wasi_snapshot_preview1/fd_writ, which the host does not have;"
+        " the nearest that it has is wasi_snapshot_preview1/fd_write",
+        "imports wasi_snapshot_preview1/fd_read as () -> (), the host has (i32, i32, i32, i32) -> (i32)",
+    )
+    yield _refused(
+        "every export is wrong",
+        guest(*(_exported(name, Signature(("f32",))) for name in abi.EXPORTS)),
+        *(f"exports {name} as (f32) -> (), the ABI has {each.signature}" for name, each in abi.EXPORTS.items()),
+    )
+    functions = {**abi.IMPORTS, **wasi.FUNCTIONS}
+    fields = " ".join(f'(import "{each.module}" "{each.name}" (func (param f32)))' for each in functions)
+    yield _refused(
+        "every import is wrong",
+        f"(module {fields} {MEMORY} {NOOP})",
+        *(f"imports {each} as (f32) -> (), the host has {signature}" for each, signature in functions.items()),
+    )
+
+
+WHOLE: Final = binary(guest(NOOP))
+
+NOT_A_MODULE: Final = {
+    "nothing": b"",
+    "half of the magic": WHOLE[:2],
+    "a program": b"\x7fELF" + bytes(60),
+    "a compressed module": b"\x1f\x8b\x08\0" + bytes(60),
+    "text": guest(NOOP).encode(),
+    "bytes before the magic": b"\0" + WHOLE,
+}
+"""Bytes that do not begin as a module does."""
+
+BROKEN: Final[dict[str, str | bytes]] = {
+    "the magic alone": WHOLE[:4],
+    "another version": WHOLE[:4] + b"\2" + WHOLE[5:],
+    "a component": b"\0asm\x0d\0\1\0",
+    "a module without its end": WHOLE[:-1],
+    "a module with more behind it": WHOLE + b"\xff",
+    "a function that returns nothing": '(module (func (export "filter") (result i32)))',
+}
+"""Modules that are not valid, which each engine says in its own words."""
+
+
+def _bytes() -> Iterator[Case]:
+    for name, data in NOT_A_MODULE.items():
+        said = f"is no valid WebAssembly module: begins with {data[:4]!r}, not with b'\\x00asm'"
+        yield _refused(name, data, said)
+    for name, module in BROKEN.items():
+        yield _refused(name, module, ENGINES_WORDS)
+
+
+CASES = [*_exports(), *_without(), *_memories(), *_imports(), *_all_at_once(), *_bytes()]

@@ -1,0 +1,194 @@
+"""Where the pods come from that a request only names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from extender import pods
+from extender.candidates import NotSyncedError
+from extender.cluster import ClusterError, PodKey
+from extender.pods import PodNotKnownError, PodSource
+from extender.wire import PodRequest, RequestError, decode_args, decode_preemption
+from tests.extender.objects import Object, meta_victims, names_args, pod, preemption_args, victims_args
+from wasm_runtime.guest import Pod
+from wasm_runtime.protobuf import encode_pod
+
+KEY = PodKey("default", "web-7", "uid-of-web-7")
+UNKNOWN = (
+    "pod default/web-7 is not known here: no filter request has shown it since the start, and there is no API server"
+    " to ask; set cluster.mode to kubeconfig or in-cluster"
+)
+
+
+@dataclass
+class Cache:
+    """A cache of the cluster's pods, synced or not."""
+
+    pods: Mapping[str, bytes] = field(default_factory=dict)
+    synced: bool = True
+    problem: str | None = None
+
+    def get(self, uid: str) -> bytes | None:
+        return self.pods.get(uid)
+
+
+def shown(name: str, **more: Any) -> PodRequest:
+    """A pod as a filter request shows it."""
+    return decode_args(json.dumps(names_args([], pod(name, **more))).encode())[0]
+
+
+def find(source: PodSource, key: PodKey = KEY) -> PodRequest:
+    return asyncio.run(source.find(key))
+
+
+def key(name: str) -> PodKey:
+    return PodKey("default", name, f"uid-of-{name}")
+
+
+# -- the pod of a bind -----------------------------------------------------------------------------
+
+
+def test_a_pod_that_filter_has_shown_is_remembered_until_it_is_bound() -> None:
+    source = PodSource(None, None)
+    source.remember(shown("web-7", scheduler="gpu"))
+    for _ in range(2):
+        assert find(source) == shown("web-7", scheduler="gpu")
+    source.forget("uid-of-web-7")
+    source.forget("uid-of-web-7")
+    with pytest.raises(PodNotKnownError):
+        find(source)
+
+
+def test_the_pod_is_the_one_that_was_shown_last() -> None:
+    source = PodSource(None, None)
+    source.remember(shown("web-7"))
+    source.remember(shown("web-7", annotations={"is": "new"}))
+    assert find(source) == shown("web-7", annotations={"is": "new"})
+
+
+def test_a_pod_that_nobody_knows_is_an_error_that_says_what_to_configure() -> None:
+    with pytest.raises(PodNotKnownError) as unknown:
+        find(PodSource(None, None))
+    assert str(unknown.value) == UNKNOWN
+
+
+def test_a_pod_that_was_not_shown_is_read_from_the_api_server() -> None:
+    asked = []
+
+    async def read(wanted: PodKey) -> bytes:
+        asked.append(wanted)
+        return encode_pod(pod("web-7", scheduler="gpu"))
+
+    source = PodSource(Cache(), read)
+    content = encode_pod(pod("web-7", scheduler="gpu"))
+    assert find(source) == PodRequest(Pod("uid-of-web-7", "default/web-7", content), "gpu")
+    assert asked == [KEY]
+    source.remember(shown("web-7"))
+    assert find(source) == shown("web-7")
+    assert asked == [KEY]
+
+
+def test_what_hinders_the_reading_is_told() -> None:
+    async def read(wanted: PodKey) -> bytes:
+        raise ClusterError(f"get pods: no answer about {wanted}")
+
+    with pytest.raises(ClusterError) as failed:
+        find(PodSource(Cache(), read))
+    assert str(failed.value) == "get pods: no answer about default/web-7"
+
+
+def test_the_pods_that_were_shown_longest_ago_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pods, "MOST_REMEMBERED", 3)
+    source = PodSource(None, None)
+    for name in ("a", "b", "c", "a", "d", "d"):
+        source.remember(shown(name))
+    with pytest.raises(PodNotKnownError):
+        find(source, key("b"))
+    for name in ("a", "c", "d"):
+        assert find(source, key(name)) == shown(name)
+
+
+def test_a_pod_that_is_too_large_is_not_remembered() -> None:
+    source = PodSource(None, None)
+    content = b"x" * pods.LARGEST_REMEMBERED
+    for name, size in (("largest", 0), ("larger", 1)):
+        source.remember(PodRequest(Pod(f"uid-of-{name}", f"default/{name}", content + b"x" * size), ""))
+    assert find(source, key("largest")).pod.object == content
+    with pytest.raises(PodNotKnownError):
+        find(source, key("larger"))
+
+
+# -- victims of a preemption -----------------------------------------------------------------------
+
+
+def victims(source: PodSource, request: Mapping[str, Any], node: str = "node-3") -> Sequence[bytes]:
+    _, preemption = decode_preemption(json.dumps(request).encode())
+    return source.victims(preemption, node)
+
+
+BY_UID = preemption_args({"node-3": meta_victims("uid-of-a", "uid-of-b"), "node-4": meta_victims()})
+A, B = encode_pod(pod("a")), encode_pod(pod("b"))
+
+
+@pytest.mark.parametrize("cache", [None, Cache(), Cache(synced=False)])
+def test_victims_that_came_whole_need_no_cluster(cache: Cache | None) -> None:
+    whole = victims_args({"node-3": [pod("b"), pod("a")], "node-4": [], "node-5": [pod("c")]})
+    source = PodSource(cache, None)
+    assert victims(source, whole) == [B, A]
+    assert victims(source, whole, "node-4") == []
+
+
+def test_victims_by_uid_are_those_of_the_cluster() -> None:
+    source = PodSource(Cache({"uid-of-a": A, "uid-of-b": B, "uid-of-c": b""}), None)
+    assert victims(source, BY_UID) == [A, B]
+    assert victims(source, BY_UID, "node-4") == []
+
+
+def test_victims_that_are_known_are_found_before_all_are() -> None:
+    assert victims(PodSource(Cache({"uid-of-a": A, "uid-of-b": B}, synced=False), None), BY_UID) == [A, B]
+
+
+@pytest.mark.parametrize(
+    ("cache", "error"),
+    [
+        (
+            None,
+            PodNotKnownError(
+                "the victims on node node-3 came as UIDs and a plugin asks for the pods (addpod, removepod):"
+                " set cluster.mode to kubeconfig or in-cluster, so that pods are read from the API server,"
+                " or nodeCacheCapable: false in the KubeSchedulerConfiguration, so that requests carry them"
+            ),
+        ),
+        (
+            Cache(synced=False),
+            NotSyncedError("the pods of the cluster are not known yet: listing them"),
+        ),
+        (
+            Cache({"uid-of-a": A}, synced=False, problem="list pods: no answer (for 3 s)"),
+            NotSyncedError("the pods of the cluster are not known yet: list pods: no answer (for 3 s)"),
+        ),
+        (
+            Cache({"uid-of-a": A}),
+            PodNotKnownError("the pod of UID uid-of-b, a victim on node node-3, is not in the cluster any more"),
+        ),
+    ],
+)
+def test_victims_that_are_not_known_are_an_error_that_says_why(cache: Cache | None, error: Exception) -> None:
+    source = PodSource(cache, None)
+    with pytest.raises(type(error)) as unknown:
+        victims(source, BY_UID)
+    assert str(unknown.value) == str(error)
+    assert victims(source, BY_UID, "node-4") == []
+
+
+def test_a_victim_that_is_no_pod_is_the_callers_fault() -> None:
+    broken: Object = {"metadata": {"uid": "u"}, "spec": 5}
+    with pytest.raises(RequestError) as refused:
+        victims(PodSource(None, None), victims_args({"node-3": [broken]}))
+    assert str(refused.value) == "NodeNameToVictims: the pod of UID u: spec: expected an object, got 5"

@@ -1,0 +1,175 @@
+"""One module through all that is done with modules. What may come out is an answer, ModuleError or GuestError."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from itertools import chain
+
+from tests.wasm_runtime.protobuf_bytes import image, node_with_images
+from tests.wasm_runtime.world import close
+from wasm_runtime import (
+    GuestError,
+    ModuleError,
+    Nodes,
+    Plugin,
+    Pod,
+    Settings,
+    Snapshot,
+    WasmtimeEngine,
+    sections,
+    snapshot,
+)
+from wasm_runtime.abi import Severity
+from wasm_runtime.engine import MEBIBYTE, Journal, Log, NodeResults
+from wasm_runtime.errors import MOST_CAUSE, MOST_PRINTED
+from wasm_runtime.guest import Guest, Stage
+
+MOST_MESSAGE = MOST_CAUSE + MOST_PRINTED + 500
+MOST_PROBLEMS = 64 * 1024
+"""Characters of what is said of a guest, and of a module."""
+OUTPUT_LIMIT = 1_000
+
+SETTINGS = Settings(
+    "fuzz",
+    config='{"a": 1}',
+    memory_limit=16 * MEBIBYTE,
+    table_limit=10_000,
+    output_limit=OUTPUT_LIMIT,
+    timeout=0.03,
+    instances=2,
+)
+
+OBJECTS = {
+    "node-a": node_with_images([image(["nginx:1", "nginx@sha256:1"], 100)]),
+    "node-b": b"\xff" * 100,
+    "größe": b"G",
+    "x" * 253: b"X" * 10_000,
+}
+FEW = 20
+"""Entries of nodes that are gone, beyond which the others are given new places."""
+NAMES = [*OBJECTS, "only-named"]
+POD = Pod("uid", "default/pod", b"POD" * 100)
+
+Step = Callable[[Guest, Nodes, float], object]
+
+STEPS: dict[Stage, dict[str, Step]] = {
+    "filter": {"filter": Guest.filter},
+    "score": {"score": Guest.score},
+    "preempt": {
+        "removepod": lambda guest, *node: guest.remove_pod(b"VICTIM", *node),
+        "filter": Guest.filter,
+        "addpod": lambda guest, *node: guest.add_pod(b"VICTIM" * 1_000, *node),
+    },
+    "postFilter": {"postfilter": Guest.post_filter},
+    "bind": {
+        "reserve": Guest.reserve,
+        "permit": Guest.permit,
+        "prebind": Guest.pre_bind,
+        "bind": Guest.bind,
+        "postbind": Guest.post_bind,
+        "unreserve": Guest.unreserve,
+    },
+}
+"""What is called at each stage, by the export that it needs."""
+
+
+class PropertyError(AssertionError):
+    """Something came out that must not."""
+
+
+class Waiting:
+    """A host where some pods wait."""
+
+    def waiting_pod(self, uid: str, /) -> bytes | None:
+        return b"POD" * 1_000 if uid in OBJECTS else None
+
+    def reject_waiting_pod(self, uid: str, /) -> bool:
+        return uid in OBJECTS
+
+
+class Player:
+    """Plays modules with one engine."""
+
+    def __init__(self) -> None:
+        snapshot.SLACK = FEW
+        self._engine = WasmtimeEngine()
+        self._nodes = Nodes(Snapshot(), NAMES)
+        self._change_nodes()
+        self._one = Nodes(self._nodes.snapshot, NAMES[:1])
+
+    def play(self, wasm: bytes) -> str:
+        """What became of a module, as a word. Raises what must not come out."""
+        try:
+            plugin = Plugin(self._engine, wasm, SETTINGS, sink=_check_journal, handle=Waiting())
+        except ModuleError as error:
+            _require(len(str(error)) <= MOST_PROBLEMS, f"a message of {len(str(error))} characters")
+            return "refused"
+        except GuestError as error:
+            _check_error(error)
+            return "not made"
+        try:
+            self._read(wasm)
+            for _ in range(2):
+                for stage, steps in STEPS.items():
+                    self._run(plugin, stage, steps)
+        finally:
+            close(plugin)
+        return "played"
+
+    def _change_nodes(self) -> None:
+        """Between two calls of a verb too: nodes come and go, and sooner or later all have new places."""
+        self._nodes.snapshot.replace(OBJECTS)
+        self._nodes.snapshot.put((f"other-{at}", b"\xff" * 20_000) for at in range(2 * FEW))
+
+    def _read(self, wasm: bytes) -> None:
+        """What is only looked at."""
+        for content in sections.custom_sections(wasm).values():
+            sections.producers(content)
+        sections.memory(wasm, "memory")
+
+    def _run(self, plugin: Plugin, stage: Stage, steps: Mapping[str, Step]) -> None:
+        """A stage, on past what fails, as long as there is a guest for it."""
+        nodes = self._one if stage in {"preempt", "bind"} else self._nodes
+        with ExitStack() as stack:
+            try:
+                guest, deadline = stack.enter_context(plugin.guest(POD, nodes, stage))
+            except GuestError as error:
+                _check_error(error)
+                return
+            for export, step in steps.items():
+                if plugin.runs(export) and not guest.is_broken:
+                    self._change_nodes()
+                    try:
+                        _check_answer(step(guest, nodes, deadline), nodes)
+                    except GuestError as error:
+                        _check_error(error)
+
+
+def _check_answer(answer: object, nodes: Nodes) -> None:
+    if isinstance(answer, NodeResults):
+        refused = sum(map(bool, answer.codes))
+        _require(answer.called == len(nodes) and len(answer.reasons) == refused, f"results {answer}")
+        _require(not answer.codes or len(answer.codes) == answer.called, f"results {answer}")
+        _require({*answer.codes} <= {0, 2, 3, 6}, f"codes {answer.codes}")
+    elif isinstance(answer, list):
+        _require(len(answer) == len(nodes) and all(0 <= score <= 100 for score in answer), f"scores {answer}")
+
+
+def _check_error(error: GuestError) -> None:
+    _require(len(str(error)) <= MOST_MESSAGE, f"a message of {len(str(error))} characters")
+
+
+def _check_journal(_: str, __: Pod, journal: Journal) -> None:
+    texts = chain.from_iterable(
+        (each.message.encode(), *map(str.encode, each.pairs)) if isinstance(each, Log) else (each.message,)
+        for each in journal.records
+    )
+    # A byte that is no text becomes a character of three.
+    _require(sum(map(len, texts)) <= 3 * OUTPUT_LIMIT, "a journal beyond its limit")
+    _require(all(each.severity in Severity for each in journal.records if isinstance(each, Log)), "a severity")
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise PropertyError(otherwise)

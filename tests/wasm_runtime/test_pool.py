@@ -1,0 +1,452 @@
+"""The guests of a pool: how many there are, who gets which, who waits, and what follows on a broken one."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from tests.wasm_runtime.guests import binary, export, module
+from tests.wasm_runtime.world import settle, until
+from wasm_runtime import Fault, Guest, GuestError, Settings, WasmtimeEngine
+from wasm_runtime.engine import NoHandle
+from wasm_runtime.pool import CYCLE, Pool
+
+NOBODY = ""
+"""The UID of no pod: any guest will do."""
+
+
+class Pools:
+    """Makes pools of real guests, and what the test needs to have a hand in that."""
+
+    def __init__(self, engine: WasmtimeEngine) -> None:
+        self._module = engine.compile(binary(module(export("filter", "(i32.const 0)"))))
+        self._pools: list[Pool] = []
+        self._threads = ThreadPoolExecutor(8)
+        self.made: list[Guest] = []
+        self.error: BaseException | None = None
+        """What making a guest fails with from now on."""
+        self.may_make = threading.Event()
+        """Cleared, every guest stays in the making."""
+        self.may_make.set()
+
+    def __call__(self, limit: int, *, keeps_cycles: bool = False) -> Pool:
+        pool = Pool("plugin", self._new, limit, keeps_cycles=keeps_cycles)
+        self._pools.append(pool)
+        return pool
+
+    def _new(self) -> Guest:
+        assert self.may_make.wait(60)
+        if self.error is not None:
+            raise self.error
+        guest = Guest(self._module.instantiate(Settings("plugin"), NoHandle()), {"filter"})
+        self.made.append(guest)
+        return guest
+
+    def waits(self, pool: Pool, spare: int = 0, uid: str = NOBODY, seconds: float = 60) -> "Future[Guest]":
+        """Begins to wait for a guest in another thread."""
+        before = len(pool._changed._waiters)
+        taken = self._threads.submit(pool.take, uid, time.monotonic() + seconds, spare)
+        until(lambda: taken.done() or len(pool._changed._waiters) > before)
+        assert not taken.done()
+        return taken
+
+    def close(self) -> None:
+        self.may_make.set()
+        for pool in self._pools:
+            pool.close()
+            pool._replacer.shutdown()
+        self._threads.shutdown()
+        for guest in self.made:
+            guest.close()
+
+
+@pytest.fixture
+def pools(engine: WasmtimeEngine) -> Iterator[Pools]:
+    pools = Pools(engine)
+    yield pools
+    pools.close()
+
+
+def take(pool: Pool, uid: str = NOBODY, spare: int = 0) -> Guest:
+    """A guest that can be had at once."""
+    return pool.take(uid, time.monotonic(), spare)
+
+
+def busy(pool: Pool, spare: int = 0) -> str:
+    """What is said when there is none."""
+    with pytest.raises(GuestError) as caught:
+        take(pool, spare=spare)
+    assert (caught.value.fault, caught.value.fatal) == (Fault.BUSY, False)
+    return str(caught.value)
+
+
+def on_cycle(pool: Pool, *uids: str) -> list[Guest]:
+    """Idle guests, each on the cycle of a pod that it has just been entered for."""
+    guests = [take(pool, uid) for uid in uids]
+    for guest, uid in zip(guests, uids, strict=True):
+        guest.uid, guest.entered = uid, time.monotonic()
+        pool.put_back(guest)
+    return guests
+
+
+def breaks(guest: Guest) -> Guest:
+    guest.is_broken = True
+    return guest
+
+
+class TestLimit:
+    @pytest.mark.parametrize("limit", [1, 2, 5])
+    def test_is_how_many_there_may_be(self, pools: Pools, limit: int, open_instances: Callable[[], int]) -> None:
+        pool = pools(limit)
+        taken = [take(pool) for _ in range(limit)]
+        assert len({id(guest) for guest in taken}) == open_instances() == len(pool) == limit
+        assert busy(pool) == f"instance: all {limit} that may be used here are in use"
+        assert len(pool) == limit
+
+    def test_is_grown_to_only_when_needed(self, pools: Pools) -> None:
+        pool = pools(5)
+        assert len(pool) == 1
+        for _ in range(3):
+            pool.put_back(take(pool))
+        assert len(pool) == 1
+
+    def test_counts_those_in_the_making(self, pools: Pools) -> None:
+        pool = pools(2)
+        take(pool)
+        pools.may_make.clear()
+        making = pools._threads.submit(pool.take, NOBODY, time.monotonic())
+        until(lambda: len(pool) == 2)
+        assert busy(pool) == "instance: all 2 that may be used here are in use"
+        pools.may_make.set()
+        assert making.result() is pools.made[1]
+
+    def test_has_room_again_when_one_could_not_be_made(self, pools: Pools) -> None:
+        pool = pools(2)
+        first = take(pool)
+        pools.error = GuestError(Fault.TRAP, "_start", "trap: unreachable")
+        with pytest.raises(GuestError, match=r"^_start: trap: unreachable$"):
+            take(pool)
+        assert len(pool) == 1
+        pools.error = None
+        assert take(pool) is not first
+
+
+class TestSpare:
+    def test_leaves_guests_to_others(self, pools: Pools) -> None:
+        pool = pools(3)
+        for _ in range(2):
+            take(pool, spare=1)
+        assert busy(pool, spare=1) == "instance: all 2 that may be used here are in use"
+        take(pool)
+        assert busy(pool) == "instance: all 3 that may be used here are in use"
+
+    def test_leaves_an_idle_one_to_others(self, pools: Pools) -> None:
+        pool = pools(2)
+        one, two = take(pool), take(pool)
+        pool.put_back(two)
+        assert busy(pool, spare=1) == "instance: all 1 that may be used here are in use"
+        assert take(pool) is two
+        pool.put_back(one)
+        pool.put_back(two)
+        assert take(pool, spare=1) is one
+
+    @pytest.mark.parametrize("limit", [1, 2])
+    def test_still_has_one(self, pools: Pools, limit: int) -> None:
+        take(pools(limit), spare=limit)
+
+
+class TestChoice:
+    def test_is_the_guest_on_the_pods_cycle(self, pools: Pools) -> None:
+        pool = pools(3)
+        guests = on_cycle(pool, "a", "b", "c")
+        assert [take(pool, uid) for uid in "bac"] == [guests[1], guests[0], guests[2]]
+
+    def test_is_else_the_one_that_was_idle_longest(self, pools: Pools) -> None:
+        pool = pools(3)
+        guests = [take(pool) for _ in range(3)]
+        for at in (1, 0, 2):
+            pool.put_back(guests[at])
+        assert [take(pool) for _ in range(3)] == [guests[1], guests[0], guests[2]]
+
+    def test_is_rather_a_new_one_than_one_that_is_kept_for_its_cycle(self, pools: Pools) -> None:
+        pool = pools(3, keeps_cycles=True)
+        kept = on_cycle(pool, "a", "b")
+        assert take(pool, "c") not in kept
+        assert len(pool) == 3
+
+    def test_is_one_that_is_kept_where_there_may_be_no_other(self, pools: Pools) -> None:
+        pool = pools(2, keeps_cycles=True)
+        longest, other = on_cycle(pool, "a", "b")
+        assert [take(pool, "c"), take(pool, "d")] == [longest, other]
+
+    def test_of_one_that_leaves_some_to_others_is_the_same(self, pools: Pools) -> None:
+        """Two are the most that it may have, so that there is no third to be made."""
+        pool = pools(3, keeps_cycles=True)
+        longest, _ = on_cycle(pool, "a", "b")
+        assert take(pool, "c", spare=1) is longest
+
+    def test_is_one_that_was_on_no_cycle_yet(self, pools: Pools) -> None:
+        pool = pools(3, keeps_cycles=True)
+        assert take(pool, "a") is pools.made[0]
+
+    def test_is_one_whose_cycle_was_ended(self, pools: Pools) -> None:
+        pool = pools(3, keeps_cycles=True)
+        _, ended = on_cycle(pool, "a", "b")
+        pool.forget("b")
+        pool.forget("nobody")
+        assert take(pool, "c") is ended
+
+    @pytest.mark.parametrize(("ago", "taken"), [(CYCLE + 1, True), (CYCLE - 5, False)])
+    def test_is_one_that_nobody_came_back_to(self, pools: Pools, ago: float, taken: bool) -> None:
+        pool = pools(3, keeps_cycles=True)
+        _, left = on_cycle(pool, "a", "b")
+        left.entered -= ago
+        assert (take(pool, "c") is left) is taken
+
+    def test_is_the_pods_own_even_when_nobody_came_back_for_long(self, pools: Pools) -> None:
+        pool = pools(3, keeps_cycles=True)
+        first, second = on_cycle(pool, "a", "b")
+        first.entered = second.entered = 0.0
+        assert take(pool, "b") is second
+
+
+class TestWaiting:
+    def test_is_until_one_comes_back(self, pools: Pools) -> None:
+        pool = pools(1)
+        guest = take(pool)
+        waiting = pools.waits(pool)
+        pool.put_back(guest)
+        assert waiting.result() is guest
+
+    def test_of_several_is_for_one_each(self, pools: Pools) -> None:
+        pool = pools(2)
+        guests = [take(pool), take(pool)]
+        waiting = [pools.waits(pool) for _ in guests]
+        for guest in guests:
+            pool.put_back(guest)
+        assert {id(each.result()) for each in waiting} == {id(guest) for guest in guests}
+
+    def test_of_one_that_leaves_it_to_others_does_not_hold_them_up(self, pools: Pools) -> None:
+        """Who waits longest is told first, but may not have the guest."""
+        pool = pools(2)
+        guests = [take(pool), take(pool)]
+        modest = pools.waits(pool, spare=1)
+        other = pools.waits(pool)
+        pool.put_back(guests[0])
+        assert other.result() is guests[0]
+        assert not modest.done()
+        pool.put_back(guests[0])
+        pool.put_back(guests[1])
+        assert modest.result() in guests
+
+    def test_ends_at_the_deadline(self, pools: Pools) -> None:
+        pool = pools(1)
+        take(pool)
+        with pytest.raises(GuestError) as caught:
+            pools.waits(pool, seconds=0.1).result()
+        assert str(caught.value) == "instance: all 1 that may be used here are in use"
+        assert caught.value.fault is Fault.BUSY
+
+    def test_ends_with_one_that_was_made_by_another_who_gave_up(self, pools: Pools) -> None:
+        """Who fails to make one leaves the room to those that wait."""
+        pool = pools(2)
+        take(pool)
+        pools.error = MemoryError("no room")
+        pools.may_make.clear()
+        fails = pools._threads.submit(pool.take, NOBODY, time.monotonic())
+        until(lambda: len(pool) == 2)
+        waiting = pools.waits(pool)
+        pools.may_make.set()
+        for each in (fails, waiting):
+            with pytest.raises(MemoryError, match="no room"):
+                each.result()
+        assert len(pool) == 1
+
+
+class TestReplacement:
+    def test_is_there_before_the_next_call(self, pools: Pools, open_instances: Callable[[], int]) -> None:
+        pool = pools(1)
+        for number in range(1, 5):
+            pool.put_back(breaks(take(pool)))
+            settle(pool)
+            assert len(pools.made) == number + 1
+            assert open_instances() == len(pool) == 1
+        assert take(pool) is pools.made[-1]
+        assert len(pools.made) == 5
+
+    def test_is_waited_for(self, pools: Pools) -> None:
+        """It is on its way already: another one would come later."""
+        pool = pools(5)
+        broken = take(pool)
+        pools.may_make.clear()
+        pool.put_back(breaks(broken))
+        waiting = pools.waits(pool)
+        pools.may_make.set()
+        assert waiting.result() is pools.made[1]
+        assert len(pools.made) == 2
+        assert len(pool) == 1
+
+    def test_that_takes_longer_than_the_deadline(self, pools: Pools) -> None:
+        pool = pools(5)
+        broken = take(pool)
+        pools.may_make.clear()
+        pool.put_back(breaks(broken))
+        assert busy(pool) == "instance: what broke is still being replaced"
+
+    def test_takes_its_share_of_the_limit(self, pools: Pools) -> None:
+        pool = pools(2)
+        broken, _ = take(pool), take(pool)
+        pools.may_make.clear()
+        pool.put_back(breaks(broken))
+        assert busy(pool) == "instance: all 2 that may be used here are in use"
+
+    def test_leaves_idle_ones_to_those_that_wait(self, pools: Pools) -> None:
+        """Of two, the one in use breaks: one that leaves one to others may have the idle one meanwhile."""
+        pool = pools(2)
+        guests = [take(pool), take(pool)]
+        pool.put_back(guests[1])
+        waiting = pools.waits(pool, spare=1)
+        pools.may_make.clear()
+        pool.put_back(breaks(guests[0]))
+        assert waiting.result() is guests[1]
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            GuestError(Fault.TRAP, "_start", "trap: unreachable"),
+            MemoryError("no room"),
+            OSError("the engine has failed"),
+        ],
+        ids=type,
+    )
+    def test_that_cannot_be_made_fails_who_asks_next(
+        self, pools: Pools, open_instances: Callable[[], int], error: Exception
+    ) -> None:
+        """With what it failed with, and until it can be made again."""
+        pool = pools(1)
+        broken = take(pool)
+        pools.error = error
+        pool.put_back(breaks(broken))
+        settle(pool)
+        assert open_instances() == len(pool) == 0
+        for _ in range(3):
+            with pytest.raises(type(error)) as caught:
+                take(pool)
+            assert caught.value is error
+        pools.error = None
+        assert take(pool) is pools.made[1]
+        assert len(pool) == 1
+
+    def test_that_cannot_be_made_fails_who_waits_for_it(self, pools: Pools) -> None:
+        pool = pools(1)
+        broken = take(pool)
+        pools.error = GuestError(Fault.TRAP, "_start", "trap: unreachable")
+        pools.may_make.clear()
+        pool.put_back(breaks(broken))
+        waiting = pools.waits(pool)
+        pools.may_make.set()
+        with pytest.raises(GuestError, match=r"^_start: trap: unreachable$"):
+            waiting.result()
+
+    def test_of_several_at_once(self, pools: Pools, open_instances: Callable[[], int]) -> None:
+        pool = pools(4)
+        taken = [take(pool) for _ in range(4)]
+        for guest in taken:
+            pool.put_back(breaks(guest))
+        again = [pool.take(NOBODY, time.monotonic() + 60) for _ in range(4)]
+        assert open_instances() == len(pool) == 4
+        assert not set(again) & set(taken)
+
+
+class TestClose:
+    def test_gives_idle_guests_back(self, pools: Pools, open_instances: Callable[[], int]) -> None:
+        pool = pools(3)
+        on_cycle(pool, "a", "b", "c")
+        for _ in range(2):
+            pool.close()
+            assert open_instances() == len(pool) == 0
+
+    @pytest.mark.parametrize("broken", [True, False])
+    def test_leaves_those_in_use_until_they_come_back(
+        self, pools: Pools, open_instances: Callable[[], int], broken: bool
+    ) -> None:
+        pool = pools(3)
+        one, two = take(pool), take(pool)
+        pool.put_back(two)
+        pool.close()
+        assert open_instances() == len(pool) == 1
+        one.is_broken = broken
+        pool.put_back(one)
+        assert open_instances() == len(pool) == 0
+        assert len(pools.made) == 2
+
+    def test_leaves_no_replacement_behind(self, pools: Pools, open_instances: Callable[[], int]) -> None:
+        """One is in the making, two have not begun."""
+        pool = pools(3)
+        guests = [take(pool) for _ in range(3)]
+        pools.may_make.clear()
+        for guest in guests:
+            pool.put_back(breaks(guest))
+        until(lambda: open_instances() == 2)
+        pool.close()
+        pools.may_make.set()
+        pool._replacer.shutdown()
+        assert open_instances() == len(pool) == 0
+        assert len(pools.made) == 4
+
+    def test_lets_those_that_wait_have_one(self, pools: Pools, open_instances: Callable[[], int]) -> None:
+        """They took the plugin just before it was exchanged."""
+        pool = pools(1)
+        guest = take(pool)
+        waiting = pools.waits(pool)
+        pool.close()
+        pool.put_back(guest)
+        assert waiting.result() is pools.made[1]
+        pool.put_back(waiting.result())
+        assert open_instances() == len(pool) == 0
+
+    def test_ends_the_thread(self, pools: Pools) -> None:
+        pool = pools(1)
+        pool.put_back(breaks(take(pool)))
+        settle(pool)
+        (thread,) = pool._replacer._threads
+        assert thread.name.startswith("replaces-plugin")
+        pool.close()
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_a_pool_whose_first_guest_cannot_be_made(pools: Pools) -> None:
+    threads = threading.active_count()
+    pools.error = GuestError(Fault.TRAP, "_start", "trap: unreachable")
+    with pytest.raises(GuestError, match=r"^_start: trap: unreachable$"):
+        pools(3)
+    assert threading.active_count() == threads
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_many_threads(pools: Pools, open_instances: Callable[[], int], limit: int) -> None:
+    """Nobody has a guest that another one has, and there are never more than the limit, though one in five breaks."""
+    pool = pools(limit)
+    in_use: set[Guest] = set()
+    lock = threading.Lock()
+
+    def run(thread: int) -> None:
+        for number in range(50):
+            guest = pool.take(str(thread), time.monotonic() + 60)
+            with lock:
+                assert guest not in in_use
+                in_use.add(guest)
+                assert len(in_use) <= limit
+            guest.uid, guest.is_broken = str(thread), (thread + number) % 5 == 0
+            with lock:
+                in_use.remove(guest)
+            pool.put_back(guest)
+
+    with ThreadPoolExecutor(6) as threads:
+        for done in [threads.submit(run, thread) for thread in range(6)]:
+            done.result()
+    settle(pool)
+    assert 1 <= open_instances() == len(pool) == len(pool._idle) <= limit

@@ -1,0 +1,156 @@
+"""Compiling in a child process, which can be stopped, and keeping what was compiled."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from wasm_runtime.binary import Interface
+from wasm_runtime.cache import CodeFile, CompileCache
+from wasm_runtime.engine import Module
+from wasm_runtime.errors import ModuleError, shorten
+
+REFUSED: Final = os.EX_DATAERR
+"""Exit status of the child for a module that cannot be used; its output are the problems as JSON."""
+
+_CHILD: Final = "import sys; sys.path[:] = sys.argv[1:]; from wasm_runtime.compiler_child import main; main()"
+_ENVIRONMENT: Final = ("LD_LIBRARY_PATH",)
+"""What the child gets to see of the environment: what an interpreter may need to start, and no secrets."""
+_MOST_QUOTED: Final = 500
+"""Characters that a message quotes of what a child that crashed has printed."""
+_CLOSED: Final = "is not compiled: the compiler was closed"
+
+
+class Compiled(NamedTuple):
+    """A module that is ready to be loaded."""
+
+    interface: Interface
+    code: bytes | CodeFile
+    """What the engine has compiled it to."""
+
+    def read(self) -> bytes:
+        """The code, for who cannot map a file."""
+        return self.code.read() if isinstance(self.code, CodeFile) else self.code
+
+
+class Precompiler(Protocol):
+    """An engine that compiles and loads apart. Can be pickled: a child process makes one of the same settings."""
+
+    @property
+    def name(self) -> str:
+        """Fit for the name of a file, as is the version."""
+
+    @property
+    def version(self) -> str:
+        """Another one for every release, processor and setting of the engine by which its code would differ."""
+
+    def precompile(self, wasm: bytes) -> Compiled:
+        """Compiles a binary module. Raises ModuleError if it is none."""
+
+    def load(self, compiled: Compiled) -> Module:
+        """Makes a module of what an engine of this name and version has compiled.
+
+        The code is trusted. Raises ModuleError for what can be seen to be no code of this engine.
+        """
+
+
+class Compiler:
+    """An `Engine` that compiles in a child process, unless the cache has the module. May be used from any thread.
+
+    Nothing of a module is read here before the child has found it valid. The child has less priority than we,
+    a bound on its memory and next to nothing of the environment, and ends when we do.
+    """
+
+    def __init__(self, engine: Precompiler, cache: CompileCache | None, timeout: float) -> None:
+        """`timeout` is how many seconds a module may take, the start of the child included."""
+        self._engine = engine
+        self._cache = cache
+        self._timeout = timeout
+        self._children: set[subprocess.Popen[bytes]] = set()
+        self._is_closed = False
+        self._lock = threading.Lock()
+
+    def compile(self, wasm: bytes) -> Module:
+        """Compiles a binary module. Raises ModuleError if it is none, or cannot be compiled in time."""
+        key = f"{self._engine.name}-{self._engine.version}-{hashlib.sha256(wasm).hexdigest()}"
+        module = self._kept(key)
+        if module is None:
+            interface, _, code = self._run(wasm).partition(b"\n")
+            if self._cache is not None:
+                self._cache.put(key, interface, code)
+            module = self._kept(key) or self._engine.load(Compiled(Interface.from_json(interface), code))
+        return module
+
+    def close(self) -> None:
+        """Ends what other threads are compiling. From now on a module that is not kept is refused by ModuleError."""
+        with self._lock:
+            self._is_closed = True
+            for child in self._children:
+                child.kill()
+
+    def _kept(self, key: str) -> Module | None:
+        if self._cache is None:
+            return None
+        entry = self._cache.get(key)
+        if entry is None:
+            return None
+        try:
+            return self._engine.load(Compiled(Interface.from_json(entry.interface), entry.code))
+        except ModuleError as error:
+            self._cache.discard(key, str(error))
+            return None
+
+    def _run(self, wasm: bytes) -> bytes:
+        """What a child makes of a module: the interface as JSON, a line feed and the code. Raises ModuleError."""
+        with self._start() as child:
+            try:
+                output, errors = child.communicate(pickle.dumps(self._engine) + wasm, self._timeout)
+            except subprocess.TimeoutExpired:
+                limit = f"its limit of {self._timeout:g} s"
+                mend = "make it smaller or raise runtime.compileTimeout"
+                raise ModuleError([f"takes longer to compile than {limit}; {mend}"]) from None
+            finally:
+                child.kill()
+                with self._lock:
+                    self._children.remove(child)
+        if child.returncode == 0:
+            return output
+        if child.returncode == REFUSED:
+            raise ModuleError(msgspec.json.decode(output, type=list[str]))
+        raise ModuleError([_CLOSED if self._is_closed else _crash(child.returncode, errors)])
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-I", "-c", _CHILD, *sys.path]
+        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+        pipe = subprocess.PIPE
+        with self._lock:
+            if self._is_closed:
+                raise ModuleError([_CLOSED])
+            try:
+                child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
+            except OSError as error:
+                raise ModuleError([f"cannot be compiled: no process can be started for it: {error}"]) from error
+            self._children.add(child)
+            return child
+
+
+def _crash(status: int, printed: bytes) -> str:
+    end = f"signal {_signal(-status)}" if status < 0 else f"exit status {status}"
+    quote = shorten(" ".join(printed.decode(errors="replace").split()), _MOST_QUOTED)
+    mend = "make the module smaller or give this process more memory"
+    return f"cannot be compiled: the compiler ended by {end}{': ' if quote else ''}{quote}; {mend}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)

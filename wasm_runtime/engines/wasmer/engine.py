@@ -1,0 +1,106 @@
+"""Compiling with wasmer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from importlib import metadata
+from typing import Any, Final
+
+import wasmer
+from wasmer_compiler_cranelift import Compiler
+
+from wasm_runtime.binary import MAGIC, interface
+from wasm_runtime.compiler import Compiled
+from wasm_runtime.engine import Handle, Settings
+from wasm_runtime.engines.wasmer.instance import WasmerInstance
+from wasm_runtime.engines.wasmer.linker import FUNCTIONS, Trampoline
+from wasm_runtime.engines.wasmer.thread import OneThread
+from wasm_runtime.errors import ModuleError
+
+_EMPTY: Final = MAGIC + b"\x01\0\0\0"
+"""The module that has nothing in it."""
+
+_INVALID: Final = "Validation error: "
+_PANIC: Final = "PanicException"
+"""The exception for a panic of Rust's. It is no Exception, and no module has it."""
+
+
+class WasmerEngine:
+    """wasmer with its Cranelift compiler, in a thread of its own: while a guest runs, nothing else of Python does.
+
+    There are no deadlines and no limits of memory and tables: `WasmerInstance` says what is looked at instead.
+    """
+
+    name: Final = "wasmer"
+
+    def __init__(self) -> None:
+        self.thread = OneThread("wasmer")
+
+    def __reduce__(self) -> tuple[Callable[[], WasmerEngine], tuple[()]]:
+        """Pickles to an engine of its own thread."""
+        return WasmerEngine, ()
+
+    @cached_property
+    def version(self) -> str:
+        """The release and a digest of an empty module's code, in which wasmer notes the features of the processor."""
+        code = self.thread.run(lambda: wasmer.Module(_store(), _EMPTY).serialize())
+        return f"{metadata.version('wasmer')}-{hashlib.sha256(code).hexdigest()[:16]}"
+
+    def compile(self, wasm: bytes) -> WasmerModule:
+        """Compiles a binary module. Raises ModuleError if it is none, or uses what wasmer cannot do."""
+        return self.load(self.precompile(wasm))
+
+    def precompile(self, wasm: bytes) -> Compiled:
+        """Compiles a binary module as `compile` does, to bytes for `load`."""
+        if not wasm.startswith(MAGIC):
+            raise ModuleError([f"is no valid WebAssembly module: begins with {wasm[:4]!r}, not with {MAGIC!r}"])
+        code = self.thread.run(_compile, wasm)
+        return Compiled(interface(wasm), code)
+
+    def load(self, compiled: Compiled) -> WasmerModule:
+        """Makes a module of what `precompile` made. Raises ModuleError if wasmer refuses it."""
+        return self.thread.run(WasmerModule, self, compiled)
+
+
+class WasmerModule:
+    """Compiled code of a guest, in a store of its own: a store keeps the code of every module it ever had."""
+
+    def __init__(self, engine: WasmerEngine, compiled: Compiled) -> None:
+        """In the engine's thread."""
+        self.engine = engine
+        self.exports, self.imports = compiled.interface
+        store = _store()
+        with _refusing("is no code for this engine"):
+            self.native = wasmer.Module.deserialize(store, compiled.read())
+        self.trampoline = Trampoline(store, FUNCTIONS.keys() & self.imports.keys())
+
+    def instantiate(self, settings: Settings, handle: Handle) -> WasmerInstance:
+        """Makes and starts an instance. Raises GuestError."""
+        return WasmerInstance(self, settings, handle)
+
+
+def _store() -> Any:
+    return wasmer.Store(wasmer.engine.Universal(Compiler))
+
+
+def _compile(wasm: bytes) -> bytes:
+    with _refusing("uses what wasmer cannot do"):
+        code: bytes = wasmer.Module(_store(), wasm).serialize()
+    return code
+
+
+@contextmanager
+def _refusing(what: str) -> Iterator[None]:
+    """Raises ModuleError where wasmer raises, or panics."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, RuntimeError) and type(error).__name__ != _PANIC:
+            raise
+        message = " ".join(str(error).split())
+        if message.startswith(_INVALID):
+            what, message = "is no valid WebAssembly module", message.removeprefix(_INVALID)
+        raise ModuleError([f"{what}: {message}"]) from None

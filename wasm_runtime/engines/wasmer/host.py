@@ -1,0 +1,217 @@
+"""What a guest asks of its host: the functions of `abi.IMPORTS`, with the semantics of the driver's text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+from wasm_runtime import abi
+from wasm_runtime.abi import Delivery, Document, Import, Severity
+from wasm_runtime.driver.layout import REASON_LIMIT
+from wasm_runtime.engine import Call, Event, Handle, Log, Settings
+from wasm_runtime.engines.wasmer.memory import GuestMemory
+from wasm_runtime.engines.wasmer.nodes import NodeTable
+from wasm_runtime.engines.wasmer.records import Output, Reasons, Records
+from wasm_runtime.engines.wasmtime.instance import LARGEST_DELIVERY, LONGEST_UID
+
+T = TypeVar("T")
+
+HostFunction = Callable[..., int | None]
+"""Takes unsigned numbers, one a parameter, and returns the result where there is one. OutOfBoundsError is a trap."""
+
+UNREADABLE: Final = b"BUG: out of memory reading message"
+"""The reason of a guest that names bytes which are not in its memory."""
+
+NO_STATES: Final = b"null"
+"""The image states of a node that is not known: the JSON of Go's nil map."""
+
+_API: Final = "k8s.io/api"
+_KLOG: Final = "k8s.io/klog"
+_SCHEDULER: Final = "k8s.io/scheduler"
+_SIGN: Final = 0x8000_0000
+
+
+class Host:
+    """What one guest may see and say, from call to call."""
+
+    def __init__(self, settings: Settings, handle: Handle, *, images: bool) -> None:
+        self._settings = settings
+        self._config = settings.config.encode()
+        self._handle = handle
+        self._call: Call | None = None
+        self._documents: dict[Document, bytes] = {}
+        self.memory = GuestMemory()
+        self.nodes = NodeTable(images=images)
+        self.reasons = Reasons()
+        self.records = Records(settings.output_limit)
+        self.output = Output(settings.output_limit)
+        self.pod = b""
+        self.current: int | None = None
+        """The node that the call is about."""
+        self.is_data_absent = False
+        """Whether the guest wanted the object of a node while no node's object is known."""
+        self.error: Exception | None = None
+        """What a callback has raised: the guest goes on, and the call fails when it is over."""
+
+    def begin(self, call: Call, room: int) -> list[int]:
+        """Forgets the last call. Returns the indices of the nodes. `room` is for reasons, in bytes."""
+        self._call = call
+        self._documents.clear()
+        self.reasons.begin(room)
+        self.current, self.is_data_absent, self.error = None, False, None
+        return self.nodes.level(call.nodes)
+
+    def enter(self) -> None:
+        """Begins a call of the guest: there may be many in one of the host."""
+        self.reasons.expect()
+        self.output.clear()
+
+    def end(self) -> None:
+        """Ends the call."""
+        self._call = None
+
+    @property
+    def node(self) -> bytes:
+        """The name of the current node, empty if there is none."""
+        return b"" if self.current is None else self.nodes.names[self.current]
+
+    def functions(self) -> Mapping[Import, HostFunction]:
+        """Every function of `abi.IMPORTS`."""
+        return {
+            Import(_API, "node"): self._node,
+            Import(_API, "nodeList"): self._node_list,
+            Import(_KLOG, "log"): self._log,
+            Import(_KLOG, "logs"): self._log,
+            Import(_KLOG, "severity"): lambda: self._settings.log_severity,
+            Import(_SCHEDULER, "currentPod"): lambda buf, limit: self._give(self.pod, buf, limit),
+            Import(_SCHEDULER, "currentNodeName"): lambda buf, limit: self._give(self.node, buf, limit),
+            Import(_SCHEDULER, "targetPod"): self._target_pod,
+            Import(_SCHEDULER, "filteredNodeList"): self._gives(Document.FILTERED_NODES),
+            Import(_SCHEDULER, "nodeToStatusMap"): self._gives(Document.NODE_STATUSES),
+            Import(_SCHEDULER, "nodeScoreList"): self._gives(Document.NODE_SCORES),
+            Import(_SCHEDULER, "nodeImageStates"): self._image_states,
+            Import(_SCHEDULER, "get_config"): lambda buf, limit: self._give(self._config, buf, limit),
+            Import(_SCHEDULER, "result.cluster_events"): self._takes(Delivery.CLUSTER_EVENTS),
+            Import(_SCHEDULER, "result.node_names"): self._takes(Delivery.NODE_NAMES),
+            Import(_SCHEDULER, "result.nominated_node_name"): self._takes(Delivery.NOMINATED_NODE_NAME),
+            Import(_SCHEDULER, "result.status_reason"): self._status_reason,
+            Import(_SCHEDULER, "result.normalized_score_list"): self._takes(Delivery.NORMALIZED_SCORES),
+            Import(_SCHEDULER, "handle.eventrecorder.eventf"): self._event,
+            Import(_SCHEDULER, "handle.reject_waiting_pod"): self._reject_waiting_pod,
+            Import(_SCHEDULER, "handle.get_waiting_pod"): self._get_waiting_pod,
+        }
+
+    def _give(self, data: bytes, buf: int, limit: int) -> int:
+        """Hands bytes to the guest. When they do not fit nothing is written; an empty answer touches no buffer."""
+        if 0 < len(data) <= limit:
+            self.memory.write(buf, data)
+        return len(data)
+
+    def _give_document(self, document: Document, buf: int, limit: int) -> int:
+        """Hands over a document that is made when it is first asked for in a call."""
+        if document not in self._documents:
+            self._attempt(lambda: self._keep(document, self._make(document)))
+        return self._give(self._documents.get(document, b""), buf, limit)
+
+    def _make(self, document: Document) -> bytes:
+        make = self._call.documents.get(document) if self._call else None
+        return make() if make else b""
+
+    def _keep(self, document: Document, data: bytes) -> None:
+        if len(data) > self._settings.memory_limit:
+            raise MemoryError(f"{len(data)} bytes are more than its memory limit")
+        self._documents[document] = data
+
+    def _attempt(self, callback: Callable[[], T]) -> T | None:
+        """What a callback returns; None if it raises, of which the guest learns nothing."""
+        try:
+            return callback()
+        except Exception as error:
+            self.error = error
+            return None
+
+    def _gives(self, document: Document) -> HostFunction:
+        return lambda buf, limit: self._give_document(document, buf, limit)
+
+    def _takes(self, delivery: Delivery) -> HostFunction:
+        return lambda at, length: self._take(delivery, at, length)
+
+    def _take(self, delivery: Delivery, at: int, length: int) -> None:
+        self.memory.require(at, length)
+        if length > LARGEST_DELIVERY:
+            self.error = MemoryError(f"a result of {length} bytes, at most {LARGEST_DELIVERY} are taken")
+        elif self._call:
+            self._call.deliveries[delivery] = self.memory.read(at, length)
+
+    def _find(self, name: int, length: int) -> int | None:
+        """The node of a name, if its object is known."""
+        node = self.nodes.find(self.memory.read(name, length))
+        return node if node is not None and self.nodes.objects[node] else None
+
+    def _note_absent_data(self) -> None:
+        if self._call and not self.nodes.live:
+            self.is_data_absent = True
+
+    def _node(self, name: int, length: int, buf: int, limit: int) -> int:
+        node = self._find(name, length)
+        if node is None:
+            self._note_absent_data()
+            return 0
+        return self._give(self.nodes.objects[node], buf, limit)
+
+    def _node_list(self, buf: int, limit: int) -> int:
+        self._note_absent_data()
+        return self._give_document(Document.NODE_LIST, buf, limit)
+
+    def _image_states(self, name: int, length: int, buf: int, limit: int) -> int:
+        self._note_absent_data()
+        node = self._find(name, length)
+        return self._give(NO_STATES if node is None else self.nodes.states[node], buf, limit)
+
+    def _target_pod(self, buf: int, limit: int) -> int:
+        return self._give(self._call.target if self._call else b"", buf, limit)
+
+    def _status_reason(self, at: int, length: int) -> None:
+        """An unreadable reason is no trap."""
+        readable = self.memory.has(at, length)
+        self.reasons.give(self.memory.read(at, min(length, REASON_LIMIT)) if readable else UNREADABLE)
+
+    def _log(self, severity: int, at: int, length: int, pairs: int = 0, pairs_length: int = 0) -> None:
+        """A message that cannot be read is dropped, it is no trap."""
+        level = (severity ^ _SIGN) - _SIGN
+        readable = self.memory.has(at, length) and self.memory.has(pairs, pairs_length)
+        if level < self._settings.log_severity or not readable:
+            return
+        node = self.node
+        if self.records.has_room(len(node) + length + pairs_length):
+            message = self.memory.read(at, length).decode(errors="replace")
+            keys_and_values = tuple(abi.split_names(self.memory.read(pairs, pairs_length)))
+            self.records.add(Log(Severity(min(level, Severity.FATAL)), message, keys_and_values, node.decode()))
+
+    def _event(self, at: int, length: int) -> None:
+        self.memory.require(at, length)
+        if self.records.has_room(len(self.node) + length):
+            self.records.add(Event(self.memory.read(at, length)))
+
+    def _get_waiting_pod(self, uid: int, length: int, buf: int, limit: int) -> None:
+        """Hands over the pod that waits on Permit, or a u64 of 0. Its length is not told."""
+        if self._waiting(self._keep_waiting_pod, uid, length):
+            self._give_document(Document.WAITING_POD, buf, limit)
+        else:
+            self.memory.write_u64(buf, 0)
+
+    def _keep_waiting_pod(self, uid: str) -> bool:
+        pod = self._handle.waiting_pod(uid)
+        if pod is not None:
+            self._keep(Document.WAITING_POD, pod)
+        return pod is not None
+
+    def _reject_waiting_pod(self, uid: int, length: int, buf: int, _: int) -> None:
+        self.memory.write_u64(buf, self._waiting(self._handle.reject_waiting_pod, uid, length))
+
+    def _waiting(self, ask: Callable[[str], bool], at: int, length: int) -> bool:
+        self.memory.require(at, length)
+        if self._call is None or length > LONGEST_UID:
+            return False
+        uid = self.memory.read(at, length).decode(errors="replace")
+        return bool(self._attempt(lambda: ask(uid)))

@@ -1,0 +1,227 @@
+"""A guest that runs in wasmer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import wasmer
+
+from wasm_runtime import abi
+from wasm_runtime.abi import Import, Signature
+from wasm_runtime.driver.layout import NONE, PAGE, REASON_ROOM
+from wasm_runtime.engine import MEBIBYTE, Call, Handle, Journal, NodeResults, Result, Settings
+from wasm_runtime.engines.wasmer.host import Host
+from wasm_runtime.engines.wasmer.linker import FUNCTIONS
+from wasm_runtime.engines.wasmer.trap import describe
+from wasm_runtime.engines.wasmer.wasi import ExitError, Wasi
+from wasm_runtime.engines.wasmtime.instance import REASONS_PER_NODE
+from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
+from wasm_runtime.snapshot import Nodes
+
+if TYPE_CHECKING:
+    from wasm_runtime.engines.wasmer.engine import WasmerModule
+
+T = TypeVar("T")
+
+_IMAGES: Final = Import("k8s.io/scheduler", "nodeImageStates")
+_SIGN: Final = 0x8000_0000
+_CODES: Final = 32
+"""How many codes there are bits for."""
+
+
+class WasmerInstance:
+    """A guest and its host. Nothing is shared between instances but code.
+
+    Nothing interrupts a guest and nothing bounds its memory: whether it was in time and within its limit is
+    looked at when a call is over. A guest whose calls nest without end while it asks its host, or that grows a
+    table without end, may end the process.
+    """
+
+    def __init__(self, module: WasmerModule, settings: Settings, handle: Handle) -> None:
+        self._thread = module.engine.thread
+        self._settings = settings
+        self._host = Host(settings, handle, images=_IMAGES in module.imports)
+        self._native: Any = None
+        self._imports: dict[str, dict[str, Any]] = {}
+        self._functions: dict[str, Any] = {}
+        self.has_left = False
+        try:
+            self._thread.run(self._start, module, time.monotonic() + settings.timeout)
+        except BaseException:
+            self.close()
+            raise
+
+    def begin(self, pod: bytes) -> None:
+        """Sets the pod that the following calls are about, a protobuf v1.Pod."""
+        self._host.pod = pod
+
+    def level(self, nodes: Nodes) -> None:
+        """Brings the instance's view of the nodes up to date, ahead of the call that needs it."""
+        self._host.nodes.level(nodes)
+
+    def once(self, export: str, call: Call) -> Result:
+        """Calls an export once; one that is about a node, for the only one of `call.nodes`. Raises GuestError."""
+        return self._thread.run(self._once, export, call)
+
+    def each(self, export: str, call: Call, tolerated: int) -> NodeResults:
+        """Calls an export for each of `call.nodes`. Raises GuestError."""
+        return self._thread.run(self._each, export, call, tolerated)
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes of its linear memory."""
+        return self._thread.run(len, self._host.memory)
+
+    def output(self) -> str:
+        """What the guest printed in its last call."""
+        return str(self._host.output)
+
+    def journal(self) -> Journal:
+        """What the guest logged and recorded since this was last asked."""
+        return self._host.records.take()
+
+    def close(self) -> None:
+        """Gives back memory and handles. Idempotent."""
+        self._thread.run(self._drop)
+
+    def _drop(self) -> None:
+        self._functions.clear()
+        self._native = None
+        self._imports.clear()
+        self._host.memory.detach()
+
+    def _start(self, module: WasmerModule, deadline: float) -> None:
+        """Makes the instance and runs the guest's start export; a command may leave by exit status 0."""
+        self._guarded("instantiate", deadline, lambda: self._instantiate(module))
+        start = next((name for name in abi.START if module.exports.get(name) == Signature()), None)
+        if start is None:
+            return
+        try:
+            self._guarded(start, deadline, getattr(self._native.exports, start))
+        except GuestError as error:
+            if error.fault is not Fault.EXIT or error.exit_code:
+                raise
+            self.has_left = True
+
+    def _instantiate(self, module: WasmerModule) -> None:
+        host, settings = self._host, self._settings
+        unknown = next((each for each in module.imports if each not in FUNCTIONS), None)
+        if unknown is not None:
+            cause = f"unknown import: `{unknown.module}::{unknown.name}` has not been defined"
+            raise GuestError(Fault.LINK, "instantiate", cause)
+        wasi = Wasi(host.memory, host.output, settings.argv)
+        # An instance of wasmer does not keep alive what it imports.
+        self._imports = module.trampoline.link({**host.functions(), **wasi.functions()}, host.memory)
+        self._native = wasmer.Instance(module.native, self._imports)
+        exports = self._native.exports
+        host.memory.attach(getattr(exports, abi.MEMORY))
+        if len(host.memory) > settings.memory_limit:
+            cause = f"memory minimum size of {len(host.memory) // PAGE} pages exceeds memory limits"
+            raise GuestError(Fault.MEMORY, "instantiate", cause)
+        points = (name for name in abi.EXPORTS if isinstance(module.exports.get(name), Signature))
+        self._functions = {name: getattr(exports, name) for name in points}
+
+    def _once(self, export: str, call: Call) -> Result:
+        host = self._host
+        indices = host.begin(call, REASON_ROOM)
+        if abi.EXPORTS[export].on_node:
+            host.current = indices[0]
+        low, high = self._run(export, call, lambda: self._enter(export))
+        return Result(low, high, host.reasons.text())
+
+    def _each(self, export: str, call: Call, tolerated: int) -> NodeResults:
+        host = self._host
+        indices = host.begin(call, 64 * REASON_ROOM + REASONS_PER_NODE * len(call.nodes))
+        codes: list[int] = []
+        values: list[int] = []
+        reasons: list[str] = []
+
+        def loop() -> None:
+            for index in indices:
+                host.current = index
+                code, value = self._enter(export)
+                codes.append(code)
+                values.append(value)
+                if code:
+                    reasons.append(host.reasons.keep())
+                if host.is_data_absent or not (0 <= code < _CODES and tolerated >> code & 1):
+                    break
+            host.current = None
+
+        self._run(export, call, loop)
+        return NodeResults(len(codes), codes if any(codes) else [], values if _packs(export) else [], reasons)
+
+    def _enter(self, export: str) -> tuple[int, int]:
+        """Calls the guest. Returns the halves of its result, both signed."""
+        self._host.enter()
+        result = self._functions[export]() or 0
+        low = ((result & NONE) ^ _SIGN) - _SIGN
+        return low, result >> 32 if _packs(export) else 0
+
+    def _run(self, export: str, call: Call, does: Callable[[], T]) -> T:
+        host = self._host
+        try:
+            result = self._guarded(export, call.deadline, does)
+        finally:
+            host.end()
+            error = host.error
+            if error is not None and not isinstance(error, MemoryError):
+                raise error
+        if error is not None:
+            raise GuestError(Fault.LIMIT, export, _beyond(error))
+        if host.is_data_absent:
+            raise GuestError(Fault.NO_NODE_DATA, export, NO_NODE_DATA)
+        return result
+
+    def _guarded(self, export: str, deadline: float, does: Callable[[], T]) -> T:
+        """Runs something of the guest, between looks at the clock, and looks at its memory afterwards."""
+        timeout = f"its timeout of {self._settings.timeout * 1000:.0f} ms"
+        if time.monotonic() > deadline:
+            raise GuestError(Fault.DEADLINE, export, f"not called: {timeout} was over", fatal=False)
+        try:
+            result = does()
+        except (RuntimeError, ExitError) as error:
+            raise self._guest_error(export, error) from None
+        used, limit = len(self._host.memory), self._settings.memory_limit
+        if used > limit:
+            raise GuestError(Fault.MEMORY, export, _held(used, limit))
+        if time.monotonic() > deadline:
+            cause = f"returned after {timeout}: wasmer interrupts no guest"
+            raise GuestError(Fault.DEADLINE, export, cause, fatal=False)
+        return result
+
+    def _guest_error(self, export: str, error: Exception) -> GuestError:
+        host, failure = self._host, describe(error)
+        node = host.node.decode()
+        if host.is_data_absent:
+            return GuestError(Fault.NO_NODE_DATA, export, NO_NODE_DATA, node=node, fatal=True)
+        if isinstance(host.error, MemoryError):
+            cause = _beyond(host.error)
+            return GuestError(Fault.LIMIT, export, cause, node=node, output=self.output(), fatal=True)
+        used, limit = len(host.memory), self._settings.memory_limit
+        if failure.fault is Fault.TRAP and 2 * used >= limit:
+            failure = failure._replace(fault=Fault.MEMORY, cause=f"{failure.cause}; {_held(used, limit)}")
+        return GuestError(
+            failure.fault,
+            export,
+            failure.cause,
+            node=node,
+            output=self.output(),
+            exit_code=failure.exit_code,
+            trap=failure.trap,
+        )
+
+
+def _packs(export: str) -> bool:
+    """Whether an export returns two numbers in one."""
+    return abi.EXPORTS[export].signature.results == ("i64",)
+
+
+def _beyond(error: Exception) -> str:
+    return f"the guest asked for more than it may hold: {error}"
+
+
+def _held(used: int, limit: int) -> str:
+    return f"its memory has grown to {used // MEBIBYTE} of {limit // MEBIBYTE} MiB"

@@ -1,0 +1,70 @@
+"""The nodes that one instance sees."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wasm_runtime.images import ImageStates
+from wasm_runtime.snapshot import Changes, Nodes, Snapshot
+
+NEVER: Final = -1
+"""The epoch of a copy that has not begun."""
+
+
+class NodeTable:
+    """The snapshot as it was when a call began: nothing changes while a guest looks.
+
+    `names`, `objects` and `states` are by the snapshot's indices. States are there with `images` only.
+    """
+
+    def __init__(self, *, images: bool) -> None:
+        self._with_images = images
+        self._source: Snapshot | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._images = ImageStates()
+        self._epoch = NEVER
+        self._position = 0
+        self._index: dict[bytes, int] = {}
+        self.names: list[bytes] = []
+        self.objects: list[bytes] = []
+        self.states: dict[int, bytes] = {}
+        self.live = 0
+        """How many nodes have an object."""
+
+    def find(self, name: bytes) -> int | None:
+        """The index of a name."""
+        return self._index.get(name)
+
+    def level(self, nodes: Nodes) -> list[int]:
+        """Takes over what changed since the last call. Returns the indices of `nodes`."""
+        snapshot = nodes.snapshot
+        if snapshot is not self._source:
+            self._forget()
+            self._source = snapshot
+        while True:
+            indices = nodes.located(self._epoch)
+            changes = snapshot.changes(self._epoch, self._position)
+            if changes is None and indices is not None:
+                return indices
+            if changes is not None:
+                self._apply(changes)
+
+    def _apply(self, changes: Changes) -> None:
+        if changes.epoch != self._epoch:
+            self._forget()
+        # Should a name have no UTF-8, then everything is taken over anew.
+        self._epoch = NEVER
+        known = len(self.names)
+        for at, name, node in changes.nodes:
+            if at < known:
+                self.objects[at] = node
+            else:
+                self.names.append(name.encode())
+                self.objects.append(node)
+        self._index.update(zip(self.names[known:], range(known, changes.entries), strict=True))
+        if self._with_images:
+            self.states.update(self._images.update((at, node) for at, _, node in changes.nodes))
+        self.live = changes.live
+        self._epoch, self._position = changes.epoch, changes.position
