@@ -77,6 +77,18 @@ def _guest_config(value: object) -> object:
         raise ValueError(f"cannot be written as JSON: {error}") from None
 
 
+def _utf8(text: str) -> str:
+    """Refuses lone surrogates, which YAML can write and no guest can be given."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("expected UTF-8") from None
+    return text
+
+
+Text = Annotated[str, AfterValidator(_utf8)]
+
+
 class _Model(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
@@ -131,9 +143,9 @@ class PluginConfig(_Model):
     """file:// and a path, relative to the configuration file."""
     digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
     """The only module that is accepted."""
-    guest_config: Annotated[str, BeforeValidator(_guest_config)] = ""
+    guest_config: Annotated[Text, BeforeValidator(_guest_config)] = ""
     """What the guest reads as its configuration; a mapping is passed on as JSON."""
-    args: tuple[str, ...] = ()
+    args: tuple[Text, ...] = ()
     """The guest's whole argv; empty: the name of the plugin."""
     log_severity: Severity = Severity.INFO
     """Least severity that is logged: 0 info, 1 warning, 2 error, 3 fatal."""

@@ -22,7 +22,7 @@ MAGIC: Final = b"\0asm"
 EMPTY: Final = MAGIC + b"\x01\0\0\0"
 """The module that has nothing in it; every other one begins with it."""
 
-_PREAMBLE: Final = len(EMPTY)
+PREAMBLE: Final = len(EMPTY)
 _TYPES, _IMPORTS, _FUNCTIONS, _EXPORTS = 1, 2, 3, 7
 _LARGEST: Final = {_TYPES: ("types", 1 << 20), _IMPORTS: ("imports", 1 << 16), _EXPORTS: ("exports", 1 << 20)}
 """Bytes that a section may have: what is made of it is kept as long as the module. Standard Go makes 2 KiB of all."""
@@ -83,7 +83,7 @@ def interface(wasm: bytes) -> Interface:
 
 
 def _read(wasm: bytes) -> Interface:
-    reader = _Reader(wasm, _PREAMBLE)
+    reader = Reader(wasm, PREAMBLE)
     types: list[Signature] = []
     imports: dict[Import, Signature | str] = {}
     functions: list[int] = []
@@ -110,7 +110,7 @@ def _read(wasm: bytes) -> Interface:
     return Interface(exports, imports)
 
 
-class _Reader:
+class Reader:
     """The encodings of the binary format, one after the other."""
 
     def __init__(self, wasm: bytes, at: int) -> None:
@@ -118,6 +118,7 @@ class _Reader:
         self.at = at
 
     def byte(self) -> int:
+        """The next byte."""
         self.at += 1
         return self._wasm[self.at - 1]
 
@@ -132,14 +133,17 @@ class _Reader:
             shift += 7
 
     def text(self) -> str:
+        """A name, UTF-8 with its length before it."""
         length = self.number()
         self.at += length
         return self._wasm[self.at - length : self.at].decode()
 
     def vector(self, item: Callable[[], T]) -> list[T]:
+        """As many items as the number before them says."""
         return [item() for _ in range(self.number())]
 
     def imported(self) -> tuple[Import, str, int]:
+        """An import: its name, its kind, and the index of its type if it is a function."""
         name, kind = Import(self.text(), self.text()), self._kind()
         if kind in {"function", "tag"}:
             self.at += kind == "tag"
@@ -153,6 +157,7 @@ class _Reader:
         return name, kind, 0
 
     def exported(self) -> tuple[str, str, int]:
+        """An export: its name, its kind and its index."""
         return self.text(), self._kind(), self.number()
 
     def types(self) -> list[Signature]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from wasm_runtime.binary import _PREAMBLE, _Reader
+from wasm_runtime.binary import PREAMBLE, Reader
 
 PAGE: Final = 64 * 1024
 """Bytes of a page of memory."""
@@ -42,7 +42,7 @@ def producers(section: bytes) -> Mapping[str, Mapping[str, str]]:
 
     Source: https://github.com/WebAssembly/tool-conventions/blob/main/ProducersSection.md
     """
-    reader = _Reader(section, 0)
+    reader = Reader(section, 0)
     try:
         fields = reader.vector(partial(_field, reader)) if len(section) <= LARGEST_PRODUCERS else []
     except (IndexError, UnicodeDecodeError):
@@ -66,9 +66,9 @@ def memory(wasm: bytes, name: str) -> Limits | None:
     return None
 
 
-def _sections(wasm: bytes) -> Iterator[tuple[int, _Reader, int]]:
+def _sections(wasm: bytes) -> Iterator[tuple[int, Reader, int]]:
     """Each section's number, a reader at its beginning, and its end."""
-    reader = _Reader(wasm, _PREAMBLE)
+    reader = Reader(wasm, PREAMBLE)
     while reader.at < len(wasm):
         section, length = reader.byte(), reader.number()
         end = reader.at + length
@@ -76,11 +76,11 @@ def _sections(wasm: bytes) -> Iterator[tuple[int, _Reader, int]]:
         reader.at = end
 
 
-def _field(reader: _Reader) -> tuple[str, list[tuple[str, str]]]:
+def _field(reader: Reader) -> tuple[str, list[tuple[str, str]]]:
     return reader.text(), reader.vector(lambda: (reader.text(), reader.text()))
 
 
-def _limits(reader: _Reader) -> Limits:
+def _limits(reader: Reader) -> Limits:
     flags, minimum = reader.byte(), reader.number()
     maximum = reader.number() if flags & _HAS_MAXIMUM else None
     if flags & _HAS_PAGE_SIZE:

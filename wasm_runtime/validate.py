@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from typing import Final
 
-from wasm_runtime import abi
+from wasm_runtime import abi, wasi
 from wasm_runtime.engine import Module
 from wasm_runtime.errors import ModuleError
 
-_NEEDS_SCORE = ("prescore", "normalizescore")
+_IMPORTS: Final = {**abi.IMPORTS, **wasi.FUNCTIONS}
+_BY_NAME: Final = {function.name: function for function in _IMPORTS}
+_NEEDS_SCORE: Final = ("prescore", "normalizescore")
 
 
 def validate(module: Module) -> None:
@@ -38,16 +41,15 @@ def _exports(module: Module) -> Iterator[str]:
 
 
 def _imports(module: Module) -> Iterator[str]:
-    for wanted, signature in module.imports.items():
-        known = abi.IMPORTS.get(wanted)
-        if wanted.module == abi.WASI or known == signature:
-            continue
-        if known is not None:
-            yield f"imports {wanted} as {signature}, the host has {known}"
-        else:
-            yield f"imports {wanted}, which the host does not have{_nearest(str(wanted))}"
+    for wanted, found in module.imports.items():
+        known = _IMPORTS.get(wanted)
+        if known is None:
+            yield f"imports {wanted}, which the host does not have{_nearest(wanted.name)}"
+        elif found != known:
+            yield f"imports {wanted} as {found}, the host has {known}"
 
 
 def _nearest(name: str) -> str:
-    near = difflib.get_close_matches(name, map(str, abi.IMPORTS), n=1)
-    return f"; the nearest that it has is {near[0]}" if near else ""
+    """Whatever its module is called: many compilers put all imports into one named `env`."""
+    near = difflib.get_close_matches(name, _BY_NAME, n=1)
+    return f"; the nearest that it has is {_BY_NAME[near[0]]}" if near else ""

@@ -651,7 +651,7 @@ def test_what_is_left_out_has_its_default(folder: Path) -> None:
     assert configuration.server.bind_timeout == 4.0
     runtime = configuration.runtime
     assert (runtime.stack_limit, runtime.module_limit) == (1024 * 1024, 64 * 1024 * 1024)
-    assert (runtime.compile_timeout, runtime.cache_limit) == (60.0, 1024**3)
+    assert (runtime.compile_timeout, runtime.cache_limit) == (60.0, 512 * 1024 * 1024)
     (profile,) = configuration.profiles
     (plugin,) = profile.plugins
     assert profile.score_range == 10

@@ -25,10 +25,10 @@ from wasm_runtime.guest import Pod
 from wasm_runtime.plugin import Plugin
 from wasm_runtime.snapshot import Nodes, Snapshot
 
-ROUNDS = 4
-LIMITS = {"timeout": "50ms", "memoryLimit": "16Mi", "tableLimit": 65_536, "outputLimit": "1Ki"}
+ROUNDS = 2
+LIMITS = {"timeout": "200ms", "memoryLimit": "16Mi", "tableLimit": 65_536, "outputLimit": "1Ki"}
 
-LATE = "interrupted at its timeout of 50 ms"
+LATE = "interrupted at its timeout of 200 ms"
 PRINTED = "again\n" * 170 + "agai"
 SLOW = "; mend the guest, or raise the plugin's timeout"
 FULL = "; its memory has grown to 16 of 16 MiB; mend the guest, or raise the plugin's memoryLimit"
@@ -106,9 +106,8 @@ def test_a_failure_is_answered_with_its_true_cause(extender: Extender, name: str
 
 @pytest.mark.parametrize("name", CAUSES)
 def test_a_failure_that_is_ignored_changes_nothing_of_what_the_others_say(extender: Extender, name: str) -> None:
-    for _ in range(2):
-        assert ask(extender, f"{name}-ignored", "filter") == GOOD_FILTER
-        assert ask(extender, f"{name}-ignored", "prioritize") == GOOD_SCORES
+    assert ask(extender, f"{name}-ignored", "filter") == GOOD_FILTER
+    assert ask(extender, f"{name}-ignored", "prioritize") == GOOD_SCORES
 
 
 @pytest.mark.parametrize("name", CAUSES)

@@ -1,14 +1,17 @@
 """Exports that are called for one node: pods that come and go in a dry run, and the binding cycle."""
 
+import time
 from collections.abc import Callable, Sequence
 
 import pytest
+from wasmtime import Store
 
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guests import LOG, NODE, NODE_NAME, REASON, SPIN, TEXT, call, export, module, result
 from tests.wasm_runtime.world import filter_nodes, on_node, world
 from wasm_runtime import Fault, Guest, GuestError, Nodes, Pod, Snapshot
 from wasm_runtime.abi import EXPORTS, Code
+from wasm_runtime.engines.wasmtime.ticker import TICK
 from wasm_runtime.guest import Permission, Status
 
 TARGET = "k8s.io/scheduler/targetPod"
@@ -204,6 +207,27 @@ class TestClusterEvents:
         with pytest.raises(GuestError) as caught:
             load.plugin(delivers_events((1, 3), ending="unreachable"))
         assert str(caught.value) == "enqueue: trap: unreachable in enqueue"
+
+
+def test_a_call_that_ends_before_it_comes_to_a_node_names_none(load: Loader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the one of the last call, which may be gone, and another node or none in its place."""
+    start = load.engine.ticker.start
+
+    def start_late(store: Store, deadline: float) -> None:
+        start(store, deadline)
+        time.sleep(5 * TICK)
+
+    monkeypatch.setattr("wasm_runtime.snapshot.SLACK", 0)
+    at = world({f"node-{number}": b"N" for number in range(2_000)}, names=["node-1999"])
+    plugin = load.plugin(module(export("removepod", "(i32.const 0)"), export("filter", "(i32.const 0)")))
+    with plugin.guest(at.pod, at.nodes, "preempt") as (guest, deadline):
+        guest.remove_pod(b"", at.nodes, deadline)
+        at.snapshot.replace({})
+        at.snapshot.replace({f"other-{number}": b"\xff" * 10_000 for number in range(10)})
+        monkeypatch.setattr(load.engine.ticker, "start", start_late)
+        with pytest.raises(GuestError) as caught:
+            guest.filter(Nodes(at.snapshot, ["other-9"]), time.monotonic())
+    assert str(caught.value) == "filter: interrupted at its timeout of 30000 ms"
 
 
 def test_exports_about_a_node_are_all_tried_here() -> None:

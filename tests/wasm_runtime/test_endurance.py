@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.wasm_runtime import moody
 from tests.wasm_runtime.conftest import Loader
-from tests.wasm_runtime.guests import EXIT, LOG, NODE_NAME, POD, REASON, SPIN, WRITE, binary, call, export, module
+from tests.wasm_runtime.guests import binary, export, module
 from tests.wasm_runtime.world import close, filter_nodes, settle, world
 from wasm_runtime import Guest, GuestError, Nodes, Plugin, Pod, Settings, Snapshot, WasmtimeEngine
 from wasm_runtime.abi import EXPORTS, Code, Severity
@@ -54,94 +55,11 @@ def test_ten_thousand_traps_leave_nothing(load: Loader, open_instances: Callable
 
 # ---- the hammer: guests do what the pod's bytes say, and every answer shows whose it is
 
-TAG = 8
-"""Characters that no other pod has."""
-CONFIG = "k8s.io/scheduler/get_config"
-TARGET = "k8s.io/scheduler/targetPod"
-EVENT = "k8s.io/scheduler/handle.eventrecorder.eventf"
-SCORES = "k8s.io/scheduler/nodeScoreList"
-NAMES = "k8s.io/scheduler/result.node_names"
-NOMINATED = "k8s.io/scheduler/result.nominated_node_name"
-NORMALIZED = "k8s.io/scheduler/result.normalized_score_list"
-
-MOOD, POINT, NUMBER, WHO, SAID = 0, 1, 2, 3, 4
-"""Where in the pod, and in the guest's memory, is: what the guest does, at which of the exports, a number, the
-plugin's name (which the guest fills in) and the tag, which the guest puts the node's name behind."""
-NODE_AT = SAID + TAG
-PLACES = {name: at for at, name in enumerate(EXPORTS)}
-
 CALM = "n"
 MOODS = {CALM: 900, "e": 40, "w": 20, "t": 25, "x": 10, "d": 4, "s": 1}
 """What a guest does and how often: nothing unusual, an Error, a code that is none, a trap, an exit, calls that nest
 too deep, and what only a deadline ends."""
 FATAL = "txds"
-
-
-NUMBER_64 = f"(i64.load8_u (i32.const {NUMBER}))"
-
-
-def acts(name: str, *after: str, normal: str = "(i32.const 0)", value: str = "(i64.const 0)") -> str:
-    """An export that tells what it sees in every way there is, then does what the pod says, then answers."""
-    code = f"(call $code (i32.const {PLACES[name]}) {normal})"
-    wide = f"(i64.extend_i32_u {code})"
-    high, low = (wide, value) if name == "permit" else (value, wide)
-    packed = f"(i64.or (i64.shl {high} (i64.const 32)) {low})"
-    answer = {(): "", ("i32",): code, ("i64",): packed}[EXPORTS[name].signature.results]
-    return export(name, f"(global.set $name (call $act (i32.const {PLACES[name]})))", *after, answer)
-
-
-def mixed() -> str:
-    """The number and the last character of the node's name, added: differs from node to node and from pod to pod."""
-    last = f"(i32.load8_u (i32.add (i32.const {NODE_AT - 1}) (global.get $name)))"
-    return f"(i32.add (i32.load8_u (i32.const {NUMBER})) {last})"
-
-
-def mood(name: str, *body: str) -> str:
-    return f"(if (i32.eq (local.get $mood) (i32.const {ord(name)})) (then {' '.join(body)}))"
-
-
-MOODY = module(
-    "(global $name (mut i32) (i32.const 0))",
-    "(func $deep (param $n i64) (result i64) (i64.add (i64.const 1) (call $deep (local.get $n))))",
-    "(func $act (param $point i32) (result i32) (local $name i32) (local $said i32) (local $mood i32)",
-    f"(drop {call(POD, 0, NODE_AT)})",
-    f"(drop {call(CONFIG, WHO, 1)})",
-    f"(local.set $name {call(NODE_NAME, NODE_AT, 64)})",
-    f"(local.set $said (i32.add (local.get $name) (i32.const {1 + TAG})))",
-    call(REASON, WHO, "(local.get $said)"),
-    call(LOG, 0, WHO, "(local.get $said)"),
-    call(EVENT, WHO, 1 + TAG),
-    f"(i32.store (i32.const 256) (i32.const {WHO})) (i32.store (i32.const 260) (local.get $said))",
-    f"(drop {call(WRITE, 1, 256, 1, 264)})",
-    f"(if (i32.eq (local.get $point) (i32.load8_u (i32.const {POINT}))) (then",
-    f"(local.set $mood (i32.load8_u (i32.const {MOOD})))",
-    mood("t", "unreachable"),
-    mood("x", call(EXIT, f"(i32.load8_u (i32.const {NUMBER}))")),
-    mood("d", "(drop (call $deep (i64.const 0)))"),
-    mood("s", SPIN),
-    ")) (local.get $name))",
-    "(func $code (param $point i32) (param $normal i32) (result i32) (local $mood i32)",
-    f"(if (i32.eq (local.get $point) (i32.load8_u (i32.const {POINT}))) (then",
-    f"(local.set $mood (i32.load8_u (i32.const {MOOD})))",
-    mood("e", "(return (i32.const 1))"),
-    mood("w", "(return (i32.const 9))"),
-    ")) (local.get $normal))",
-    acts("prefilter", f"(i32.store8 (i32.const {NODE_AT}) (i32.const 0))", call(NAMES, WHO, 2 + TAG)),
-    acts("addpod", call(LOG, 0, 512, call(TARGET, 512, 64))),
-    acts("removepod", call(LOG, 0, 512, call(TARGET, 512, 64))),
-    acts("filter", normal=f"(i32.and (i32.const 2) {mixed()})"),
-    acts("postfilter", call(NOMINATED, WHO, 1 + TAG), value=NUMBER_64),
-    acts("prescore"),
-    acts("score", value=f"(i64.extend_i32_u (i32.rem_u {mixed()} (i32.const 101)))"),
-    acts("normalizescore", call(NORMALIZED, 512, call(SCORES, 512, 4096))),
-    acts("reserve", normal="(i32.const 2)"),
-    acts("unreserve"),
-    acts("permit", normal="(i32.const 4)", value=NUMBER_64),
-    acts("prebind"),
-    acts("bind", normal="(i32.const 5)"),
-    acts("postbind"),
-    uses=[POD, CONFIG, TARGET, NODE_NAME, REASON, LOG, EVENT, WRITE, EXIT, SCORES, NAMES, NOMINATED, NORMALIZED],
-)
 
 STAGES: dict[Stage, tuple[str, ...]] = {
     "filter": ("filter",),
@@ -184,16 +102,12 @@ class Case(NamedTuple):
     number: int
     tag: str
     who: str
-    """The plugin."""
+    """The plugin, by its configuration."""
     nodes: Sequence[str]
 
     @property
     def pod(self) -> Pod:
-        return Pod(
-            self.tag,
-            f"default/{self.tag}",
-            bytes([ord(self.mood), PLACES[self.point], self.number, 0]) + self.tag.encode(),
-        )
+        return Pod(self.tag, f"default/{self.tag}", moody.pod(self.mood, self.point, self.number, self.tag))
 
     def said(self, node: str = "") -> str:
         return f"{self.who}{self.tag}{node}"
@@ -283,7 +197,7 @@ class Hammer:
         self.plugins = {
             who: Plugin(
                 engine,
-                binary(MOODY),
+                binary(moody.GUEST),
                 Settings("plugin", config=who, timeout=60, instances=instances),
                 sink=self._sink,
             )

@@ -10,7 +10,7 @@ import wasmtime
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guests import EXIT, NOW, POD, REASON, SPIN, TEXT, WRITE, call, export, module
 from tests.wasm_runtime.world import World, each, filter_nodes, once, post_filter, pre_filter, score, world
-from wasm_runtime import Fault, GuestError, Plugin, WasmtimeEngine
+from wasm_runtime import Fault, GuestError, ModuleError, Plugin, WasmtimeEngine
 from wasm_runtime.engine import NodeResults, Result
 from wasm_runtime.engines.wasmtime.ticker import TICK
 from wasm_runtime.errors import TrapKind
@@ -480,10 +480,8 @@ class TestMemoryLimit:
 
     def test_holds_for_the_only_memory(self, load: Loader) -> None:
         """Or a guest could have a hundred of them."""
-        with pytest.raises(GuestError) as caught:
+        with pytest.raises(ModuleError, match=r"^is no valid WebAssembly module: .*multiple memories"):
             load.plugin(module(NOOP, "(memory $second 1)"))
-        assert str(caught.value) == "instantiate: resource limit exceeded: memory count too high at 2"
-        assert caught.value.fault is Fault.LINK
 
     def test_of_tables(self, load: Loader) -> None:
         grow = "(table.grow $table (ref.null func) (i32.const {}))"
@@ -613,7 +611,8 @@ def test_a_result_beyond_its_limit_is_not_read(load: Loader) -> None:
     caught = failure(load.plugin(module(export("prefilter", body), uses=[names], pages="256")), ONE)
     assert (caught.fault, str(caught)) == (
         Fault.LIMIT,
-        "prefilter: the guest asked for more than it may hold: a result of 8388609 bytes, at most 8388608 are taken",
+        "prefilter: more than the host gives or takes in one call:"
+        " a result of 8388609 bytes, at most 8388608 are taken",
     )
 
 

@@ -286,7 +286,7 @@ def test_a_document_larger_than_the_guest_may_hold(load: Loader) -> None:
     plugin = load.plugin(asks_and(NODES, "(i32.const 0)", at="prefilter"), memory_limit=1 << 20)
     with pytest.raises(GuestError) as caught:
         pre_filter(plugin, world({"node-a": b"N" * (2 << 20)}))
-    assert str(caught.value).startswith("prefilter: the guest asked for more than it may hold: ")
+    assert str(caught.value).startswith("prefilter: more than the host gives or takes in one call: ")
     assert str(caught.value).endswith(" bytes are more than its memory limit")
     assert (caught.value.fault, caught.value.fatal) == (Fault.LIMIT, False)
     assert pre_filter(plugin, world({"node-a": b"small"})) == PreFilter()
@@ -294,7 +294,7 @@ def test_a_document_larger_than_the_guest_may_hold(load: Loader) -> None:
 
 def test_a_document_larger_than_the_guest_may_hold_and_then_a_trap(load: Loader) -> None:
     plugin = load.plugin(asks_and(NODES, "unreachable", at="prefilter"), memory_limit=1 << 20)
-    with pytest.raises(GuestError, match=r"^prefilter: the guest asked for more than it may hold: ") as caught:
+    with pytest.raises(GuestError, match=r"^prefilter: more than the host gives or takes in one call: ") as caught:
         pre_filter(plugin, world({"node-a": b"N" * (2 << 20)}))
     assert (caught.value.fault, caught.value.fatal) == (Fault.LIMIT, True)
 

@@ -240,7 +240,7 @@ def _may_ask() -> Iterator[Case]:
             yield Case(
                 f"{name} asks for {function.rpartition('/')[2]}",
                 _asks(name, function),
-                in_turn(list(map(calls, {name, heard}))),
+                in_turn([calls(each) for each in dict.fromkeys([name, heard])]),
                 None,
                 [told(len(answer), answer.ljust(SHOWN, "*"), node)],
                 settings={"config": CONFIG},
@@ -258,7 +258,7 @@ HANDED_OVER: Final = {
 
 def _may_hand_over() -> Iterator[Case]:
     for function, (taken_from, text) in HANDED_OVER.items():
-        for name in abi.EXPORTS.keys() - {taken_from}:
+        for name in (each for each in abi.EXPORTS if each != taken_from):
             yield Case(
                 f"{name} hands over {function.rpartition('/')[2]}, which is left out",
                 guest(only(name, call(function, TEXT, size(text))), uses=[function], data={TEXT: text}),
@@ -272,7 +272,7 @@ ABSENT: Final = "the guest asked for a node's object, but none is known here: on
 
 def _no_node_data() -> Iterator[Case]:
     """enqueue aside, which is called when no node is known yet."""
-    for name in abi.EXPORTS.keys() - {"enqueue"}:
+    for name in (each for each in abi.EXPORTS if each != "enqueue"):
         node = NODE if abi.EXPORTS[name].on_node else ""
         for function, answer in (
             ("k8s.io/api/node", ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -435,6 +436,8 @@ def test_configuration_arguments_and_extension_points(command: Command, folder: 
     ("option", "value", "problem"),
     [
         ("--timeout", "5", "expected a duration such as 500ms or 2s, at most 1h, found '5'"),
+        ("--guest-config", os.fsdecode(b"caf\xe9"), "expected UTF-8"),
+        ("--args", os.fsdecode(b"\xff"), "expected UTF-8"),
         ("--memory-limit", "much", "expected a size such as 256Mi, found 'much'"),
         ("--memory-limit", "5", "Input should be greater than or equal to 1048576"),
         ("--extension-points", "filter,preenqueue", "'preenqueue' is no extension point; expected enqueue, preFilter,"

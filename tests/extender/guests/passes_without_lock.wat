@@ -1,5 +1,6 @@
-;; Configuration: a digit each for RemovePod and AddPod, their status code, or `t` for a trap. Passes the nodes of which
-;; one pod whose name begins with `lock` was taken away. Logs its calls, with the name of the pod that comes or goes.
+;; Configuration: a digit each for RemovePod and AddPod, their status code, or `t` for a trap. Rejects a node of which
+;; pods were taken away, but not one whose name begins with `lock`. Logs its calls, with the name of the pod that comes
+;; or goes.
 (module
   (import "k8s.io/klog" "logs" (func $logs (param i32 i32 i32 i32 i32)))
   (import "k8s.io/scheduler" "get_config" (func $get_config (param i32 i32) (result i32)))
@@ -11,6 +12,7 @@
   (data (i32.const 32) "filter")
   (data (i32.const 48) "locked")
   (data (i32.const 64) "pod\00")
+  (global $removed (mut i32) (i32.const 0))
   (global $unlocked (mut i32) (i32.const 0))
   ;; The name of the target: metadata (field 1) comes first in a pod, and the name (field 1) first there.
   (func $name (result i32)
@@ -30,6 +32,7 @@
     (i32.store8 offset=68 (local.get $size) (i32.const 0))
     (call $logs
       (i32.const 0) (local.get $call) (local.get $length) (i32.const 64) (i32.add (local.get $size) (i32.const 5)))
+    (global.set $removed (i32.add (global.get $removed) (local.get $by)))
     (if (i32.eq (i32.load (local.get $name)) (i32.const 0x6b636f6c))
       (then (global.set $unlocked (i32.add (global.get $unlocked) (local.get $by)))))
     (drop (call $get_config (i32.const 512) (i32.const 8)))
@@ -43,4 +46,5 @@
   (func (export "filter") (result i32)
     (call $logs (i32.const 0) (i32.const 32) (i32.const 6) (i32.const 0) (i32.const 0))
     (call $status_reason (i32.const 48) (i32.const 6))
-    (select (i32.const 0) (i32.const 2) (i32.eq (global.get $unlocked) (i32.const 1)))))
+    (select (i32.const 0) (i32.const 2)
+      (i32.or (i32.eqz (global.get $removed)) (i32.eq (global.get $unlocked) (i32.const 1))))))

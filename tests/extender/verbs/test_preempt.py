@@ -97,7 +97,7 @@ FAILURES = {
 
 
 def lock(settings: str = "00", **more: Any) -> dict[str, Any]:
-    """Passes the nodes of which a pod was taken away that is named lock-*; codes of RemovePod and AddPod."""
+    """Rejects nodes of which pods were taken away, but not one that is named lock-*; codes of RemovePod and AddPod."""
     return plugin("passes_without_lock", settings, name="lock", **more)
 
 
@@ -218,8 +218,10 @@ def test_a_failure_about_a_victim_leaves_no_candidate_and_is_logged(extender: Ex
     assert [(line["level"], line["pod"]) for line in errors] == [("error", f"default/failing-{name}")]
 
 
-def test_candidates_without_victims_are_just_filtered(extender: Extender) -> None:
-    assert ask(extender, "lock", victims_args({"node-3": [], "node-1": WHOLE["node-1"]})) == evicted("node-1")
+def test_a_candidate_without_victims_is_just_filtered(extender: Extender) -> None:
+    request = victims_args({"node-0": [], "node-7": WHOLE["node-7"], "node-1": WHOLE["node-1"]})
+    answer = {"NodeNameToMetaVictims": {"node-0": meta_victims()} | evicted("node-1")["NodeNameToMetaVictims"]}
+    assert ask(extender, "lock", request) == answer
 
 
 def test_victims_by_uid_need_a_cluster_where_a_plugin_asks_for_the_pods(extender: Extender) -> None:

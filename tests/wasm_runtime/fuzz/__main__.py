@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.wasm_runtime.fuzz.campaign import Campaign, Finding
 from tests.wasm_runtime.fuzz.cases import Cases
 from tests.wasm_runtime.fuzz.play import Player
 
+CORPUS = Path(tempfile.gettempdir()) / "kwx-fuzz"
 WORKER = [sys.executable, "-m", "tests.wasm_runtime.fuzz.worker"]
 
 
@@ -24,21 +26,29 @@ class Progress:
     """Where a run is: on a terminal a line that is written over, else one a minute."""
 
     def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds
         self._next = time.monotonic()
+        self._end = self._next + seconds
         self._on_terminal = sys.stderr.isatty()
+        self._number = 0
         self.findings = 0
 
     def wants(self, number: int) -> bool:
         """Whether there is time for a module."""
+        self._number = number
         now = time.monotonic()
-        if now >= min(self._next, self._end):
+        if now >= self._next:
             self._next = now + (0.2 if self._on_terminal else 60)
-            self._tell(f"{number} modules, {self.findings} findings, {max(0.0, self._end - now):.0f} s left")
+            self._tell("\r" if self._on_terminal else "", "" if self._on_terminal else "\n")
         return now < self._end
 
-    def _tell(self, line: str) -> None:
-        print(f"\r{line}\033[K" if self._on_terminal else f"{line}\n", end="", file=sys.stderr, flush=True)
+    def close(self) -> None:
+        """Says what there was in all."""
+        self._tell("\r" if self._on_terminal else "", "\n")
+
+    def _tell(self, begin: str, end: str) -> None:
+        left = max(0.0, self._end - time.monotonic())
+        line = f"{self._number} modules, {self.findings} findings, {left:.0f} s left"
+        print(f"{begin}{line}", end=f"\033[K{end}" if begin else end, file=sys.stderr, flush=True)
 
 
 def keep(finding: Finding, wasm: bytes, corpus: Path, seed: int) -> Path:
@@ -62,7 +72,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.wasm_runtime.fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=int(time.time()), help="the same seed makes the same modules")
-    parser.add_argument("--corpus", type=Path, default=Path("fuzz-corpus"), help="where findings are kept")
+    parser.add_argument("--corpus", type=Path, default=CORPUS, help=f"where findings are kept, {CORPUS} by default")
     parser.add_argument("--modules", type=Path, action="append", default=[], help="directory of more modules to mutate")
     parser.add_argument("--replay", type=Path, nargs="+", metavar="MODULE", help="play saved modules instead")
     options = parser.parse_args()
@@ -77,6 +87,7 @@ def main() -> int:
         progress.findings += 1
         path = keep(finding, cases[finding.number], options.corpus, options.seed)
         print(f"\nmodule {finding.number}: {finding.what}\nkept; play it again by --replay {path}\n", flush=True)
+    progress.close()
     return 1 if progress.findings else 0
 
 

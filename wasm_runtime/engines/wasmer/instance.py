@@ -128,7 +128,7 @@ class WasmerInstance:
         indices = host.begin(call, REASON_ROOM)
         if abi.EXPORTS[export].on_node:
             host.current = indices[0]
-        low, high = self._run(export, call, lambda: self._enter(export))
+        low, high = self._run(export, call, lambda: self._enter(export, call.deadline))
         return Result(low, high, host.reasons.text())
 
     def _each(self, export: str, call: Call, tolerated: int) -> NodeResults:
@@ -141,7 +141,7 @@ class WasmerInstance:
         def loop() -> None:
             for index in indices:
                 host.current = index
-                code, value = self._enter(export)
+                code, value = self._enter(export, call.deadline)
                 codes.append(code)
                 values.append(value)
                 if code:
@@ -153,9 +153,13 @@ class WasmerInstance:
         self._run(export, call, loop)
         return NodeResults(len(codes), codes if any(codes) else [], values if _packs(export) else [], reasons)
 
-    def _enter(self, export: str) -> tuple[int, int]:
-        """Calls the guest. Returns the halves of its result, both signed."""
-        self._host.enter()
+    def _enter(self, export: str, deadline: float) -> tuple[int, int]:
+        """Calls the guest, if there is time. Returns the halves of its result, both signed."""
+        host = self._host
+        if time.monotonic() > deadline:
+            cause = f"not called: {self._timeout} was over"
+            raise GuestError(Fault.DEADLINE, export, cause, node=host.node.decode(), fatal=False)
+        host.enter()
         result = self._functions[export]() or 0
         low = ((result & NONE) ^ _SIGN) - _SIGN
         return low, result >> 32 if _packs(export) else 0
@@ -176,21 +180,29 @@ class WasmerInstance:
         return result
 
     def _guarded(self, export: str, deadline: float, does: Callable[[], T]) -> T:
-        """Runs something of the guest, between looks at the clock, and looks at its memory afterwards."""
-        timeout = f"its timeout of {self._settings.timeout * 1000:.0f} ms"
-        if time.monotonic() > deadline:
-            raise GuestError(Fault.DEADLINE, export, f"not called: {timeout} was over", fatal=False)
+        """Runs something of the guest, and looks at its memory and the clock afterwards."""
+        memory = self._host.memory
         try:
             result = does()
         except (RuntimeError, ExitError) as error:
             raise self._guest_error(export, error) from None
-        used, limit = len(self._host.memory), self._settings.memory_limit
-        if used > limit:
-            raise GuestError(Fault.MEMORY, export, _held(used, limit))
+        finally:
+            memory.rest()
+        if len(memory) > self._settings.memory_limit:
+            raise GuestError(Fault.MEMORY, export, self._held)
         if time.monotonic() > deadline:
-            cause = f"returned after {timeout}: wasmer interrupts no guest"
+            cause = f"returned after {self._timeout}: wasmer interrupts no guest"
             raise GuestError(Fault.DEADLINE, export, cause, fatal=False)
         return result
+
+    @property
+    def _timeout(self) -> str:
+        return f"its timeout of {self._settings.timeout * 1000:.0f} ms"
+
+    @property
+    def _held(self) -> str:
+        used, limit = len(self._host.memory), self._settings.memory_limit
+        return f"its memory has grown to {used // MEBIBYTE} of {limit // MEBIBYTE} MiB"
 
     def _guest_error(self, export: str, error: Exception) -> GuestError:
         host, failure = self._host, describe(error)
@@ -200,9 +212,8 @@ class WasmerInstance:
         if isinstance(host.error, MemoryError):
             cause = _beyond(host.error)
             return GuestError(Fault.LIMIT, export, cause, node=node, output=self.output(), fatal=True)
-        used, limit = len(host.memory), self._settings.memory_limit
-        if failure.fault is Fault.TRAP and 2 * used >= limit:
-            failure = failure._replace(fault=Fault.MEMORY, cause=f"{failure.cause}; {_held(used, limit)}")
+        if failure.fault is Fault.TRAP and 2 * len(host.memory) >= self._settings.memory_limit:
+            failure = failure._replace(fault=Fault.MEMORY, cause=f"{failure.cause}; {self._held}")
         return GuestError(
             failure.fault,
             export,
@@ -220,8 +231,4 @@ def _packs(export: str) -> bool:
 
 
 def _beyond(error: Exception) -> str:
-    return f"the guest asked for more than it may hold: {error}"
-
-
-def _held(used: int, limit: int) -> str:
-    return f"its memory has grown to {used // MEBIBYTE} of {limit // MEBIBYTE} MiB"
+    return f"more than the host gives or takes in one call: {error}"

@@ -28,9 +28,13 @@ class GuestMemory:
         """Makes a `wasmer.Memory` what is read and written."""
         self._memory = memory
 
-    def detach(self) -> None:
-        """Lets go of the memory. In the thread of the engine: a view must not be dropped in any other."""
+    def rest(self) -> None:
+        """Drops the view, which panics when any thread but the engine's does it: to be called after each call."""
         self._view = memoryview(b"")
+
+    def detach(self) -> None:
+        """Lets go of the memory."""
+        self.rest()
         self._memory = None
 
     def __len__(self) -> int:

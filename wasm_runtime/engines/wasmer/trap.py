@@ -45,7 +45,7 @@ def describe(error: Exception) -> Failure:
 def _left(status: int) -> Failure:
     """No more exit status than wasmtime takes, in its words."""
     if status > MOST_STATUS:
-        return Failure(Fault.TRAP, "trap: exit with invalid exit status outside of [0..126)", TrapKind.OTHER)
+        return Failure(Fault.EXIT, "the guest left by an exit status above 125")
     return Failure(Fault.EXIT, f"the guest left by exit status {status}", exit_code=status)
 
 

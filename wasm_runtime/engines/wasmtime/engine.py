@@ -42,6 +42,11 @@ class WasmtimeEngine:
         config.wasm_memory64 = False
         config.max_wasm_stack = stack_limit
         self.native = wasmtime.Engine(config)
+        config = wasmtime.Config()
+        config.wasm_multi_memory = False
+        config.wasm_memory64 = False
+        self._one_memory = wasmtime.Engine(config)
+        """Only the driver may have more than one memory: this validates what a guest may be."""
         self.ticker = Ticker(self.native)
         self.trampoline = wasmtime.Module(self.native, driver.trampoline())
         self.driver = wasmtime.Module(self.native, driver.driver())
@@ -86,6 +91,7 @@ class WasmtimeEngine:
         if not wasm.startswith(MAGIC):
             raise ModuleError([f"is no valid WebAssembly module: begins with {wasm[:4]!r}, not with {MAGIC!r}"])
         try:
+            wasmtime.Module.validate(self._one_memory, wasm)
             return wasmtime.Module(self.native, wasm)
         except wasmtime.WasmtimeError as error:
             raise ModuleError([f"is no valid WebAssembly module: {_first_line(error)}"]) from error

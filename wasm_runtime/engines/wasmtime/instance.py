@@ -380,7 +380,7 @@ def _records(data: bytes) -> Iterator[Log | Event]:
 
 
 def _beyond(error: MemoryError) -> str:
-    return f"the guest asked for more than it may hold: {error}"
+    return f"more than the host gives or takes in one call: {error}"
 
 
 def _signed(packed: int) -> int:

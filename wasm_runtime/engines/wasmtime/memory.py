@@ -100,6 +100,7 @@ class CallMemory(LinearMemory):
         header = self.header
         header.data_absent = header.failures = 0
         header.target_length = 0
+        # An interrupt may come before the driver has come to a node: the last call's may be gone by then.
         header.current = layout.NONE
         documents = layout.DOCUMENTS * 4
         ctypes.memset(self.base + documents, 0, ctypes.sizeof(Header) - documents)

@@ -11,7 +11,6 @@ from wasmtime import Config, WasmtimeError
 PROPOSALS: Final[Mapping[str, Sequence[str]]] = {
     "threads": ["wasm_threads"],
     "tail calls": ["wasm_tail_call"],
-    "multiple memories": ["wasm_multi_memory"],
     "relaxed SIMD": ["wasm_relaxed_simd"],
     "exceptions": ["wasm_exceptions"],
     "garbage collection or typed references": ["wasm_gc", "wasm_function_references"],

@@ -20,6 +20,9 @@ _OURS: Final = frozenset({"kwx-driver", "kwx-trampoline"})
 _WHILE_RUNNING: Final = "error while executing at wasm backtrace:"
 """How messages of wasmtime begin that are not about linking."""
 
+_NO_STATUS: Final = "exit with invalid exit status"
+"""What wasmtime says of an exit status above 125."""
+
 _LIMITS: Final = {
     "exceeds memory limits": Fault.MEMORY,
     "exceeds table limits": Fault.TABLES,
@@ -54,6 +57,8 @@ def describe(error: Trap | WasmtimeError) -> Failure:
 
 def _refused(message: str) -> Failure:
     cause = _cause(message)
+    if _NO_STATUS in cause:
+        return Failure(Fault.EXIT, "the guest left by an exit status above 125")
     if message.startswith(_WHILE_RUNNING):
         return Failure(Fault.TRAP, f"trap: {cause}", TrapKind.OTHER)
     return Failure(next((fault for words, fault in _LIMITS.items() if words in cause), Fault.LINK), cause)
