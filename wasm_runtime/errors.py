@@ -114,8 +114,8 @@ class GuestError(Exception):
 
     @property
     def reason(self) -> str:
-        """The fault as a word for logs: the kind of a trap, else the fault's own."""
-        return self.trap.value if self.trap else self.fault.value
+        """The fault as a word for logs: the kind of a trap that nothing better is known of, else the fault's own."""
+        return self.fault.value if self.fault is Fault.MEMORY or not self.trap else self.trap.value
 
 
 def shorten(text: str, limit: int) -> str:

@@ -210,6 +210,7 @@ def test_guest_errors_are_of_bounded_length(cause: str, output: str, text: str) 
         (Fault.TRAP, TrapKind.INTEGER_DIVISION_BY_ZERO, "integer division by zero"),
         (Fault.TRAP, TrapKind.OTHER, "other"),
         (Fault.STACK, TrapKind.STACK_OVERFLOW, "stack overflow"),
+        (Fault.MEMORY, TrapKind.UNREACHABLE, "memory"),
         (Fault.BUSY, None, "busy"),
         (Fault.NO_NODE_DATA, None, "no node data"),
     ],

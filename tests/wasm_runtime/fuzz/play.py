@@ -8,18 +8,7 @@ from itertools import chain
 
 from tests.wasm_runtime.protobuf_bytes import image, node_with_images
 from tests.wasm_runtime.world import close
-from wasm_runtime import (
-    GuestError,
-    ModuleError,
-    Nodes,
-    Plugin,
-    Pod,
-    Settings,
-    Snapshot,
-    WasmtimeEngine,
-    sections,
-    snapshot,
-)
+from wasm_runtime import GuestError, ModuleError, Nodes, Plugin, Pod, Settings, Snapshot, WasmtimeEngine, sections
 from wasm_runtime.abi import Severity
 from wasm_runtime.engine import MEBIBYTE, Journal, Log, NodeResults
 from wasm_runtime.errors import MOST_CAUSE, MOST_PRINTED
@@ -47,7 +36,7 @@ OBJECTS = {
     "x" * 253: b"X" * 10_000,
 }
 FEW = 20
-"""Entries of nodes that are gone, beyond which the others are given new places."""
+"""What `snapshot.SLACK` is to be: entries of nodes that are gone, beyond which the others are given new places."""
 NAMES = [*OBJECTS, "only-named"]
 POD = Pod("uid", "default/pod", b"POD" * 100)
 
@@ -92,7 +81,6 @@ class Player:
     """Plays modules with one engine."""
 
     def __init__(self) -> None:
-        snapshot.SLACK = FEW
         self._engine = WasmtimeEngine()
         self._nodes = Nodes(Snapshot(), NAMES)
         self._change_nodes()

@@ -13,8 +13,10 @@ from tests.wasm_runtime.fuzz.campaign import ROOT, Campaign, Finding
 from tests.wasm_runtime.fuzz.cases import Cases
 from tests.wasm_runtime.fuzz.invent import invent
 from tests.wasm_runtime.fuzz.mutate import join, mutate, split
-from tests.wasm_runtime.fuzz.play import Player
+from tests.wasm_runtime.fuzz.play import FEW, Player
+from tests.wasm_runtime.guests import binary, call, export, imports, module
 from wasm_runtime import ModuleError, WasmtimeEngine
+from wasm_runtime.abi import EXPORTS
 
 MODULES = 600
 SEED = 1
@@ -27,6 +29,12 @@ def test_a_short_run_finds_nothing() -> None:
 @pytest.fixture(scope="module")
 def cases() -> Cases:
     return Cases(SEED)
+
+
+@pytest.fixture
+def player(monkeypatch: pytest.MonkeyPatch) -> Player:
+    monkeypatch.setattr("wasm_runtime.snapshot.SLACK", FEW)
+    return Player()
 
 
 def test_a_module_can_be_made_again(cases: Cases) -> None:
@@ -65,8 +73,71 @@ def test_a_module_is_the_sum_of_its_sections(cases: Cases) -> None:
         (Cases(SEED)._good[0], "played"),
     ],
 )
-def test_play(wasm: bytes, end: str) -> None:
-    assert Player().play(wasm) == end
+def test_play(player: Player, wasm: bytes, end: str) -> None:
+    assert player.play(wasm) == end
+
+
+WAITING = "k8s.io/scheduler/handle.get_waiting_pod"
+NAMES = "k8s.io/scheduler/result.node_names"
+SEVERITY = "k8s.io/klog/severity"
+YIELD = '(import "wasi_snapshot_preview1" "sched_yield" (func $yield (result i32)))'
+POINTS = [name for name, each in EXPORTS.items() if each.signature.results == ("i32",)]
+
+KEPT = {
+    "an import that is an extension point": (
+        module(f'(export "filter" (func ${SEVERITY}))', uses=[SEVERITY]),
+        "played",
+    ),
+    "one of the engine's that is one": (
+        f'(module {YIELD} (memory (export "memory") 1) (export "filter" (func $yield)))',
+        "played",
+    ),
+    "one import twice, as two types": (
+        f'(module (import "k8s.io/klog" "severity" (func (param i64))) {imports(SEVERITY)}'
+        f' (memory (export "memory") 1) {export("filter", "(i32.const 0)")})',
+        "not made",
+    ),
+    "a memory without a page": (
+        module(export("filter", call(NAMES, 0, 0), call(WAITING, 0, 0, 0, 0), "(i32.const 0)"), uses=[NAMES, WAITING])
+        .replace('"memory") 1', '"memory") 0 0')
+        .replace('(data (i32.const 1024) "")', ""),
+        "played",
+    ),
+    "one function for all": (
+        module(
+            "(func $one (result i32) (i32.const 0))",
+            *(f'(export "{name}" (func $one))' for name in POINTS),
+            export("score", "(i64.const 0)"),
+        ),
+        "played",
+    ),
+    "one that calls the host down to the last byte of the stack": (
+        module(
+            "(func $deep (result i32)",
+            call(WAITING, 0, 8, 64, 64),
+            "(i32.add (i32.const 1) (call $deep)))",
+            export("filter", "(call $deep)"),
+            uses=[WAITING],
+        ),
+        "played",
+    ),
+    "UIDs and names of megabytes": (
+        module(
+            export("filter", call(WAITING, 0, 10 << 20, 64, 64), call(NAMES, 0, 8 << 20), "(i32.const 0)"),
+            export("prefilter", call(NAMES, 0, 8 << 20), "(i32.const 0)"),
+            uses=[WAITING, NAMES],
+            pages="200",
+        ),
+        "played",
+    ),
+}
+"""Modules that are out for trouble. What a run finds is added here, with what is to become of it."""
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_modules_that_are_kept(player: Player, name: str) -> None:
+    text, end = KEPT[name]
+    assert player.play(binary(text)) == end
 
 
 PATIENCE = 3.0

@@ -13,7 +13,8 @@ import traceback
 from pathlib import Path
 
 from tests.wasm_runtime.fuzz.cases import Cases
-from tests.wasm_runtime.fuzz.play import Player, PropertyError
+from tests.wasm_runtime.fuzz.play import FEW, Player, PropertyError
+from wasm_runtime import snapshot
 
 MOST_GROWTH = 300_000_000
 """Bytes that the process may grow by, in all."""
@@ -23,6 +24,7 @@ _STATM = Path("/proc/self/statm")
 
 def main(seed: int, first: int, directories: list[str]) -> None:
     """Plays modules from the first on until nobody reads on."""
+    snapshot.SLACK = FEW
     cases = Cases(seed, map(Path, directories))
     player = Player()
     player.play(cases[0])
