@@ -16,6 +16,7 @@ run: $(VENV)/.installed ## Show the product at work, without a cluster; ONCE=1 e
 test: $(DEVELOP) ## Run all tests, those with a real control plane included (needs Go).
 	$(BIN)/python -m tests.controlplane
 	$(BIN)/python -m pytest
+	$(BIN)/python -m tests.wasmer
 
 check: $(DEVELOP) ## Check format, lint, types and import layers.
 	$(BIN)/ruff format --check .

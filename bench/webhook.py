@@ -14,12 +14,12 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NamedTuple
 
 import wasmtime
 import yaml
@@ -57,8 +57,7 @@ GUESTS: Final = {
 
 def main() -> None:
     """Runs it and prints a Markdown table."""
-    print(f"{platform.machine()}, {os.cpu_count()} cores, CPython {platform.python_version()}", end=", ")
-    print(", ".join(f"{name} {version(name)}" for name in ("wasmtime", "uvicorn", "msgspec")))
+    print(machine())
     print(f"{ROUNDS} interleaved rounds of {REQUESTS} requests, one connection each\n")
     print("| guest | nodes | extender p50, ms | p99 | bare ASGI p50, ms | p99 | ratio of p50 |")
     print("|---|---|---|---|---|---|---|")
@@ -74,6 +73,12 @@ def main() -> None:
                     f"| {peer_p50:.3f} | {peer_p99:.3f} | {our_p50 / peer_p50:.2f} |",
                     flush=True,
                 )
+
+
+def machine() -> str:
+    """What the figures depend on."""
+    versions = ", ".join(f"{name} {version(name)}" for name in ("wasmtime", "uvicorn", "msgspec"))
+    return f"{platform.machine()}, {os.cpu_count()} cores, CPython {platform.python_version()}, {versions}"
 
 
 def measure(ports: Sequence[int], count: int) -> list[list[float]]:
@@ -92,10 +97,10 @@ def measure(ports: Sequence[int], count: int) -> list[list[float]]:
     return times
 
 
-def ask(connection: http.client.HTTPConnection, body: bytes) -> float:
+def ask(connection: http.client.HTTPConnection, body: bytes, path: str = "/filter") -> float:
     """Milliseconds from the first byte sent to the last one read."""
     started = time.perf_counter()
-    connection.request("POST", "/filter", body, {"Content-Type": "application/json"})
+    connection.request("POST", path, body, {"Content-Type": "application/json"})
     answer = connection.getresponse()
     content = answer.read()
     elapsed = (time.perf_counter() - started) * 1e3
@@ -134,20 +139,36 @@ def percentiles(times: Sequence[float]) -> tuple[float, float]:
 @contextmanager
 def extender(guest: str) -> Iterator[int]:
     """The port of an extender with one plugin."""
+    plugin = {"name": "guest", "guestURL": "file://./guest.wasm"}
+    with serving({"guest": guest}, [{"name": "default", "plugins": [plugin]}]) as ports:
+        yield ports.verbs
+
+
+class Ports(NamedTuple):
+    """Where an extender listens."""
+
+    verbs: int
+    admin: int
+
+
+@contextmanager
+def serving(guests: Mapping[str, str], profiles: Sequence[Mapping[str, object]]) -> Iterator[Ports]:
+    """An extender with profiles of plugins; `guests` are the texts of their modules by the file's name."""
     with TemporaryDirectory(prefix="kwx-bench-") as name:
         folder = Path(name)
-        port = free_port()
-        (folder / "guest.wasm").write_bytes(wasmtime.wat2wasm(guest))
+        ports = Ports(free_port(), free_port())
+        for guest, text in guests.items():
+            (folder / f"{guest}.wasm").write_bytes(wasmtime.wat2wasm(text))
         configuration = {
             "apiVersion": "kwx.dev/v1alpha1",
             "kind": "ExtenderConfiguration",
-            "server": {"address": f"{LOOPBACK}:{port}", "adminAddress": f"{LOOPBACK}:{free_port()}"},
-            "profiles": [{"name": "default", "plugins": [{"name": "guest", "guestURL": "file://./guest.wasm"}]}],
+            "server": {"address": f"{LOOPBACK}:{ports.verbs}", "adminAddress": f"{LOOPBACK}:{ports.admin}"},
+            "profiles": list(profiles),
         }
         file = folder / "extender.yaml"
         file.write_text(yaml.safe_dump(configuration))
-        with running(["-m", "extender", "serve", "--config", str(file)], port):
-            yield port
+        with running(["-m", "extender", "serve", "--config", str(file)], ports.verbs):
+            yield ports
 
 
 @contextmanager

@@ -86,6 +86,12 @@ def _utf8(text: str) -> str:
     return text
 
 
+def _argument(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("expected text without NUL, which ends an argument")
+    return text
+
+
 Text = Annotated[str, AfterValidator(_utf8)]
 
 
@@ -145,7 +151,7 @@ class PluginConfig(_Model):
     """The only module that is accepted."""
     guest_config: Annotated[Text, BeforeValidator(_guest_config)] = ""
     """What the guest reads as its configuration; a mapping is passed on as JSON."""
-    args: tuple[Text, ...] = ()
+    args: tuple[Annotated[Text, AfterValidator(_argument)], ...] = ()
     """The guest's whole argv; empty: the name of the plugin."""
     log_severity: Severity = Severity.INFO
     """Least severity that is logged: 0 info, 1 warning, 2 error, 3 fatal."""

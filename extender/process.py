@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
-import resource
 import signal
 import socket
 import threading
@@ -36,7 +36,6 @@ from extender.registry import Registry, load
 from extender.registry.watcher import Watcher
 from extender.server import Verbs, Webhook
 from extender.waiting import WaitingPods
-from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -44,13 +43,6 @@ logger = logging.getLogger(__name__)
 KEEP_ALIVE: Final = 300
 """Seconds that an idle connection is kept: longer than Go's client does, so that it never writes to a
 connection that we are closing."""
-
-
-THREAD_STACK: Final = 8 * MEBIBYTE
-"""Bytes of stack of the threads that guests run in: of the system's own default nothing is known."""
-
-PYTHON_STACK: Final = 2 * MEBIBYTE
-"""Bytes of a thread's stack that are left to Python and the engine beside the guest's."""
 
 
 class Background:
@@ -125,10 +117,8 @@ def serve(file: Path) -> None:
     signal.signal(signal.SIGINT, _leave)
     guest_log = GuestLog()
     waiting = WaitingPods()
-    threading.stack_size(THREAD_STACK)
     configuration, registry = load(file, guest_log.report, waiting)
     try:
-        _check_stack(file, configuration.runtime.stack_limit)
         _serve(file, configuration, registry, guest_log, waiting)
     finally:
         registry.close()
@@ -168,6 +158,7 @@ def _serve(
             recorder,
         )
         webhook = Webhook(verbs, registry, server.max_request_bytes)
+        _spare_collector()
         logger.info(
             "serving",
             extra={
@@ -176,11 +167,29 @@ def _serve(
                 "cluster": configuration.cluster.mode,
             },
         )
-        uvicorn.Server(_uvicorn(webhook)).run(sockets=[verbs_socket])
+        _Server(_uvicorn(webhook), waiting).run(sockets=[verbs_socket])
     finally:
         registry.workshop.close()
         watcher.stop()
         background.stop()
+
+
+def _spare_collector() -> None:
+    """Keeps what was made until now out of garbage collections: it stays, and a look at it holds all up for 60 ms."""
+    gc.collect()
+    gc.freeze()
+
+
+class _Server(uvicorn.Server):
+    """Ends the waits on Permit when it is to end: their pods go back to the queue, and nobody waits for them."""
+
+    def __init__(self, config: uvicorn.Config, waiting: WaitingPods) -> None:
+        super().__init__(config)
+        self._waiting = waiting
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._waiting.close()
+        await super().shutdown(sockets)
 
 
 def _uvicorn(app: Any) -> uvicorn.Config:
@@ -209,25 +218,15 @@ def _leave(*_: object) -> None:
     raise SystemExit(0)
 
 
-def _check_stack(file: Path, limit: int) -> None:
-    """A guest that met the end of the thread's stack before its own limit would end the process. Raises ConfigError."""
-    stack, _ = resource.getrlimit(resource.RLIMIT_STACK)
-    if stack != resource.RLIM_INFINITY and stack < limit + PYTHON_STACK:
-        raise ConfigError(
-            file,
-            [
-                f"runtime.stackLimit: the process has a stack of {stack} bytes, {limit + PYTHON_STACK} are needed for"
-                f" guests that may use {limit}; lower it or raise the limit of the shell or service (ulimit -s)"
-            ],
-        )
-
-
 def _listen(file: Path, key: str, address: Address) -> socket.socket:
     try:
-        return socket.create_server(tuple(address), family=_family(address), backlog=2048)
+        listener = socket.create_server(tuple(address), family=_family(address), backlog=2048)
     except OSError as error:
         reason, _, _ = str(error.strerror).partition(" (while attempting")  # create_server names the address again.
         raise ConfigError(file, [f"{key}: cannot listen on {address}: {reason}"]) from error
+    # Connections inherit it. asyncio sets it only where a socket's protocol is given by number.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _family(address: Address) -> socket.AddressFamily:

@@ -112,7 +112,7 @@ class Verbs:
     def _report(self, verb: str, request: PodRequest, error: Exception) -> None:
         """Tells of a failure where the answer cannot: to the log, and to those who look at the pod."""
         _log_failure(verb, request, error)
-        if self._recorder:
+        if self._recorder and isinstance(error, PluginFailedError):
             self._recorder.record(plugin_failed(request.pod.object, str(error)))
 
     def _judges(self, request: PodRequest, named: Profile | None) -> Profile:
@@ -143,7 +143,8 @@ class Verbs:
         loop = asyncio.get_running_loop()
 
         def bind_default() -> None:
-            asyncio.run_coroutine_threadsafe(self._bind_until(deadline, key, node), loop).result()
+            late = max(0.0, deadline - time.monotonic()) + 1.0
+            asyncio.run_coroutine_threadsafe(self._bind_until(deadline, key, node), loop).result(late)
 
         await loop.run_in_executor(self._binding, bind.run, profile, binding, self._waiting, bind_default)
 

@@ -22,11 +22,14 @@ class WaitingPods:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waits: dict[str, _Wait] = {}
+        self._closed = False
 
     def wait(self, pod: Pod, seconds: float) -> bool:
         """Lets a pod wait. Returns whether it was rejected before that time was over."""
         wait = _Wait(pod, threading.Event())
         with self._lock:
+            if self._closed:
+                return True
             self._waits[pod.uid] = wait
         try:
             return wait.rejected.wait(max(0.0, seconds))
@@ -34,6 +37,13 @@ class WaitingPods:
             with self._lock:
                 if self._waits.get(pod.uid) is wait:
                     del self._waits[pod.uid]
+
+    def close(self) -> None:
+        """Rejects all pods that wait, and all that are to wait from now on."""
+        with self._lock:
+            self._closed = True
+            for wait in self._waits.values():
+                wait.rejected.set()
 
     def waiting_pod(self, uid: str, /) -> bytes | None:
         """The pod that waits, a protobuf v1.Pod; None if none of that UID does."""

@@ -25,7 +25,7 @@ NICENESS: Final = 10
 MEMORY: Final = 4096 * MEBIBYTE
 """Bytes of address space. wasmtime takes 600 MiB for standard Go of 20 MiB."""
 
-MAX_CODE: Final = 512 * MEBIBYTE
+MAX_CODE: Final = 128 * MEBIBYTE
 """Bytes of code that the parent is given to keep in memory. wasmtime makes 40 MiB of standard Go of 20 MiB."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from wasm_runtime.abi import Delivery, Document, Import, Severity, Signature
 from wasm_runtime.snapshot import Nodes
@@ -39,6 +39,21 @@ class Settings:
     def argv(self) -> tuple[str, ...]:
         """Never empty: guests that link klog panic without a first argument."""
         return self.args or (self.name,)
+
+
+LONGEST_UID: Final = 1_024
+"""Bytes of a UID that a guest looks for: it is read by Python, which no deadline interrupts."""
+
+REASONS_PER_NODE: Final = 160
+"""Bytes of reasons that a call may keep for each node, beyond room for 64 of the longest."""
+
+
+def largest_delivery(nodes: Nodes) -> int:
+    """Bytes of a result such as node names that a guest may hand over: room for a name and a number for each node.
+
+    It is read by Python, which no deadline interrupts, so it is bounded by what can be meant.
+    """
+    return 256 * KIBIBYTE + 320 * max(len(nodes), len(nodes.snapshot))
 
 
 class Log(NamedTuple):

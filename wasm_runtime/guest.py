@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -22,6 +23,9 @@ def _mask(codes: Collection[Code]) -> int:
 _FILTER_CODES: Final = _mask({Code.SUCCESS, *abi.REJECTED})
 _SCORE_CODES: Final = _mask({Code.SUCCESS})
 
+
+MOST_CLUSTER_EVENTS: Final = 256
+"""Kubernetes has some ten resources and as many actions."""
 
 Stage = Literal["filter", "score", "preempt", "postFilter", "bind"]
 """Parts of a pod's cycle; `preempt` is Filter on the candidates for preemption, `bind` all of the binding cycle."""
@@ -136,7 +140,11 @@ class Guest:
             # No node is known yet when a module is loaded, and its guest is told so by an empty answer.
             if error.fault is not Fault.NO_NODE_DATA or error.fatal:
                 raise
-        return abi.cluster_events(call.deliveries.get(Delivery.CLUSTER_EVENTS, b""))
+        events = list(dict.fromkeys(abi.cluster_events(call.deliveries.get(Delivery.CLUSTER_EVENTS, b""))))
+        if len(events) > MOST_CLUSTER_EVENTS:
+            cause = f"{len(events)} cluster events were handed over, at most {MOST_CLUSTER_EVENTS} are taken"
+            raise GuestError(Fault.RESULT, "enqueue", cause)
+        return events
 
     def filter(self, nodes: Nodes, deadline: float) -> NodeResults:
         """Calls Filter on each node: the codes are Success or rejections."""
@@ -203,6 +211,10 @@ class Guest:
         """Calls PostBind: the pod is bound."""
         self._once("postbind", _call(node, deadline), {Code.SUCCESS})
 
+    def end_cycle(self) -> None:
+        """Makes whatever comes next for the pod begin with PreFilter."""
+        self.uid = None
+
     def level(self, nodes: Nodes) -> None:
         """Brings the guest's view of the nodes up to date, ahead of the call that needs it."""
         self._instance.level(nodes)
@@ -216,10 +228,19 @@ class Guest:
         self._instance.close()
 
     def _run_once(self, export: str, call: Call) -> Result:
-        try:
+        with self._watched():
             return self._instance.once(export, call)
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Notes whether the instance can be used again: not after what the runtime has no name for, either."""
+        try:
+            yield
         except GuestError as error:
             self.is_broken |= error.fatal
+            raise
+        except BaseException:
+            self.is_broken = True
             raise
 
     def _once(self, export: str, call: Call, expected: Collection[Code]) -> Answer:
@@ -227,11 +248,8 @@ class Guest:
         return Answer(self._status(export, call, result.low, result.reason, expected), result.high)
 
     def _each(self, export: str, nodes: Nodes, deadline: float, tolerated: int) -> NodeResults:
-        try:
+        with self._watched():
             results = self._instance.each(export, _call(nodes, deadline), tolerated)
-        except GuestError as error:
-            self.is_broken |= error.fatal
-            raise
         self._check_last(export, results, nodes, tolerated)
         return results
 

@@ -107,8 +107,10 @@ class Plugin:
             guest.is_broken = True
             raise
         finally:
-            journal = guest.journal()
-            self._pool.put_back(guest)
+            try:
+                journal = guest.journal()
+            finally:
+                self._pool.put_back(guest)
             if journal.records or journal.dropped:
                 self._sink(self.name, pod, journal)
 

@@ -67,7 +67,7 @@ class Pool:
         with self._changed:
             for guest in self._idle:
                 if guest.uid == uid:
-                    guest.uid = None
+                    guest.end_cycle()
 
     def put_back(self, guest: Guest) -> None:
         """Takes a guest back; a broken one is replaced."""

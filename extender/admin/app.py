@@ -41,19 +41,19 @@ def create_app(registry: Registry, health: Health) -> FastAPI:
     app = FastAPI(title="kube-wasm-extender", docs_url=None, redoc_url=None)
 
     @app.get("/livez", response_class=PlainTextResponse)
-    def livez() -> str:
+    async def livez() -> str:
         """Whether the process runs."""
         return "ok"
 
     @app.get("/readyz", response_class=PlainTextResponse)
-    def readyz(verbose: Annotated[str | None, Query()] = None) -> Response:
+    async def readyz(verbose: Annotated[str | None, Query()] = None) -> Response:
         """Whether verbs can be answered; `?verbose` names each condition."""
         ready, report = health.report()
         text = report if verbose is not None or not ready else "ok"
         return PlainTextResponse(text, status_code=200 if ready else 503)
 
     @app.get("/api/v1/plugins")
-    def plugins() -> list[PluginView]:
+    async def plugins() -> list[PluginView]:
         """The plugins of all profiles, in their order."""
         return [_view(slot) for slot in registry.slots]
 

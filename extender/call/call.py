@@ -18,6 +18,7 @@ from extender.config import PluginConfig, RuntimeConfig, ServerConfig
 from extender.pods import PodNotKnownError, PodSource
 from extender.profile import MENDS, Entry, Profile
 from extender.registry import Registry
+from extender.registry.engines import EngineError
 from extender.registry.workshop import LoadError, Workshop
 from extender.server import Verbs
 from extender.terminal import compiling
@@ -91,7 +92,7 @@ def _load(module: Path, config: PluginConfig, sink: Sink, waiting: WaitingPods) 
             plugin = workshop.make(wasm, module, config)
     except LoadError as error:
         raise CallError("\n".join(map(_here, error.problems))) from error
-    except CacheError as error:
+    except (CacheError, EngineError) as error:
         raise CallError(str(error)) from error
     return Registry([Profile("call", [Entry(plugin)])], [], workshop), plugin
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Final, NamedTuple, Protocol
+from typing import Annotated, Final, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Struct, field
@@ -37,15 +37,19 @@ BOUNDS: Final = {
 https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/apis/core/validation/events.go"""
 
 
+Field = Annotated[str, msgspec.Meta(max_length=253)]
+"""A part of a reference: no name in Kubernetes is longer (RFC 1123)."""
+
+
 class ObjectReference(Struct, frozen=True, rename="pascal"):
     """An object of the cluster; none if it has no name."""
 
-    kind: str = ""
-    api_version: str = field(default="", name="APIVersion")
-    name: str = ""
-    namespace: str = ""
-    uid: str = field(default="", name="UID")
-    resource_version: str = ""
+    kind: Field = ""
+    api_version: Field = field(default="", name="APIVersion")
+    name: Field = ""
+    namespace: Field = ""
+    uid: Field = field(default="", name="UID")
+    resource_version: Field = ""
 
     def __str__(self) -> str:
         """How messages name it."""

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from extender.config import RuntimeConfig
 from extender.inspection.report import Compilation, IgnoredExport, Memory, RegisteredEvent, Report
 from extender.profile import mend
+from extender.registry.engines import EngineError
 from extender.registry.workshop import LoadError, Workshop
 from extender.terminal import compiling
 from wasm_runtime import abi
@@ -98,7 +99,7 @@ def _load(path: Path) -> tuple[bytes, Module, Compilation]:
         wasm = Workshop(RuntimeConfig(), lambda *_: None, NoHandle()).read(path)
         with compiling(path, len(wasm)):
             return wasm, *_compile(wasm)
-    except (LoadError, CacheError) as error:
+    except (LoadError, CacheError, EngineError) as error:
         raise InspectionError(str(error)) from error
     except ModuleError as error:
         raise InspectionError("\n".join(f"{path} {problem}" for problem in error.problems)) from error

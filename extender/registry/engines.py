@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 from collections.abc import Callable
 from typing import Final
@@ -9,8 +10,14 @@ from typing import Final
 from extender.config import RuntimeConfig
 from wasm_runtime.cache import CompileCache
 from wasm_runtime.compiler import Compiler, Precompiler
-from wasm_runtime.engine import Engine
+from wasm_runtime.engine import MEBIBYTE, Engine
 from wasm_runtime.engines.wasmtime import WasmtimeEngine
+
+THREAD_STACK: Final = 8 * MEBIBYTE
+"""Bytes of stack of the threads that guests run in: of the system's own default nothing is known."""
+
+PYTHON_STACK: Final = 2 * MEBIBYTE
+"""Bytes of a thread's stack that are left to Python and the engine beside the guest's."""
 
 
 class EngineError(Exception):
@@ -21,7 +28,9 @@ class Engines:
     """Makes each engine when the first plugin asks for it. May be used from any thread."""
 
     def __init__(self, settings: RuntimeConfig) -> None:
-        """Raises CacheError if compiled code cannot be trusted where it is kept."""
+        """Raises CacheError if compiled code cannot be trusted where it is kept, or EngineError for a small stack."""
+        _check_stack(settings.stack_limit)
+        threading.stack_size(THREAD_STACK)
         self._settings = settings
         self._cache = CompileCache(limit=settings.cache_limit)
         self._lock = threading.Lock()
@@ -40,6 +49,16 @@ class Engines:
         with self._lock:
             for compiler in self._compilers.values():
                 compiler.close()
+
+
+def _check_stack(limit: int) -> None:
+    """A guest that met the end of the thread's stack before its own limit would end the process. Raises EngineError."""
+    stack, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    if stack != resource.RLIM_INFINITY and stack < limit + PYTHON_STACK:
+        raise EngineError(
+            f"runtime.stackLimit: the process has a stack of {stack} bytes, {limit + PYTHON_STACK} are needed for"
+            f" guests that may use {limit}; lower it or raise the limit of the shell or service (ulimit -s)"
+        )
 
 
 def _wasmtime(settings: RuntimeConfig) -> Precompiler:

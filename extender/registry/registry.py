@@ -9,6 +9,7 @@ from pathlib import Path
 from extender import config
 from extender.config import ConfigError, ExtenderConfiguration, PluginConfig, ProfileConfig, RuntimeConfig
 from extender.profile import Entry, Profile
+from extender.registry.engines import EngineError
 from extender.registry.workshop import LoadError, Workshop
 from wasm_runtime.cache import CacheError
 from wasm_runtime.engine import Handle, NoHandle
@@ -92,7 +93,7 @@ def load(
         raise ConfigError(file, [*error.problems, *modules]) from error
     try:
         workshop = Workshop(configuration.runtime, sink, handle or NoHandle())
-    except CacheError as error:
+    except (CacheError, EngineError) as error:
         raise ConfigError(file, [str(error)]) from error
     return configuration, _load(file, configuration, workshop)
 
@@ -100,7 +101,7 @@ def load(
 def _problems_of_modules(file: Path, plugins: Mapping[str, PluginConfig]) -> Iterator[str]:
     try:
         workshop = Workshop(RuntimeConfig(), lambda *_: None, NoHandle())
-    except CacheError as error:
+    except (CacheError, EngineError) as error:
         yield str(error)
         return
     for key, plugin in plugins.items():

@@ -26,7 +26,7 @@ class Workshop:
     """Makes plugins of modules, for a process with its limits, its log and its pods that wait."""
 
     def __init__(self, settings: RuntimeConfig, sink: Sink, handle: Handle) -> None:
-        """Raises CacheError."""
+        """Raises CacheError or EngineError."""
         self._engines = Engines(settings)
         self._module_limit = settings.module_limit
         self._sink = sink

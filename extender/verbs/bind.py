@@ -129,7 +129,7 @@ class _Cycle:
         left = self._binding.deadline - time.monotonic()
         allowed = left * (1 - LEFT_FOR_BIND)
         if waiting.wait(self._binding.pod, min(timeout, allowed)):
-            raise RejectedError(f"plugin {plugin}: permit: the pod was rejected by a plugin while it waited")
+            raise RejectedError(f"plugin {plugin}: permit: the pod was rejected while it waited")
         if timeout <= allowed:
             raise RejectedError(
                 f"plugin {plugin}: permit: the pod waited for its {timeout:g} s and nobody let it go on"
@@ -141,6 +141,11 @@ class _Cycle:
 
     def _answers(self, export: str, step: Step[T]) -> Iterator[tuple[_Seat, T]]:
         for seat in self._seats:
+            if time.monotonic() > self._binding.deadline:
+                raise RejectedError(
+                    f"plugin {seat.entry.plugin.name}: {export}: not called, the time of the verb was over;"
+                    " raise server.bindTimeout, and the extender's httpTimeout with it"
+                )
             answer = self._call(seat, export, step)
             if answer is not None:
                 yield seat, answer

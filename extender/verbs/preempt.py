@@ -8,6 +8,7 @@ from extender.profile import Profile
 from extender.verbs.filter import Verdict, judge
 from wasm_runtime.abi import Code, NominatingMode
 from wasm_runtime.engine import NodeResults
+from wasm_runtime.errors import GuestError
 from wasm_runtime.guest import Guest, Pod
 from wasm_runtime.plugin import Plugin
 from wasm_runtime.snapshot import Nodes
@@ -53,11 +54,15 @@ def _filter_without(
     plugin: Plugin, guest: Guest, node: Nodes, victims: Sequence[bytes], deadline: float
 ) -> NodeResults:
     """Filter on one node between RemovePod and AddPod of its victims, which leave the cycle's state as it was."""
-    for victim in victims if plugin.runs("removepod") else ():
-        guest.remove_pod(victim, node, deadline)
-    results = guest.filter(node, deadline)
-    for victim in victims if plugin.runs("addpod") else ():
-        guest.add_pod(victim, node, deadline)
+    try:
+        for victim in victims if plugin.runs("removepod") else ():
+            guest.remove_pod(victim, node, deadline)
+        results = guest.filter(node, deadline)
+        for victim in victims if plugin.runs("addpod") else ():
+            guest.add_pod(victim, node, deadline)
+    except GuestError:
+        guest.end_cycle()  # Some victims may be missing from its state.
+        raise
     return results
 
 

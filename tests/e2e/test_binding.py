@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.controlplane import ControlPlane
-from tests.e2e.stack import Stack, example
+from tests.e2e.stack import Stack, example, pod
 from tests.extender import guests
 
 ROOM_FOR_ONE = {"cpu": "4", "memory": "8Gi", "pods": "10"}
@@ -23,9 +24,9 @@ def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     control_plane.clear()
 
 
-def guest(name: str, folder: Path, settings: str = "") -> dict[str, Any]:
+def guest(name: str, folder: Path, settings: str = "", **more: Any) -> dict[str, Any]:
     """A plugin of a guest that is made for the tests."""
-    return {"name": name, "guestURL": f"file://{guests.build(name, folder)}", "guestConfig": settings}
+    return {"name": name, "guestURL": f"file://{guests.build(name, folder)}", "guestConfig": settings, **more}
 
 
 def recorded(cluster: ControlPlane, reason: str) -> list[dict[str, Any]]:
@@ -43,9 +44,9 @@ def test_a_pod_that_is_rejected_after_its_node_was_chosen_is_tried_again(
     with Stack(cluster, tmp_path, [guest("drain", tmp_path), example("nodenumber")], identity) as stack:
         stack.create_pod("picky-0")
         stack.wait_until(lambda: bool(stack.events("picky-0", "FailedScheduling")), "a FailedScheduling event")
-        message = stack.events("picky-0", "FailedScheduling")[0]
-        print(stack.events("picky-0", "FailedScheduling"))
-        assert "plugin drain: reserve: Unschedulable: node-0 is being drained" in message
+        assert stack.events("picky-0", "FailedScheduling") == [
+            "plugin drain: reserve: Unschedulable: node-0 is being drained"
+        ]
         stack.wait_until(lambda: "picky-0" in stack.placements(), "placement of the pod that was rejected")
 
         easy = ["easy-1", "easy-2"]
@@ -61,6 +62,30 @@ def test_a_pod_that_is_rejected_after_its_node_was_chosen_is_tried_again(
             (event["regarding"]["name"], event["type"], event["action"], event["note"])
             for event in recorded(cluster, "Settled")
         ) == [(name, "Normal", "Binding", "found its node") for name in (*easy, "picky-0")]
+
+
+def test_a_pod_that_no_filter_has_shown_is_read_from_the_api_server(
+    cluster: ControlPlane, identity: Path, tmp_path: Path
+) -> None:
+    cluster.create_nodes(2)
+    stranger = pod("stranger-1")
+    stranger["spec"]["schedulerName"] = "another"
+    with Stack(cluster, tmp_path, [guest("drain", tmp_path)], identity) as stack:
+        created = cluster.client.post("/api/v1/namespaces/default/pods", json=stranger).json()
+        uid = created["metadata"]["uid"]
+
+        def bind(uid: str) -> Any:
+            binding = {"PodName": "stranger-1", "PodNamespace": "default", "PodUID": uid, "Node": "node-1"}
+            return httpx.post(f"{stack.url}/bind", json=binding, trust_env=False).json()
+
+        assert bind("other") == {
+            "Error": f"the pod is gone, another has its name: its UID is {uid}, not other",
+        }
+        assert stack.placements() == {}
+        assert bind(uid) == {"Error": ""}
+        assert stack.placements() == {"stranger-1": "node-1"}
+        stack.wait_until(lambda: bool(recorded(cluster, "Settled")), "the Event of the guest")
+        assert [event["regarding"]["name"] for event in recorded(cluster, "Settled")] == ["stranger-1"]
 
 
 def test_a_pod_preempts_where_the_guest_admits_it_once_the_victims_are_gone(
@@ -81,3 +106,19 @@ def test_a_pod_preempts_where_the_guest_admits_it_once_the_victims_are_gone(
         stack.wait_until(lambda: "urgent" in stack.placements(), "placement of the preemptor")
         survivors = {name: node for name, node in before.items() if name != "lock-1"}
         assert stack.placements() == {**survivors, "urgent": before["lock-1"]}
+
+
+def test_an_event_tells_of_a_failure_that_an_answer_has_no_words_for(
+    cluster: ControlPlane, identity: Path, tmp_path: Path
+) -> None:
+    cluster.create_nodes(2)
+    with Stack(cluster, tmp_path, [guest("trap", tmp_path, extensionPoints=["score"])], identity) as stack:
+        stack.create_pod("web-0")
+        stack.wait_until(lambda: "web-0" in stack.placements(), "placement of the pod")
+        stack.wait_until(lambda: bool(recorded(cluster, "PluginFailed")), "the Event about the plugin")
+        (event,) = recorded(cluster, "PluginFailed")
+        assert (event["regarding"]["kind"], event["regarding"]["name"], event["type"]) == ("Pod", "web-0", "Warning")
+        assert event["note"] in {
+            f"plugin trap ({guests.revision('trap')}): score of node {node}: trap: unreachable in func[1]"
+            for node in ("node-0", "node-1")
+        }

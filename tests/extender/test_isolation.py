@@ -124,6 +124,22 @@ def test_others_are_answered_meanwhile_as_without_it(extender: Extender, name: s
     assert errors.result() == [cause] * ROUNDS
 
 
+def test_of_what_is_written_without_end_as_much_is_kept_as_the_limit_allows(extender: Extender) -> None:
+    """1,024 bytes: 33 lines, or 10 Events, of one node each with 20 bytes beside texts and names."""
+    recorded = len(extender.events("an Event was recorded"))
+    for name in ("log", "record"):
+        ask(extender, f"{name}-fails", "filter", f"{name}-limited")
+    lines = [line for line in extender.log() if line.get("pod") in {"default/log-limited", "default/record-limited"}]
+    assert [line["plugin"] for line in lines if line["event"] == "again"] == ["log"] * 33
+    dropped = "the guest logs more than is kept of one verb; raise the plugin's outputLimit"
+    assert [(line["plugin"], line["dropped"] > 0) for line in lines if line["event"] == dropped] == [
+        ("log", True),
+        ("record", True),
+    ]
+    events = extender.events("an Event was recorded")[recorded:]
+    assert [(line["regarding"], line["reason"]) for line in events] == [("Node node-7", "Again")] * 10
+
+
 # -- what cannot be started ------------------------------------------------------------------------
 
 

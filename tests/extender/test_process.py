@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from extender import process
+from extender.config import Address
 from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import filter_error, filtered, names_args, pod
 from tests.extender.raw import Connection, request
@@ -77,6 +79,18 @@ def test_a_signal_while_modules_are_loaded_ends_the_process(tmp_path: Path) -> N
         log = (tmp_path / "extender.log").read_text()
         assert status in {0, -signal.SIGTERM}
         assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_small_answers_are_sent_at_once(host: str) -> None:
+    """Else one of two packets waits for the client's acknowledgement of the first, some 40 ms."""
+    with (
+        process._listen(Path("extender.yaml"), "server.address", Address(host, 0)) as listener,
+        socket.create_connection(listener.getsockname()[:2]),
+    ):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 # -- the log ---------------------------------------------------------------------------------------

@@ -78,3 +78,13 @@ def test_many_pods_wait_at_once_and_each_rejection_ends_its_own() -> None:
             assert waiting.waiting_pod(each.uid) == each.object
             assert waiting.reject_waiting_pod(each.uid) is True
             assert wait.result(LONG) is True
+
+
+def test_closing_rejects_all_that_wait_or_are_to_wait() -> None:
+    waiting = WaitingPods()
+    with ThreadPoolExecutor() as threads:
+        rejected = [threads.submit(waiting.wait, pod(name), LONG) for name in ("web", "db")]
+        until(lambda: all(waiting.waiting_pod(f"uid-of-{name}") for name in ("web", "db")))
+        waiting.close()
+        assert [each.result() for each in rejected] == [True, True]
+    assert waiting.wait(pod("late"), LONG) is True

@@ -203,6 +203,14 @@ class TestClusterEvents:
         )
         assert load.plugin(guest).cluster_events == [("Node", 3)]
 
+    def test_are_kept_once(self, load: Loader) -> None:
+        assert load.plugin(delivers_events(*[(1, 3)] * 300)).cluster_events == [("Node", 3)]
+
+    def test_more_than_there_are_keep_the_plugin_from_being_made(self, load: Loader) -> None:
+        with pytest.raises(GuestError) as caught:
+            load.plugin(delivers_events(*((0, at) for at in range(257))))
+        assert str(caught.value) == "enqueue: 257 cluster events were handed over, at most 256 are taken"
+
     def test_that_cannot_be_had_keep_the_plugin_from_being_made(self, load: Loader) -> None:
         with pytest.raises(GuestError) as caught:
             load.plugin(delivers_events((1, 3), ending="unreachable"))

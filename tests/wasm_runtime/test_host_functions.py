@@ -491,14 +491,31 @@ class TestWaitingPods:
             pre_filter(plugin, at)
         assert open_instances() == 1
 
-    def test_as_many_as_the_guest_may_hold(self, load: Loader) -> None:
-        """Each that is handed over takes room until the call is over."""
+    def test_again_and_again(self, load: Loader) -> None:
+        """It takes the place of the one before: only time ends this."""
         ask = f"(loop $more {call(WAITING, TEXT, 3, BUFFER, 16)} (br $more)) (i32.const 0)"
         guest = module(export("prefilter", ask), uses=[WAITING], text="uid")
         plugin = load.plugin(guest, handle=Waiting(uid=b"P" * 100_000), memory_limit=1 << 20, timeout=0.5)
         with pytest.raises(GuestError) as caught:
             pre_filter(plugin, world())
-        assert caught.value.fault is Fault.LIMIT
+        assert caught.value.fault is Fault.DEADLINE
+
+    def test_a_handle_that_fails_costs_the_instance(self, load: Loader) -> None:
+        """Also where nobody above lets the failure pass: it may hide one of the guest's own."""
+
+        class Failing(Waiting):
+            def waiting_pod(self, uid: str, /) -> bytes | None:
+                raise RuntimeError(uid)
+
+        at = world()
+        ask = call(WAITING, TEXT, 3, BUFFER, 16)
+        guest = module(export("filter", ask, "unreachable"), uses=[WAITING], text="uid")
+        plugin = load.plugin(guest, handle=Failing())
+        with plugin.guest(at.pod, at.nodes, "filter") as (used, deadline):
+            with pytest.raises(RuntimeError, match="^uid$"):
+                used.filter(at.nodes, deadline)
+        with plugin.guest(at.pod, at.nodes, "filter") as (other, _):
+            assert other is not used
 
 
 def arguments_seen(load: Loader, args: tuple[str, ...]) -> tuple[int, str]:

@@ -49,6 +49,10 @@ def test_the_message_of_a_guest_is_read_whole() -> None:
             b'{"RegardingReference": {"Name": null}}',
             "Expected `str`, got `null` - at `$.RegardingReference.Name`",
         ),
+        (
+            b'{"RelatedReference": {"UID": "' + b"u" * 254 + b'"}}',
+            "Expected `str` of length <= 253 - at `$.RelatedReference.UID`",
+        ),
         (b"{} {}", "JSON is malformed: trailing characters (byte 4)"),
         (b'{"Note": "\xff"}', "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
         (b'{"Other": ' + b"[" * 100_000, "maximum recursion depth exceeded while deserializing an object"),

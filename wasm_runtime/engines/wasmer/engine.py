@@ -15,6 +15,7 @@ from wasmer_compiler_cranelift import Compiler
 from wasm_runtime.binary import MAGIC, interface
 from wasm_runtime.compiler import Compiled
 from wasm_runtime.engine import Handle, Settings
+from wasm_runtime.engines.wasmer import start
 from wasm_runtime.engines.wasmer.instance import WasmerInstance
 from wasm_runtime.engines.wasmer.linker import FUNCTIONS, Trampoline
 from wasm_runtime.engines.wasmer.thread import OneThread
@@ -75,6 +76,7 @@ class WasmerModule:
         store = _store()
         with _refusing("is no code for this engine"):
             self.native = wasmer.Module.deserialize(store, compiled.read())
+        self.has_start_section = any(export.name == start.EXPORT for export in self.native.exports)
         self.trampoline = Trampoline(store, FUNCTIONS.keys() & self.imports.keys())
 
     def instantiate(self, settings: Settings, handle: Handle) -> WasmerInstance:
@@ -87,8 +89,10 @@ def _store() -> Any:
 
 
 def _compile(wasm: bytes) -> bytes:
+    store = _store()
     with _refusing("uses what wasmer cannot do"):
-        code: bytes = wasmer.Module(_store(), wasm).serialize()
+        valid = wasmer.Module.validate(store, wasm)
+        code: bytes = wasmer.Module(store, start.put_off(wasm) if valid else wasm).serialize()
     return code
 
 

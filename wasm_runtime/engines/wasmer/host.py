@@ -8,11 +8,10 @@ from typing import Final, TypeVar
 from wasm_runtime import abi
 from wasm_runtime.abi import Delivery, Document, Import, Severity
 from wasm_runtime.driver.layout import REASON_LIMIT
-from wasm_runtime.engine import Call, Event, Handle, Log, Settings
+from wasm_runtime.engine import LONGEST_UID, Call, Event, Handle, Log, Settings, largest_delivery
 from wasm_runtime.engines.wasmer.memory import GuestMemory
 from wasm_runtime.engines.wasmer.nodes import NodeTable
 from wasm_runtime.engines.wasmer.records import Output, Reasons, Records
-from wasm_runtime.engines.wasmtime.instance import LARGEST_DELIVERY, LONGEST_UID
 
 T = TypeVar("T")
 
@@ -40,12 +39,14 @@ class Host:
         self._handle = handle
         self._call: Call | None = None
         self._documents: dict[Document, bytes] = {}
+        self.is_linked = False
+        """Whether the guest's start section is over."""
         self.memory = GuestMemory()
         self.nodes = NodeTable(images=images)
         self.reasons = Reasons()
         self.records = Records(settings.output_limit)
         self.output = Output(settings.output_limit)
-        self.pod = b""
+        self.pod = self.target = b""
         self.current: int | None = None
         """The node that the call is about."""
         self.is_data_absent = False
@@ -58,6 +59,7 @@ class Host:
         self._call = call
         self._documents.clear()
         self.reasons.begin(room)
+        self.target = b""
         self.current, self.is_data_absent, self.error = None, False, None
         return self.nodes.level(call.nodes)
 
@@ -85,7 +87,7 @@ class Host:
             Import(_KLOG, "severity"): lambda: self._settings.log_severity,
             Import(_SCHEDULER, "currentPod"): lambda buf, limit: self._give(self.pod, buf, limit),
             Import(_SCHEDULER, "currentNodeName"): lambda buf, limit: self._give(self.node, buf, limit),
-            Import(_SCHEDULER, "targetPod"): self._target_pod,
+            Import(_SCHEDULER, "targetPod"): lambda buf, limit: self._give(self.target, buf, limit),
             Import(_SCHEDULER, "filteredNodeList"): self._gives(Document.FILTERED_NODES),
             Import(_SCHEDULER, "nodeToStatusMap"): self._gives(Document.NODE_STATUSES),
             Import(_SCHEDULER, "nodeScoreList"): self._gives(Document.NODE_SCORES),
@@ -138,9 +140,12 @@ class Host:
 
     def _take(self, delivery: Delivery, at: int, length: int) -> None:
         self.memory.require(at, length)
-        if length > LARGEST_DELIVERY:
-            self.error = MemoryError(f"a result of {length} bytes, at most {LARGEST_DELIVERY} are taken")
-        elif self._call:
+        if self._call is None:
+            return
+        most = largest_delivery(self._call.nodes)
+        if length > most:
+            self.error = MemoryError(f"a result of {length} bytes, at most {most} are taken")
+        else:
             self._call.deliveries[delivery] = self.memory.read(at, length)
 
     def _find(self, name: int, length: int) -> int | None:
@@ -167,9 +172,6 @@ class Host:
         self._note_absent_data()
         node = self._find(name, length)
         return self._give(NO_STATES if node is None else self.nodes.states[node], buf, limit)
-
-    def _target_pod(self, buf: int, limit: int) -> int:
-        return self._give(self._call.target if self._call else b"", buf, limit)
 
     def _status_reason(self, at: int, length: int) -> None:
         """An unreadable reason is no trap."""

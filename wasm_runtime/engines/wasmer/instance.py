@@ -11,12 +11,11 @@ import wasmer
 from wasm_runtime import abi
 from wasm_runtime.abi import Import, Signature
 from wasm_runtime.driver.layout import NONE, PAGE, REASON_ROOM
-from wasm_runtime.engine import MEBIBYTE, Call, Handle, Journal, NodeResults, Result, Settings
+from wasm_runtime.engine import MEBIBYTE, REASONS_PER_NODE, Call, Handle, Journal, NodeResults, Result, Settings
+from wasm_runtime.engines.wasmer import start
 from wasm_runtime.engines.wasmer.host import Host
-from wasm_runtime.engines.wasmer.linker import FUNCTIONS
 from wasm_runtime.engines.wasmer.trap import describe
 from wasm_runtime.engines.wasmer.wasi import ExitError, Wasi
-from wasm_runtime.engines.wasmtime.instance import REASONS_PER_NODE
 from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
 from wasm_runtime.snapshot import Nodes
 
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _IMAGES: Final = Import("k8s.io/scheduler", "nodeImageStates")
+_PACKED: Final = frozenset(name for name, export in abi.EXPORTS.items() if export.signature.results == ("i64",))
+"""The exports that return two numbers in one."""
 _SIGN: Final = 0x8000_0000
 _CODES: Final = 32
 """How many codes there are bits for."""
@@ -95,11 +96,11 @@ class WasmerInstance:
     def _start(self, module: WasmerModule, deadline: float) -> None:
         """Makes the instance and runs the guest's start export; a command may leave by exit status 0."""
         self._guarded("instantiate", deadline, lambda: self._instantiate(module))
-        start = next((name for name in abi.START if module.exports.get(name) == Signature()), None)
-        if start is None:
+        name = next((name for name in abi.START if module.exports.get(name) == Signature()), None)
+        if name is None:
             return
         try:
-            self._guarded(start, deadline, getattr(self._native.exports, start))
+            self._guarded(name, deadline, getattr(self._native.exports, name))
         except GuestError as error:
             if error.fault is not Fault.EXIT or error.exit_code:
                 raise
@@ -107,25 +108,25 @@ class WasmerInstance:
 
     def _instantiate(self, module: WasmerModule) -> None:
         host, settings = self._host, self._settings
-        unknown = next((each for each in module.imports if each not in FUNCTIONS), None)
-        if unknown is not None:
-            cause = f"unknown import: `{unknown.module}::{unknown.name}` has not been defined"
-            raise GuestError(Fault.LINK, "instantiate", cause)
         wasi = Wasi(host.memory, host.output, settings.argv)
         # An instance of wasmer does not keep alive what it imports.
-        self._imports = module.trampoline.link({**host.functions(), **wasi.functions()}, host.memory)
+        self._imports = module.trampoline.link({**host.functions(), **wasi.functions()}, host)
         self._native = wasmer.Instance(module.native, self._imports)
         exports = self._native.exports
         host.memory.attach(getattr(exports, abi.MEMORY))
         if len(host.memory) > settings.memory_limit:
             cause = f"memory minimum size of {len(host.memory) // PAGE} pages exceeds memory limits"
             raise GuestError(Fault.MEMORY, "instantiate", cause)
+        if module.has_start_section:
+            getattr(exports, start.EXPORT)()
+        host.is_linked = True
         points = (name for name in abi.EXPORTS if isinstance(module.exports.get(name), Signature))
         self._functions = {name: getattr(exports, name) for name in points}
 
     def _once(self, export: str, call: Call) -> Result:
         host = self._host
         indices = host.begin(call, REASON_ROOM)
+        host.target = call.target
         if abi.EXPORTS[export].on_node:
             host.current = indices[0]
         low, high = self._run(export, call, lambda: self._enter(export, call.deadline))
@@ -151,7 +152,7 @@ class WasmerInstance:
             host.current = None
 
         self._run(export, call, loop)
-        return NodeResults(len(codes), codes if any(codes) else [], values if _packs(export) else [], reasons)
+        return NodeResults(len(codes), codes if any(codes) else [], values if export in _PACKED else [], reasons)
 
     def _enter(self, export: str, deadline: float) -> tuple[int, int]:
         """Calls the guest, if there is time. Returns the halves of its result, both signed."""
@@ -162,7 +163,7 @@ class WasmerInstance:
         host.enter()
         result = self._functions[export]() or 0
         low = ((result & NONE) ^ _SIGN) - _SIGN
-        return low, result >> 32 if _packs(export) else 0
+        return low, result >> 32 if export in _PACKED else 0
 
     def _run(self, export: str, call: Call, does: Callable[[], T]) -> T:
         host = self._host
@@ -223,11 +224,6 @@ class WasmerInstance:
             exit_code=failure.exit_code,
             trap=failure.trap,
         )
-
-
-def _packs(export: str) -> bool:
-    """Whether an export returns two numbers in one."""
-    return abi.EXPORTS[export].signature.results == ("i64",)
 
 
 def _beyond(error: Exception) -> str:

@@ -13,8 +13,9 @@ import wasmer
 
 from wasm_runtime import abi, wasi
 from wasm_runtime.abi import Import, Signature
-from wasm_runtime.engines.wasmer.host import HostFunction
-from wasm_runtime.engines.wasmer.memory import GuestMemory, OutOfBoundsError
+from wasm_runtime.engine import KIBIBYTE
+from wasm_runtime.engines.wasmer.host import Host, HostFunction
+from wasm_runtime.engines.wasmer.memory import OutOfBoundsError
 
 NAME: Final = "kwx-trampoline"
 """The module's name in backtraces."""
@@ -22,8 +23,11 @@ NAME: Final = "kwx-trampoline"
 FUNCTIONS: Final[Mapping[Import, Signature]] = {**abi.IMPORTS, **wasi.FUNCTIONS}
 """Everything that a guest may import."""
 
-EARLY: Final = Import(abi.WASI, "proc_exit")
-"""The only function that a guest may call in its start section, before the host knows its memory."""
+STACK: Final = 64 * KIBIBYTE
+"""Bytes of stack that are left for Python: where it runs out of them, wasmer passes over Python's frames."""
+
+LATE: Final = {**abi.IMPORTS, **abi.WASI_HERE}
+"""What a guest cannot call in its start section, as with the driver, which is linked after it."""
 
 OUT_OF_BOUNDS: Final = -1
 NOT_LINKED: Final = -2
@@ -43,24 +47,24 @@ class Trampoline:
             for each, signature in self._functions.items()
         }
 
-    def link(self, functions: Mapping[Import, HostFunction], memory: GuestMemory) -> dict[str, dict[str, Any]]:
-        """What a guest of that memory imports, by module and name."""
-        host = {
-            str(each): wasmer.Function(self._store, _answering(functions[each], memory, early=each == EARLY), types)
+    def link(self, functions: Mapping[Import, HostFunction], host: Host) -> dict[str, dict[str, Any]]:
+        """What a guest of that host imports, by module and name."""
+        answering = {
+            str(each): wasmer.Function(self._store, _answering(functions[each], host, early=each not in LATE), types)
             for each, types in self._types.items()
         }
-        exports = wasmer.Instance(self._module, {"host": host}).exports
+        exports = wasmer.Instance(self._module, {"host": answering}).exports
         linked: dict[str, dict[str, Any]] = {}
         for each in self._functions:
             linked.setdefault(each.module, {})[each.name] = getattr(exports, str(each))
         return linked
 
 
-def _answering(function: HostFunction, memory: GuestMemory, *, early: bool) -> Callable[..., int]:
+def _answering(function: HostFunction, host: Host, *, early: bool) -> Callable[..., int]:
     """A host function as the trampoline calls it."""
 
     def call(*arguments: int) -> int:
-        if not (memory.is_attached or early):
+        if not (host.is_linked or early):
             return NOT_LINKED
         try:
             return function(*arguments) or 0
@@ -80,8 +84,8 @@ def _text(functions: Mapping[Import, Signature]) -> str:
         given = " ".join(map(_WIDENED.__getitem__, signature.params)).format(*range(len(signature.params)))
         answer = f"(call $answer (call $host{at} {given}))"
         body = answer if signature.results else f"(drop {answer})"
-        exports.append(f'(func ${function} (export "{function}") {types} {body})')
-    return "\n".join([f"(module ${NAME}", *imports, _ANSWER, *exports, ")"])
+        exports.append(f'(func ${function} (export "{function}") {types} (call $room (i32.const {_LEVELS})) {body})')
+    return "\n".join([f"(module ${NAME}", *imports, _ANSWER, _ROOM, *exports, ")"])
 
 
 _WIDENED: Final = {"i32": "(i64.extend_i32_u (local.get {}))", "i64": "(local.get {})"}
@@ -96,3 +100,17 @@ _ANSWER: Final = f"""
     (then (call_indirect (type $none) (i32.const 0))))
   (i32.wrap_i64 (local.get $answer)))
 """
+
+_VALUES: Final = " ".join(["v128"] * 240)
+"""Almost 4 KiB: larger frames are not checked in wasm."""
+_LEVELS: Final = STACK // 4096
+_ROOM: Final = f"""
+(global $never (mut i32) (i32.const 0))
+(func $many (result {_VALUES}) unreachable)
+(func $nothing)
+(func $take (param {_VALUES}))
+(func $room (param $levels i32)
+  (if (global.get $never) (then (call $many) (call $nothing) (call $take)))
+  (if (local.get $levels) (then (call $room (i32.sub (local.get $levels) (i32.const 1))))))
+"""
+"""Uses stack, by a frame that must have room for many values. Where there is not enough of it, that is a trap here."""

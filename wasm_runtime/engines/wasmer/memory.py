@@ -19,11 +19,6 @@ class GuestMemory:
         self._memory: Any = None
         self._view = memoryview(b"")
 
-    @property
-    def is_attached(self) -> bool:
-        """Whether there is a memory: there is none before the guest's start section has run."""
-        return self._memory is not None
-
     def attach(self, memory: Any) -> None:
         """Makes a `wasmer.Memory` what is read and written."""
         self._memory = memory
@@ -72,7 +67,9 @@ class GuestMemory:
         self.write(at, value.to_bytes(8, "little"))
 
     def _bytes(self, at: int, length: int) -> memoryview:
-        self.require(at, length)
-        if len(self._view) != len(self):
+        size = self._memory.data_size
+        if at + length > size:
+            raise OutOfBoundsError
+        if len(self._view) != size:
             self._view = memoryview(self._memory.buffer)
         return self._view[at : at + length]

@@ -16,8 +16,10 @@ from wasm_runtime import abi, driver
 from wasm_runtime.abi import Delivery, Document, Severity
 from wasm_runtime.driver import layout
 from wasm_runtime.engine import (
+    LONGEST_UID,
     MEBIBYTE,
     NO_JOURNAL,
+    REASONS_PER_NODE,
     Call,
     Event,
     Handle,
@@ -26,6 +28,7 @@ from wasm_runtime.engine import (
     NodeResults,
     Result,
     Settings,
+    largest_delivery,
 )
 from wasm_runtime.engines.wasmtime.memory import CallMemory, LinearMemory, SnapshotMemory
 from wasm_runtime.engines.wasmtime.native import Function
@@ -41,17 +44,8 @@ T = TypeVar("T")
 TABLES: Final = 8
 """How many tables a guest may have."""
 
-LARGEST_DELIVERY: Final = 8 * MEBIBYTE
-"""Bytes of a result such as node names: it is read by Python, which no deadline interrupts."""
-
-LONGEST_UID: Final = 1_024
-"""Bytes of a UID that is looked for: it is read by Python, too."""
-
 NO_DEADLINE: Final = 1 << 60
 """Ticks."""
-
-REASONS_PER_NODE: Final = 160
-"""Bytes of reasons that a call may keep for each node, beyond room for 64 of the longest."""
 
 _KINDS: Final = {(): 0, ("i32",): 1, ("i64",): 2}
 """How the driver tells the results of exports apart."""
@@ -332,8 +326,9 @@ class WasmtimeInstance:
             return
         try:
             length &= layout.NONE
-            if length > LARGEST_DELIVERY:
-                raise MemoryError(f"a result of {length} bytes, at most {LARGEST_DELIVERY} are taken")
+            most = largest_delivery(self._call.nodes)
+            if length > most:
+                raise MemoryError(f"a result of {length} bytes, at most {most} are taken")
             data = self._guest_memory.read_now(at & layout.NONE, length)
             self._call.deliveries[Delivery(delivery)] = data
         except Exception as error:

@@ -9,10 +9,10 @@ from typing import Final
 
 import wasmtime
 
-TICK: Final = 0.005
+TICK: Final = 0.002
 """Seconds between two epochs: a guest is interrupted at most this late."""
 
-REST_AFTER: Final = 200
+REST_AFTER: Final = 500
 """Ticks without a call after which the clock stops until the next one."""
 
 
