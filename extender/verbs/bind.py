@@ -67,6 +67,10 @@ class _Seat(NamedTuple):
     entry: Entry
     guest: Guest
 
+    def has(self, export: str) -> bool:
+        """Whether an extension point can be called here."""
+        return self.entry.plugin.runs(export) and not self.guest.is_broken
+
 
 def _enter(profile: Profile, binding: Binding, stack: ExitStack) -> Iterator[_Seat]:
     for entry in profile.entries:
@@ -141,7 +145,7 @@ class _Cycle:
 
     def _answers(self, export: str, step: Step[T]) -> Iterator[tuple[_Seat, T]]:
         for seat in self._seats:
-            if time.monotonic() > self._binding.deadline:
+            if seat.has(export) and time.monotonic() > self._binding.deadline:
                 raise RejectedError(
                     f"plugin {seat.entry.plugin.name}: {export}: not called, the time of the verb was over;"
                     " raise server.bindTimeout, and the extender's httpTimeout with it"
@@ -152,7 +156,7 @@ class _Cycle:
 
     def _call(self, seat: _Seat, export: str, step: Step[T]) -> T | None:
         """What an extension point of a plugin answers; None if it has none, or failed and that is to be ignored."""
-        if not seat.entry.plugin.runs(export) or seat.guest.is_broken:
+        if not seat.has(export):
             return None
         return seat.entry.attempt(
             lambda plugin, _: step(seat.guest, self._binding.node, plugin.deadline()), self._binding.pod

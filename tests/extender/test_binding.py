@@ -232,7 +232,7 @@ def waiting(extender: Extender, *names: str) -> Iterator[list[Future[Any]]]:
                 ask(extender, "ends", name)
 
 
-REJECTED = {"Error": "plugin p: permit: the pod was rejected by a plugin while it waited"}
+REJECTED = {"Error": "plugin p: permit: the pod was rejected while it waited"}
 
 
 def test_a_pod_that_waits_is_seen_and_rejected_by_the_guest_of_another_plugin(extender: Extender) -> None:

@@ -7,7 +7,7 @@
   (func $again
     (loop $more
       (call $waiting (i32.const 0) (i32.const 8) (i32.const 64) (i32.const 8))
-      (call $names (i32.const 0) (i32.const 1048576))
+      (call $names (i32.const 0) (i32.const 262144))
       (br $more)))
   (func $filter (export "filter") (result i32) (call $again) (i32.const 0))
   (func $score (export "score") (result i64) (call $again) (i64.const 0)))

@@ -185,14 +185,14 @@ class Host:
         if level < self._settings.log_severity or not readable:
             return
         node = self.node
-        if self.records.has_room(len(node) + length + pairs_length):
+        if self.records.claim(len(node) + length + pairs_length):
             message = self.memory.read(at, length).decode(errors="replace")
             keys_and_values = tuple(abi.split_names(self.memory.read(pairs, pairs_length)))
             self.records.add(Log(Severity(min(level, Severity.FATAL)), message, keys_and_values, node.decode()))
 
     def _event(self, at: int, length: int) -> None:
         self.memory.require(at, length)
-        if self.records.has_room(len(self.node) + length):
+        if self.records.claim(len(self.node) + length):
             self.records.add(Event(self.memory.read(at, length)))
 
     def _get_waiting_pod(self, uid: int, length: int, buf: int, limit: int) -> None:

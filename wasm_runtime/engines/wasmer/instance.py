@@ -35,9 +35,9 @@ _CODES: Final = 32
 class WasmerInstance:
     """A guest and its host. Nothing is shared between instances but code.
 
-    Nothing interrupts a guest and nothing bounds its memory: whether it was in time and within its limit is
-    looked at when a call is over. A guest whose calls nest without end while it asks its host, or that grows a
-    table without end, may end the process.
+    Nothing interrupts a guest and nothing bounds its memory: the clock is looked at before and after each call,
+    the memory afterwards. A guest that never returns holds the process up for good, and one whose tables take all
+    the memory there is ends it.
     """
 
     def __init__(self, module: WasmerModule, settings: Settings, handle: Handle) -> None:
@@ -102,7 +102,7 @@ class WasmerInstance:
         try:
             self._guarded(name, deadline, getattr(self._native.exports, name))
         except GuestError as error:
-            if error.fault is not Fault.EXIT or error.exit_code:
+            if error.fault is not Fault.EXIT or error.exit_code != 0:
                 raise
             self.has_left = True
 

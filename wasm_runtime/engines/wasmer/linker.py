@@ -24,7 +24,7 @@ FUNCTIONS: Final[Mapping[Import, Signature]] = {**abi.IMPORTS, **wasi.FUNCTIONS}
 """Everything that a guest may import."""
 
 STACK: Final = 64 * KIBIBYTE
-"""Bytes of stack that are left for Python: where it runs out of them, wasmer passes over Python's frames."""
+"""Bytes of stack that Python has at least: where it ran out of them, wasmer would pass over frames of Python's."""
 
 LATE: Final = {**abi.IMPORTS, **abi.WASI_HERE}
 """What a guest cannot call in its start section, as with the driver, which is linked after it."""
@@ -102,7 +102,7 @@ _ANSWER: Final = f"""
 """
 
 _VALUES: Final = " ".join(["v128"] * 240)
-"""Almost 4 KiB: larger frames are not checked in wasm."""
+"""Almost 4 KiB. Where a frame is larger, wasmer looks for the end of the stack outside of wasm, without a backtrace."""
 _LEVELS: Final = STACK // 4096
 _ROOM: Final = f"""
 (global $never (mut i32) (i32.const 0))
@@ -113,4 +113,4 @@ _ROOM: Final = f"""
   (if (global.get $never) (then (call $many) (call $nothing) (call $take)))
   (if (local.get $levels) (then (call $room (i32.sub (local.get $levels) (i32.const 1))))))
 """
-"""Uses stack, by a frame that must have room for many values. Where there is not enough of it, that is a trap here."""
+"""Uses stack: frames must have room for values that outlast a call. Where the stack ends meanwhile, that is a trap."""

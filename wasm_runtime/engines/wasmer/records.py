@@ -59,8 +59,8 @@ class Records:
         self._records: list[Log | Event] = []
         self._dropped = 0
 
-    def has_room(self, length: int) -> bool:
-        """Whether one with that many bytes of text is to be added: then its room is taken, else it is counted."""
+    def claim(self, length: int) -> bool:
+        """Takes room for a record with that many bytes of text. False if there is none: the record is counted."""
         used = self._used + RECORD + length
         if used > self._limit:
             self._dropped += 1
@@ -69,7 +69,7 @@ class Records:
         return True
 
     def add(self, record: Log | Event) -> None:
-        """Keeps a record."""
+        """Keeps a record that has its room."""
         self._records.append(record)
 
     def take(self) -> Journal:

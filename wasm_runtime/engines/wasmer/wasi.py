@@ -201,6 +201,8 @@ class Wasi:
         """Says at once that each clock has come to its time, and that each descriptor is bad."""
         if not count:
             return Errno.INVAL
+        self._memory.require(subscriptions, count * _SUBSCRIPTION)
+        self._memory.require(events, count * _EVENT.size)
         for number in range(count):
             at = subscriptions + number * _SUBSCRIPTION
             known_by, kind = _SUBSCRIBED.unpack(self._memory.read(at, _SUBSCRIBED.size))

@@ -214,7 +214,7 @@ class WasmtimeInstance:
         try:
             self._interruptible(start, deadline, function)
         except GuestError as error:
-            if error.fault is not Fault.EXIT or error.exit_code:
+            if error.fault is not Fault.EXIT or error.exit_code != 0:
                 raise
             self.has_left = True
 

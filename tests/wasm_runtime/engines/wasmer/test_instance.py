@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from tests.wasm_runtime.conftest import Loader
-from tests.wasm_runtime.guests import EXIT, LOG, NODE, NODE_NAME, NOW, REASON, TEXT, binary, call, export, module
+from tests.wasm_runtime.guests import EXIT, LOG, NODE, NODE_NAME, NOW, POD, REASON, TEXT, binary, call, export, module
 from tests.wasm_runtime.world import each, filter_nodes, once, pre_filter, world
 from wasm_runtime import Fault, GuestError, Plugin, Settings
 from wasm_runtime.abi import Document
@@ -198,6 +198,18 @@ class TestThreads:
             threads.submit(instance.close).result()
         assert results == [Result(0, 0, "")] * 20
         instance.close()
+
+    def test_many_threads_may_have_one_plugin(self, load: Loader) -> None:
+        """Each sees its own pod, whichever guest it gets."""
+        tells_pod = f"{call(REASON, 0, f'(call ${POD} (i32.const 0) (i32.const 64))')} (i32.const 2)"
+        plugin = load.plugin(module(export("filter", tells_pod), uses=[POD, REASON]), instances=3)
+
+        def ask(number: int) -> str:
+            at = TWO.with_pod(f"{number}", f"pod {number}".encode())
+            return ", ".join(filter_nodes(plugin, at).reasons)
+
+        with ThreadPoolExecutor(8) as threads:
+            assert list(threads.map(ask, range(200))) == [f"pod {number}, pod {number}" for number in range(200)]
 
     def test_an_instance_that_nobody_closed_may_be_dropped_in_any(self, engine: WasmerEngine) -> None:
         guest = module(export("filter", f"(drop {call(NODE_NAME, 0, 8)})", "unreachable"), uses=[NODE_NAME])

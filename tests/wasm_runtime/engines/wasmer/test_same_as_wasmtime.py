@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.wasm_runtime.guests import POD, binary, types
 from tests.wasm_runtime.world import once, world
 from wasm_runtime import GuestError, Settings, WasmtimeEngine, wasi
-from wasm_runtime.abi import EXPORTS, IMPORTS, WASI, WASI_HERE, Document, Import, Severity, Signature
+from wasm_runtime.abi import EXPORTS, IMPORTS, START, WASI, WASI_HERE, Document, Import, Severity, Signature
 from wasm_runtime.engine import Call, Engine, Module, NoHandle
 from wasm_runtime.engines.wasmer import WasmerEngine
 
@@ -158,6 +158,27 @@ def test_of_what_wasmtime_answers_itself_the_error_numbers_are_the_same(engine: 
         numbers = [first, *FITTING.get(function.name, (POINTER,)), *[0] * 8]
         expected, found = (outcome(module, "postfilter", numbers)[0].high for module in modules(engine, function))
         assert (first, found) == (first, expected)
+
+
+@pytest.mark.parametrize("name", START)
+@pytest.mark.parametrize("status", [0, 1, 125, 126, 2**31, 2**32 - 1])
+def test_a_start_leaves_alike(engine: WasmerEngine, name: str, status: int) -> None:
+    started = f'(func (export "{name}") (call $exit (i32.const {status})))'
+    wasm = binary(
+        f'(module (import "{WASI}" "proc_exit" (func $exit (param i32))) (memory (export "memory") 1) {started})'
+    )
+
+    def outcome(engine: Engine) -> object:
+        try:
+            instance = engine.compile(wasm).instantiate(SETTINGS, NoHandle())
+        except GuestError as error:
+            return error.fault, str(error), error.exit_code
+        instance.close()
+        return instance.has_left
+
+    expected, found = outcome(wasmtime()), outcome(engine)
+    assert found == expected
+    assert (found is True) == (status == 0)
 
 
 CLOSE, SEEK, RENUMBER = (f"{WASI}/{name}" for name in ("fd_close", "fd_seek", "fd_renumber"))
