@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -304,3 +305,18 @@ def test_the_verb_ends_in_time_and_says_what_took_it(tmp_path: Path) -> None:
         }
         assert [bound(extender, name) for name in ("default", "slow")] == [[], []]
         assert extender.post("/profiles/slow/filter", names_args(NODES)) == filtered(NODES)
+
+
+def test_pods_that_wait_are_rejected_when_the_process_is_to_end(tmp_path: Path) -> None:
+    patient = profile("patient", steps("p", "aaaeafa60000"))
+    sections: dict[str, Any] = {"cluster": {"mode": "dry-run"}, "server": {"bindTimeout": "10m"}}
+    with (
+        Extender(tmp_path, patient, profile("sees", plugin("waiting_pod", "g")), **sections) as extender,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        show(extender, "patient", "last-1")
+        waits = threads.submit(bind, extender, "patient", "last-1")
+        extender.wait_until(lambda: ask(extender, "sees", "last-1") == "last-1")
+        extender.process.send_signal(signal.SIGTERM)
+        assert waits.result() == REJECTED
+        assert extender.process.wait(10) == 0

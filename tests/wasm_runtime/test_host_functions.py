@@ -511,9 +511,8 @@ class TestWaitingPods:
         ask = call(WAITING, TEXT, 3, BUFFER, 16)
         guest = module(export("filter", ask, "unreachable"), uses=[WAITING], text="uid")
         plugin = load.plugin(guest, handle=Failing())
-        with plugin.guest(at.pod, at.nodes, "filter") as (used, deadline):
-            with pytest.raises(RuntimeError, match="^uid$"):
-                used.filter(at.nodes, deadline)
+        with plugin.guest(at.pod, at.nodes, "filter") as (used, deadline), pytest.raises(RuntimeError, match=r"^uid$"):
+            used.filter(at.nodes, deadline)
         with plugin.guest(at.pod, at.nodes, "filter") as (other, _):
             assert other is not used
 

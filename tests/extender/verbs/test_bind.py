@@ -148,6 +148,15 @@ def test_only_plugins_with_a_part_in_binding_are_called_and_only_for_that_part(c
     assert cycles.calls == ["a prefilter", "c prefilter", "c reserve", "c permit", "a prebind", "default"]
 
 
+def test_no_plugin_is_blamed_for_a_step_that_it_has_no_part_in(cycles: Cycles) -> None:
+    entries = [cycles.entry("a", steps(), FAIL, ["preBind"]), cycles.entry("c", steps(), FAIL, ["reserve"])]
+    assert cycles.bind(Profile("default", entries), seconds=-1) == (
+        "plugin c: reserve: not called, the time of the verb was over;"
+        " raise server.bindTimeout, and the extender's httpTimeout with it"
+    )
+    assert cycles.calls == ["a prefilter", "c prefilter", "c unreserve"]
+
+
 # -- who binds -------------------------------------------------------------------------------------
 
 

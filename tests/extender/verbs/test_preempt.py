@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import wasmtime
 
-from extender.profile import Entry, Profile
+from extender.profile import Entry, FailurePolicy, Profile
 from extender.verbs import preempt
 from tests.extender import guests
 from tests.extender.kwx import Extender, failure, plugin, profile
@@ -190,7 +190,8 @@ def test_a_candidate_is_judged_without_its_victims(extender: Extender, name: str
 def test_victims_go_before_filter_and_come_back_after_it_node_after_node(extender: Extender) -> None:
     ask(extender, "lock", victims_args(WHOLE, pod("watched")))
     calls = [line for line in extender.log() if line.get("pod") == "default/watched"]
-    assert [(line["event"], line["node"], line["guest"].get("pod")) for line in calls] == [
+    assert [(line["event"], line.get("node"), line["guest"].get("pod")) for line in calls] == [
+        ("prefilter", None, None),
         ("removepod", "node-3", "batch-0"),
         ("removepod", "node-3", "lock-3"),
         ("filter", "node-3", None),
@@ -243,24 +244,54 @@ def test_a_victim_that_is_no_pod_is_refused_where_a_plugin_asks_for_it(extender:
     assert extender.post("/profiles/filter/preempt", broken) == kept
 
 
+class Lock:
+    """The guest by itself, and what it has logged."""
+
+    def __init__(self, settings: str = "00", left_out: str = "") -> None:
+        text = guests.text("passes_without_lock").replace(f'(export "{left_out}")', "")
+        self._logs: list[Log] = []
+        self.plugin = Plugin(WasmtimeEngine(), wasmtime.wat2wasm(text), Settings("lock", settings), sink=self._keep)
+        self.pod = Pod("u", "default/web", b"")
+        self.nodes = Nodes(Snapshot(), ["node-3", "node-7"])
+
+    def _keep(self, _: str, __: Pod, journal: Journal) -> None:
+        self._logs += [record for record in journal.records if isinstance(record, Log)]
+
+    def preempt(self) -> list[str]:
+        """The names of the candidates that stay."""
+        victim = encode_pod(pod("batch"))
+        profile = Profile("default", [Entry(self.plugin, failure_policy=FailurePolicy.IGNORE)])
+        return list(preempt.run(profile, self.pod, self.nodes, lambda _: [victim]))
+
+    def calls(self) -> list[str]:
+        """What was called, and for which node; forgets it."""
+        logs, self._logs = self._logs, []
+        return [" ".join(filter(None, (log.message, log.node))) for log in logs]
+
+
 @pytest.mark.parametrize(
-    ("left_out", "calls"),
+    ("left_out", "calls", "kept"),
     [
-        ("addpod", ["removepod node-3", "filter node-3", "removepod node-7", "filter node-7"]),
-        ("removepod", ["filter node-3", "addpod node-3", "filter node-7", "addpod node-7"]),
+        ("addpod", ["removepod node-3", "filter node-3", "removepod node-7", "filter node-7"], []),
+        ("removepod", ["filter node-3", "addpod node-3", "filter node-7", "addpod node-7"], ["node-3"]),
     ],
 )
-def test_a_guest_may_export_one_without_the_other(left_out: str, calls: list[str]) -> None:
-    text = guests.text("passes_without_lock").replace(f'(export "{left_out}")', "")
-    journals: list[Journal] = []
-    guest = Plugin(
-        WasmtimeEngine(), wasmtime.wat2wasm(text), Settings("lock", "00"), sink=lambda *it: journals.append(it[2])
-    )
-    nodes, content = Nodes(Snapshot(), ["node-3", "node-7"]), encode_pod(pod("batch"))
-    preempt.run(Profile("default", [Entry(guest)]), Pod("u", "default/web", b""), nodes, lambda _: [content])
-    guest.close()
-    (journal,) = journals
-    assert [f"{log.message} {log.node}" for log in journal.records if isinstance(log, Log)] == calls
+def test_a_guest_may_export_one_without_the_other(left_out: str, calls: list[str], kept: list[str]) -> None:
+    lock = Lock(left_out=left_out)
+    assert lock.preempt() == kept
+    assert lock.calls() == ["prefilter", *calls]
+    lock.plugin.close()
+
+
+@pytest.mark.parametrize(("settings", "begins"), [("00", []), ("10", ["prefilter"]), ("01", ["prefilter"])])
+def test_a_cycle_in_whose_state_victims_may_be_missing_is_not_gone_on_with(settings: str, begins: list[str]) -> None:
+    lock = Lock(settings)
+    lock.preempt()
+    assert lock.calls()[0] == "prefilter"
+    with lock.plugin.guest(lock.pod, lock.nodes, "postFilter"):
+        pass
+    assert lock.calls() == begins
+    lock.plugin.close()
 
 
 # -- the answer ------------------------------------------------------------------------------------
