@@ -14,7 +14,7 @@ from anyio.lowlevel import checkpoint
 
 from extender import wire
 from extender.candidates import NodeSource, NotSyncedError
-from extender.cluster import Binder, BindError, ClusterError, PodKey, Recorder, plugin_failed
+from extender.cluster import Binder, BindError, ClusterError, PodKey, Recorder, not_judged
 from extender.pods import PodNotKnownError, PodSource
 from extender.profile import PluginFailedError, Profile
 from extender.registry import Registry
@@ -36,6 +36,9 @@ MOST_BINDING: Final = 64
 
 UNANSWERABLE: Final = (PluginFailedError, NotSyncedError, PodNotKnownError)
 """Failures that are no fault of the request, but leave it without an answer of the plugins."""
+
+_REASONS: Final = dict(zip(UNANSWERABLE, ("PluginFailed", "NotSynced", "PodNotKnown"), strict=True))
+"""What the Event about a pod gives as its reason."""
 
 
 class Answer(NamedTuple):
@@ -112,8 +115,8 @@ class Verbs:
     def _report(self, verb: str, request: PodRequest, error: Exception) -> None:
         """Tells of a failure where the answer cannot: to the log, and to those who look at the pod."""
         _log_failure(verb, request, error)
-        if self._recorder and isinstance(error, PluginFailedError):
-            self._recorder.record(plugin_failed(request.pod.object, str(error)))
+        if self._recorder:
+            self._recorder.record(not_judged(request.pod.object, _REASONS[type(error)], str(error)))
 
     def _judges(self, request: PodRequest, named: Profile | None) -> Profile:
         return (named or self._registry.of_scheduler(request.scheduler_name)).frozen()

@@ -3,7 +3,7 @@
 from extender.cluster.api import ApiServer
 from extender.cluster.binder import ApiBinder, Binder, BindError, DryRunBinder, NoBinder
 from extender.cluster.errors import AccessError, ClusterError, PodGoneError
-from extender.cluster.events import Event, LogRecorder, ObjectReference, Recorder, plugin_failed
+from extender.cluster.events import Event, LogRecorder, ObjectReference, Recorder, not_judged
 from extender.cluster.nodes import NodeCache
 from extender.cluster.pods import PodCache, PodKey, read_pod
 from extender.cluster.recorder import EventRecorder
@@ -26,6 +26,6 @@ __all__ = [
     "PodGoneError",
     "PodKey",
     "Recorder",
-    "plugin_failed",
+    "not_judged",
     "read_pod",
 ]

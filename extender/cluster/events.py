@@ -104,11 +104,11 @@ def parse(message: bytes) -> Event:
         raise ValueError(str(error)) from None
 
 
-def plugin_failed(pod: bytes, error: str) -> Event:
-    """The extender's own Event about a pod, a protobuf v1.Pod, that a plugin has not judged because of `error`."""
+def not_judged(pod: bytes, reason: str, error: str) -> Event:
+    """The extender's own Event about a pod, a protobuf v1.Pod, that no plugin has judged because of `error`."""
     found = identity(pod)
     regarding = ObjectReference("Pod", "v1", found.name, found.namespace, found.uid)
-    return Event(regarding, type=WARNING, reason="PluginFailed", action="Scheduling", note=error)
+    return Event(regarding, type=WARNING, reason=reason, action="Scheduling", note=error)
 
 
 def admissible(event: Event) -> Event:

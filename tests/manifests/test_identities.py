@@ -11,7 +11,7 @@ import httpx
 import pytest
 import yaml
 
-from extender.cluster import ApiBinder, ApiServer, EventRecorder, NodeCache, PodCache, PodKey, plugin_failed, read_pod
+from extender.cluster import ApiBinder, ApiServer, EventRecorder, NodeCache, PodCache, PodKey, not_judged, read_pod
 from tests.controlplane import ControlPlane
 from tests.extender.cluster.support import running, until
 from wasm_runtime.snapshot import Snapshot
@@ -97,7 +97,7 @@ def test_the_identity_is_enough_for_all_that_the_extender_does(control_plane: Co
             # The problem would be a watch that is forbidden.
             await asyncio.sleep(0.2)
             assert (nodes.problem, pods.problem) == (None, None)
-            failed = plugin_failed(await read_pod(api, key), "plugin spin: interrupted")
+            failed = not_judged(await read_pod(api, key), "PluginFailed", "plugin spin: interrupted")
             recorder.record(failed)
             await until(lambda: [each.get("series") for each in recorded(control_plane)] == [None])
             recorder.record(failed)

@@ -57,12 +57,13 @@ def stat(process: int) -> list[str]:
 
 
 def children(parent: int) -> list[int]:
-    """The processes that a process has started and that still run."""
+    """The processes that a process has started to compile and that still run; it may have others."""
     found = []
     for process in [int(path.name) for path in Path("/proc").glob("[0-9]*")]:
         with suppress(OSError):
             state, of = stat(process)[:2]
-            if int(of) == parent and state != "Z":
+            command = Path(f"/proc/{process}/cmdline").read_bytes()
+            if int(of) == parent and state != "Z" and b"compiler_child" in command:
                 found.append(process)
     return found
 

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from extender.cluster import Event, LogRecorder, ObjectReference, plugin_failed
+from extender.cluster import Event, LogRecorder, ObjectReference, not_judged
 from extender.cluster.events import admissible, parse
 from tests.extender.cluster.protobuf import text
 
@@ -101,7 +101,7 @@ def test_an_event_about_nothing_is_refused() -> None:
 
 def test_a_failed_plugin_is_a_warning_about_the_pod() -> None:
     pod = text(1, text(1, "web-0") + text(3, "shop") + text(5, "1f0c") + text(6, "7"))
-    assert plugin_failed(pod, "plugin spin: score: interrupted") == Event(
+    assert not_judged(pod, "PluginFailed", "plugin spin: score: interrupted") == Event(
         ObjectReference("Pod", "v1", "web-0", "shop", "1f0c"),
         type="Warning",
         reason="PluginFailed",

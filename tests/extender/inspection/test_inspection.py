@@ -273,12 +273,6 @@ UNKNOWN_START = "does not start here, so it is not known whether it would there"
             " mend the guest, or raise the plugin's timeout",
             [UNKNOWN_START],
         ),
-        (
-            "(memory 1)",
-            None,
-            "does not start: instantiate: resource limit exceeded: memory count too high at 2",
-            ["uses multiple memories, which the upstream host does not have", UNKNOWN_START],
-        ),
     ],
 )
 def test_a_guest_that_does_not_start(
@@ -374,11 +368,11 @@ VALID = wasmtime.wat2wasm(f"(module {MEMORY} {FILTER})")
         (b"#!/bin/sh\n", "begins with b'#!/b', not with b'\\x00asm'"),
         (
             VALID[:-1],
-            "failed to parse WebAssembly module: unexpected end-of-file (at offset 0x31)",
+            "unexpected end-of-file (at offset 0x31)",
         ),
         (
             VALID + b"\0\xff",
-            "failed to parse WebAssembly module: unexpected end-of-file (at offset 0x37)",
+            "unexpected end-of-file (at offset 0x37)",
         ),
     ],
 )

@@ -79,10 +79,10 @@ class Cycles:
         entries = [self.entry(*plugin, policy, **settings) for plugin in zip(names, configs, strict=True)]
         return Profile("default", entries)
 
-    def bind(self, profile: Profile, seconds: float = LONG) -> str:
+    def bind(self, profile: Profile, seconds: float = LONG, pod: Pod = POD) -> str:
         """What is wrong, if anything is; then what was called is there, PreFilter aside."""
         self.calls.clear()
-        binding = Binding(POD, Nodes(Snapshot(), ["node-1"]), time.monotonic() + seconds)
+        binding = Binding(pod, Nodes(Snapshot(), ["node-1"]), time.monotonic() + seconds)
         try:
             bind.run(profile, binding, self.waiting, self._bind)
         except (BindError, RejectedError, PluginFailedError) as error:
@@ -336,7 +336,20 @@ def test_a_guest_keeps_its_memory_when_a_binding_comes_to_nothing(cycles: Cycles
     assert [entry.plugin._pool._idle for entry in profile.entries] == before
 
 
-@pytest.mark.parametrize("answers", [{}, {"reserve": "2"}, {"prebind": "1"}])
+OUTCOMES = pytest.mark.parametrize("answers", [{}, {"reserve": "2"}, {"prebind": "1"}])
+
+
+@OUTCOMES
+def test_a_guest_is_there_for_the_next_pod_when_its_own_has_been_bound_or_not(
+    cycles: Cycles, answers: dict[str, str]
+) -> None:
+    profile = cycles.profile(steps(**answers), instances=4)
+    for name in ("web-7", "web-8", "web-9"):
+        cycles.bind(profile, pod=Pod(f"uid-of-{name}", f"default/{name}", b"POD"))
+    assert len(profile.entries[0].plugin._pool) == 1
+
+
+@OUTCOMES
 def test_the_next_attempt_to_bind_the_pod_begins_a_new_cycle(cycles: Cycles, answers: dict[str, str]) -> None:
     profile = cycles.profile(steps(**answers))
     for _ in range(2):
