@@ -7,7 +7,7 @@ Source: https://webassembly.github.io/spec/core/binary/modules.html
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
@@ -88,9 +88,7 @@ def _read(wasm: bytes) -> Interface:
     imports: dict[Import, Signature | str] = {}
     functions: list[int] = []
     exports: dict[str, Signature | str] = {}
-    while reader.at < len(wasm):
-        section, length = reader.byte(), reader.number()
-        end = reader.at + length
+    for section, length in reader.sections():
         name, largest = _LARGEST.get(section, ("", length))
         if length > largest:
             raise ModuleError([f"has {length} bytes of {name}, the limit is {largest}"])
@@ -106,7 +104,6 @@ def _read(wasm: bytes) -> Interface:
         elif section == _EXPORTS:
             for text, kind, index in reader.vector(reader.exported):
                 exports[text] = types[functions[index]] if kind == "function" else kind
-        reader.at = end
     return Interface(exports, imports)
 
 
@@ -116,6 +113,14 @@ class Reader:
     def __init__(self, wasm: bytes, at: int) -> None:
         self._wasm = wasm
         self.at = at
+
+    def sections(self) -> Iterator[tuple[int, int]]:
+        """Each section's number and length, where its content begins. What is read of that makes no difference."""
+        while self.at < len(self._wasm):
+            section, length = self.byte(), self.number()
+            end = self.at + length
+            yield section, length
+            self.at = end
 
     def byte(self) -> int:
         """The next byte."""

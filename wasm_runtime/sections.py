@@ -5,7 +5,7 @@ Source: https://webassembly.github.io/spec/core/binary/modules.html
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -31,8 +31,10 @@ class Limits(NamedTuple):
 def custom_sections(wasm: bytes) -> Mapping[str, bytes]:
     """The contents of the custom sections of a valid module, which may hold anything. Of two of one name the first."""
     found: dict[str, bytes] = {}
-    for section, reader, end in _sections(wasm):
+    reader = Reader(wasm, PREAMBLE)
+    for section, length in reader.sections():
         if section == _CUSTOM:
+            end = reader.at + length
             found.setdefault(reader.text(), wasm[reader.at : end])
     return found
 
@@ -54,7 +56,8 @@ def memory(wasm: bytes, name: str) -> Limits | None:
     """The limits of the memory that a valid module exports by a name; None if it has none of its own there."""
     imported = 0
     own: list[Limits] = []
-    for section, reader, _ in _sections(wasm):
+    reader = Reader(wasm, PREAMBLE)
+    for section, _ in reader.sections():
         if section == _IMPORTS:
             imported = sum(kind == "memory" for _, kind, _ in reader.vector(reader.imported))
         elif section == _MEMORIES:
@@ -64,16 +67,6 @@ def memory(wasm: bytes, name: str) -> Limits | None:
                 if (exported, kind) == (name, "memory") and index >= imported:
                     return own[index - imported]
     return None
-
-
-def _sections(wasm: bytes) -> Iterator[tuple[int, Reader, int]]:
-    """Each section's number, a reader at its beginning, and its end."""
-    reader = Reader(wasm, PREAMBLE)
-    while reader.at < len(wasm):
-        section, length = reader.byte(), reader.number()
-        end = reader.at + length
-        yield section, reader, end
-        reader.at = end
 
 
 def _field(reader: Reader) -> tuple[str, list[tuple[str, str]]]:

@@ -31,10 +31,7 @@ def put_off(wasm: bytes) -> bytes:
 def _sections(wasm: bytes) -> Iterator[tuple[int, bytes]]:
     """Each section's number and content."""
     reader = Reader(wasm, PREAMBLE)
-    while reader.at < len(wasm):
-        section, length = reader.byte(), reader.number()
-        yield section, wasm[reader.at : reader.at + length]
-        reader.at += length
+    return ((section, wasm[reader.at : reader.at + length]) for section, length in reader.sections())
 
 
 def _appended(vector: bytes, item: bytes) -> bytes:
