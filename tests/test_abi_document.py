@@ -35,6 +35,17 @@ def test_exports() -> None:
     ]
 
 
+def test_exports_of_guests_that_keep_nodes() -> None:
+    assert [row[:2] for row in table("Resident nodes")] == [
+        [export, str(signature)] for export, signature in abi.RESIDENT.items()
+    ]
+    needs = DOCUMENT.partition("Each may be there or not, but for these: ")[2].partition(".")[0]
+    assert " ".join(needs.split()) == (
+        "`nodechanged` and `noderemoved` come together, `filternodes` and `scorenodes` need both of them,"
+        " `nodebuffer`, and `filter` or `score` respectively"
+    )
+
+
 def test_imports() -> None:
     assert [row[:2] for row in table("Imports")] == [
         [str(function), str(signature)] for function, signature in abi.IMPORTS.items()

@@ -93,6 +93,27 @@ EXPORTS: Final[dict[str, Export]] = {
 }
 """Every export that means something to a host. Others are ignored."""
 
+RESIDENT: Final[dict[str, Signature]] = {
+    "nodechanged": Signature(("i32",)),
+    "noderemoved": Signature(("i32",)),
+    "collectgarbage": _NOTHING,
+    "nodebuffer": Signature(("i32",), ("i32",)),
+    "filternodes": Signature(("i32",), ("i32",)),
+    "scorenodes": Signature(("i32",), ("i32",)),
+}
+"""The exports of a guest that keeps what it needs of each node. They are this project's; other hosts ignore them."""
+
+LISTS: Final = {"filter": "filternodes", "score": "scorenodes"}
+"""What is called instead of an export if all nodes of a list are resident."""
+
+RESIDENT_NEEDS: Final = {
+    "nodechanged": ("noderemoved",),
+    "noderemoved": ("nodechanged",),
+    "filternodes": ("nodechanged", "nodebuffer", "filter"),
+    "scorenodes": ("nodechanged", "nodebuffer", "score"),
+}
+"""The exports without which an export has no sense."""
+
 BIND_CYCLE: Final = frozenset({"reserve", "unreserve", "permit", "prebind", "bind", "postbind"})
 """The exports that are called once a node is chosen, by the bind verb."""
 

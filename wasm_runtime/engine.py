@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from wasm_runtime.abi import Delivery, Document, Import, Severity, Signature
+from wasm_runtime.errors import Fault, GuestError
+from wasm_runtime.residents import EVERY
 from wasm_runtime.snapshot import Nodes
 
 KIBIBYTE = 1024
@@ -44,8 +46,11 @@ class Settings:
 LONGEST_UID: Final = 1_024
 """Bytes of a UID that a guest looks for: it is read by Python, which no deadline interrupts."""
 
+LONG_REASONS: Final = 64
+"""Reasons of full length that a call may keep. A list of nodes can have as many reasons, and one for each node."""
+
 REASONS_PER_NODE: Final = 160
-"""Bytes of reasons that a call may keep for each node, beyond room for 64 of the longest."""
+"""Bytes of reasons that a call may keep for each node, beyond room for `LONG_REASONS`."""
 
 
 def largest_delivery(nodes: Nodes) -> int:
@@ -54,6 +59,11 @@ def largest_delivery(nodes: Nodes) -> int:
     It is read by Python, which no deadline interrupts, so it is bounded by what can be meant.
     """
     return 256 * KIBIBYTE + 320 * max(len(nodes), len(nodes.snapshot))
+
+
+def no_room(address: int, count: int) -> GuestError:
+    """What is wrong with a buffer for the numbers of nodes that is not in the guest's memory."""
+    return GuestError(Fault.RESULT, "nodebuffer", f"at {address}, there is no room in memory for {count} nodes")
 
 
 class Log(NamedTuple):
@@ -124,6 +134,8 @@ class Call:
     deliveries: dict[Delivery, bytes] = field(default_factory=dict)
     target: bytes = b""
     """The pod that AddPod or RemovePod is about, a protobuf v1.Pod."""
+    level: float = 0.0
+    """Seconds that bringing the instance's nodes up to date took, set by the instance."""
 
 
 class Result(NamedTuple):
@@ -133,6 +145,16 @@ class Result(NamedTuple):
     high: int
     """Signed."""
     reason: str
+
+
+class Span(NamedTuple):
+    """How long a call of an extension point took, in seconds."""
+
+    export: str
+    level: float
+    """Bringing the instance's nodes up to date."""
+    run: float
+    """In the guest and its host functions."""
 
 
 class NodeResults(NamedTuple):
@@ -148,6 +170,15 @@ class NodeResults(NamedTuple):
     """The reasons of those nodes whose code is not Success, in their order."""
 
 
+class ListResults(NamedTuple):
+    """What an export that is called for a list of nodes returned."""
+
+    status: Result
+    """The code for the list as a whole, and the reason handed over last; without a high half."""
+    nodes: NodeResults
+    """Without meaning unless that is Success."""
+
+
 class Instance(Protocol):
     """A guest that runs. It keeps its memory, and with it a pod's cycle state, from call to call.
 
@@ -157,8 +188,11 @@ class Instance(Protocol):
     def begin(self, pod: bytes) -> None:
         """Sets the pod that the following calls are about, a protobuf v1.Pod."""
 
-    def level(self, nodes: Nodes) -> None:
-        """Brings the instance's view of the nodes up to date, ahead of the call that needs it."""
+    def level(self, nodes: Nodes, deadline: float, most: int = EVERY) -> bool:
+        """Brings the instance's view of the nodes up to date, ahead of the call that needs it.
+
+        Tells a guest that keeps nodes of at most `most` of them; returns whether it knows all. Raises GuestError.
+        """
 
     def once(self, export: str, call: Call) -> Result:
         """Calls an export once; one that is about a node, for the only one of `call.nodes`. Raises GuestError."""
@@ -168,6 +202,15 @@ class Instance(Protocol):
 
         Stops after a node whose code is not among `tolerated` (bit n for code n). Raises GuestError.
         """
+
+    def at_once(self, export: str, call: Call, tolerated: int) -> ListResults | None:
+        """The same by one call of an export of `abi.LISTS`; None if one of the nodes has no object.
+
+        Raises GuestError.
+        """
+
+    def collect(self, deadline: float) -> None:
+        """Calls the export that collects garbage. Raises GuestError."""
 
     @property
     def has_left(self) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from wasm_runtime import abi
 from wasm_runtime.abi import ClusterEvent
-from wasm_runtime.engine import Engine, Handle, Journal, Module, NoHandle, Settings
+from wasm_runtime.engine import Engine, Handle, Journal, Module, NoHandle, Settings, Span
 from wasm_runtime.errors import GuestError
 from wasm_runtime.guest import Guest, Pod, Stage
 from wasm_runtime.pool import Pool
@@ -20,8 +20,17 @@ from wasm_runtime.validate import validate
 IMPLIED: Final = {"filter": {"preFilter"}, "score": {"preScore"}}
 """Extension points that come with another one."""
 
+AT_A_TIME: Final = 16
+"""Nodes that a guest is told of before a pod may have it: some milliseconds even where each is decoded in full."""
+
+IDLE: Final = 0.25
+"""Seconds without a call after which a guest collects its garbage."""
+
 Sink = Callable[[str, Pod, Journal], None]
 """Takes what a guest logged: name of the plugin, pod, journal."""
+
+Observer = Callable[[str, float, Sequence[Span]], None]
+"""Takes how long a verb took in a plugin: name of the plugin, seconds that it waited for a guest, its calls."""
 
 
 def digest(wasm: bytes) -> str:
@@ -40,12 +49,14 @@ class Plugin:
         *,
         extension_points: Collection[str] | None = None,
         sink: Sink = lambda *_: None,
+        observer: Observer = lambda *_: None,
         handle: Handle | None = None,
+        nodes: Snapshot | None = None,
     ) -> None:
         """Compiles and checks the module and makes a first guest, so that problems show at once.
 
-        `extension_points` narrows what is called to some of what the module exports.
-        Raises ModuleError or GuestError.
+        `extension_points` narrows what is called to some of what the module exports; `nodes` are told to the first
+        guest. Raises ModuleError or GuestError.
         """
         self.name = settings.name
         self.digest = digest(wasm)
@@ -53,10 +64,18 @@ class Plugin:
         self._module = engine.compile(wasm)
         validate(self._module)
         self._enabled = _enabled(self._module, extension_points)
+        self.binds = not abi.BIND_CYCLE.isdisjoint(self._enabled)
+        """Whether the guest has a part in the binding cycle."""
+        self.wants_nodes = bool(abi.NODE_DATA & self._module.imports.keys())
+        """Whether the guest may ask for the objects of nodes, names alone not being enough for it."""
         self._sink = sink
+        self._observer = observer
         self._handle = handle or NoHandle()
-        self._snapshot: Snapshot | None = None
-        self._pool = Pool(settings.name, self._new_guest, settings.instances, keeps_cycles=self.binds)
+        self.nodes = nodes
+        """The nodes that the guests were last to know."""
+        self._pool = Pool(
+            settings.name, self._new_guest, settings.instances, keeps_cycles=self.binds, prepare=self._prepare
+        )
         try:
             self.cluster_events = self._cluster_events()
         except GuestError:
@@ -73,16 +92,6 @@ class Plugin:
         """Exports of the module that are left out, by the choice of `extension_points`."""
         return [name for name in abi.EXPORTS if name in self._module.exports and name not in self._enabled]
 
-    @property
-    def binds(self) -> bool:
-        """Whether the guest has a part in the binding cycle."""
-        return not abi.BIND_CYCLE.isdisjoint(self._enabled)
-
-    @property
-    def wants_nodes(self) -> bool:
-        """Whether the guest may ask for the objects of nodes, names alone not being enough for it."""
-        return bool(abi.NODE_DATA & self._module.imports.keys())
-
     def runs(self, export: str) -> bool:
         """Whether an export is there, enabled and called."""
         return export in self._enabled
@@ -95,22 +104,21 @@ class Plugin:
         else a new cycle begins with PreFilter. A guest that failed for good is not used again. The binding cycle,
         which may take long, leaves one guest to the scheduling cycle. Raises GuestError.
         """
-        deadline = self.deadline()
-        self._snapshot = nodes.snapshot
+        begun = time.monotonic()
+        deadline = begun + self.settings.timeout
+        self.nodes = nodes.snapshot
         guest = self._pool.take(pod.uid, deadline, spare=1 if stage == "bind" else 0)
+        waited = time.monotonic() - begun
         try:
             guest.enter(pod, nodes, stage, deadline)
             yield guest, deadline
-        except GuestError:
-            raise
-        except BaseException:
-            guest.is_broken = True
-            raise
         finally:
             try:
                 journal = guest.journal()
+                spans, guest.spans = guest.spans, []
             finally:
                 self._pool.put_back(guest)
+            self._observer(self.name, waited, spans)
             if journal.records or journal.dropped:
                 self._sink(self.name, pod, journal)
 
@@ -126,15 +134,39 @@ class Plugin:
         """Gives the guests back, those in use when they are done."""
         self._pool.close()
 
+    @property
+    def is_free(self) -> bool:
+        """Whether a verb need not wait for a guest."""
+        return self._pool.has_idle
+
+    def tend(self, nodes: Snapshot) -> bool:
+        """Does some of what is better done while no pod needs the guests. Returns whether there is more to do.
+
+        They are brought up to date, and collect their garbage once nobody has called them for `IDLE` seconds.
+        Raises GuestError.
+        """
+        self.nodes = nodes
+        return self._pool.tend(self._tend)
+
+    def _tend(self, guest: Guest) -> bool:
+        if self._tell(guest):
+            return True
+        if guest.collects and time.monotonic() - guest.entered >= IDLE:
+            guest.collect(self.deadline())
+        return False
+
+    def _prepare(self, guest: Guest) -> None:
+        while self._tell(guest):
+            pass
+
+    def _tell(self, guest: Guest) -> bool:
+        """Brings a guest up to date, a few nodes at a time. Returns whether there are more."""
+        if self.nodes is None:
+            return False
+        return not guest.level(Nodes(self.nodes, ()), self.deadline(), AT_A_TIME)
+
     def _new_guest(self) -> Guest:
-        guest = Guest(self._module.instantiate(self.settings, self._handle), self._enabled | _cycle(self._module))
-        try:
-            if self._snapshot is not None:
-                guest.level(Nodes(self._snapshot, ()))
-        except BaseException:
-            guest.close()
-            raise
-        return guest
+        return Guest(self._module.instantiate(self.settings, self._handle), self._enabled | _cycle(self._module))
 
     def _cluster_events(self) -> list[ClusterEvent]:
         if "enqueue" not in self._enabled:
@@ -142,12 +174,13 @@ class Plugin:
         deadline = self.deadline()
         guest = self._pool.take("", deadline)
         try:
-            return guest.enqueue(Nodes(Snapshot(), ()), deadline)
+            return guest.enqueue(Nodes(Snapshot() if self.nodes is None else self.nodes, ()), deadline)
         finally:
             self._pool.put_back(guest)
 
 
 def _enabled(module: Module, extension_points: Collection[str] | None) -> frozenset[str]:
+    """The exports to be called at some extension points, or at all of them."""
     wanted = set(abi.EXTENSION_POINTS if extension_points is None else extension_points)
     for point in list(wanted):
         wanted |= IMPLIED.get(point, set())
@@ -157,5 +190,5 @@ def _enabled(module: Module, extension_points: Collection[str] | None) -> frozen
 
 
 def _cycle(module: Module) -> frozenset[str]:
-    """PreFilter is called even where it is not asked for: guests drop the last pod's state there."""
-    return frozenset({"prefilter"} & module.exports.keys())
+    """What is called even where it is not asked for: PreFilter, since guests drop the last pod's state there."""
+    return frozenset({"prefilter", *abi.RESIDENT} & module.exports.keys())

@@ -23,18 +23,29 @@ class Pool:
     it than it must.
     """
 
-    def __init__(self, name: str, new: Callable[[], Guest], limit: int, *, keeps_cycles: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        new: Callable[[], Guest],
+        limit: int,
+        *,
+        keeps_cycles: bool,
+        prepare: Callable[[Guest], object] = lambda _: None,
+    ) -> None:
         """Makes a first guest. With `keeps_cycles`, a guest is left to its pod while there may be another.
 
-        Raises what `new` raises.
+        `prepare` is called with each guest that is made before anybody waits for it. Raises what they raise.
         """
         self._new = new
+        self._prepare = prepare
         self._limit = limit
         self._keeps_cycles = keeps_cycles
         self._changed = threading.Condition()
-        self._idle = [new()]
+        self._idle = [self._new_prepared()]
         self._count = 1
         self._replacing = 0
+        self._tended = 0
+        self._waiting = 0
         self._closed = False
         self._replacer = ThreadPoolExecutor(1, f"replaces-{name}")
 
@@ -54,12 +65,12 @@ class Pool:
                 guest = self._pick(uid, grows) if self._in_use < most else None
                 if guest is not None:
                     return guest
-                if grows and not self._replacing:
+                if grows and not (self._replacing or self._tended):
                     self._count += 1
                     break
-                if not self._changed.wait(deadline - time.monotonic()):
+                if not self._wait(deadline):
                     full = f"all {most} that may be used here are in use"
-                    raise GuestError(Fault.BUSY, "instance", "what broke is still being replaced" if grows else full)
+                    raise GuestError(Fault.BUSY, "instance", self._in_the_way if grows else full)
         return self._make()
 
     def forget(self, uid: str) -> None:
@@ -68,6 +79,32 @@ class Pool:
             for guest in self._idle:
                 if guest.uid == uid:
                     guest.end_cycle()
+
+    @property
+    def has_idle(self) -> bool:
+        """Whether a guest can be had at once."""
+        return bool(self._idle)
+
+    def tend(self, work: Callable[[Guest], bool]) -> bool:
+        """Does some work on each idle guest, one after the other. Returns whether any has more to be done.
+
+        Who needs the guest meanwhile waits for it, and nothing is done while anybody waits. Raises GuestError.
+        """
+        left = [self._tend(guest, work) for guest in list(self._idle)]
+        return any(left)
+
+    def _tend(self, guest: Guest, work: Callable[[Guest], bool]) -> bool:
+        with self._changed:
+            if self._waiting or guest not in self._idle:
+                return False
+            self._idle.remove(guest)
+            self._tended += 1
+        try:
+            return work(guest)
+        finally:
+            with self._changed:
+                self._tended -= 1
+                self.put_back(guest)
 
     def put_back(self, guest: Guest) -> None:
         """Takes a guest back; a broken one is replaced."""
@@ -97,6 +134,21 @@ class Pool:
     def _in_use(self) -> int:
         return self._count - self._replacing - len(self._idle)
 
+    @property
+    def _in_the_way(self) -> str:
+        """What keeps a pool from growing that may."""
+        return (
+            "what broke is still being replaced" if self._replacing else "it still learns of nodes or collects garbage"
+        )
+
+    def _wait(self, deadline: float) -> bool:
+        """Waits for a change. False if there was none before the deadline."""
+        self._waiting += 1
+        try:
+            return self._changed.wait(deadline - time.monotonic())
+        finally:
+            self._waiting -= 1
+
     def _pick(self, uid: str, grows: bool) -> Guest | None:
         """An idle guest: the one on the pod's cycle, else one that nobody comes back to, else the one idle longest."""
         at = next((at for at, guest in enumerate(self._idle) if guest.uid == uid), None)
@@ -117,13 +169,22 @@ class Pool:
                 self._changed.notify_all()
             raise
 
+    def _new_prepared(self) -> Guest:
+        guest = self._new()
+        try:
+            self._prepare(guest)
+        except BaseException:
+            guest.close()
+            raise
+        return guest
+
     def _replace(self, broken: Guest) -> None:
         """Closes a guest and makes another. One that cannot be made is made when it is asked for, which tells why."""
         broken.close()
         guest = None
         if not self._closed:
             with contextlib.suppress(Exception):
-                guest = self._new()
+                guest = self._new_prepared()
         with self._changed:
             self._replacing -= 1
             if guest is None or self._closed:

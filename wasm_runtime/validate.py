@@ -29,13 +29,17 @@ def _memory(module: Module) -> Iterator[str]:
 
 def _exports(module: Module) -> Iterator[str]:
     signatures = {name: export.signature for name, export in abi.EXPORTS.items()}
-    for name, signature in {**dict.fromkeys(abi.START, abi.Signature()), **signatures}.items():
+    for name, signature in {**dict.fromkeys(abi.START, abi.Signature()), **signatures, **abi.RESIDENT}.items():
         found = module.exports.get(name)
         if found is not None and found != signature:
             yield f"exports {name} as {found}, the ABI has {signature}"
     for name in _NEEDS_SCORE:
         if name in module.exports and "score" not in module.exports:
             yield f"exports {name} without score, so it would never be called"
+    for name, needed in abi.RESIDENT_NEEDS.items():
+        missing = [each for each in needed if each not in module.exports]
+        if name in module.exports and missing:
+            yield f"exports {name} without {', '.join(missing)}"
     if not abi.EXPORTS.keys() & module.exports.keys():
         yield f"exports no extension point; it needs at least one of {', '.join(abi.EXPORTS)}"
 

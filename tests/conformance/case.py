@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tests.conformance.calls import Does, attempt
 from tests.wasm_runtime.guests import binary
-from wasm_runtime import Plugin, Settings
+from wasm_runtime import Plugin, Settings, Snapshot
 from wasm_runtime.engine import Engine, Event, Handle, Journal, Log, NoHandle
 
 
@@ -29,6 +29,9 @@ class Case:
     """How many records there was no room for."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     handle: Callable[[], Handle] = NoHandle
+    extension_points: Sequence[str] | None = None
+    nodes: Mapping[str, str] | None = None
+    """What the plugin is told when it is made."""
 
 
 class Outcome(NamedTuple):
@@ -46,10 +49,24 @@ def run(engine: Engine, case: Case) -> Outcome:
     def do() -> object:
         settings = Settings("plugin", **{"timeout": 30.0, **case.settings})
         wasm = binary(case.guest) if isinstance(case.guest, str) else case.guest
-        plugin = Plugin(engine, wasm, settings, sink=lambda *record: journals.append(record[-1]), handle=case.handle())
+        plugin = Plugin(
+            engine,
+            wasm,
+            settings,
+            extension_points=case.extension_points,
+            sink=lambda *record: journals.append(record[-1]),
+            handle=case.handle(),
+            nodes=None if case.nodes is None else _snapshot(case.nodes),
+        )
         with closing(plugin):
             return case.does(plugin)
 
     value = attempt(do)
     records = [record for journal in journals for record in journal.records]
     return Outcome(value, records, sum(journal.dropped for journal in journals))
+
+
+def _snapshot(objects: Mapping[str, str]) -> Snapshot:
+    snapshot = Snapshot()
+    snapshot.put((name, text.encode()) for name, text in objects.items())
+    return snapshot

@@ -103,6 +103,26 @@ def export(name: str, *body: str, code: int = 0, value: int = 0) -> str:
     return f'(func ${name} (export "{name}") {types(signature)} {" ".join(body)} {returned})'
 
 
+def resident(name: str, *body: str, value: int = 0) -> str:
+    """An export of a guest that keeps nodes, which gets `$n` where it gets anything.
+
+    It does something and returns a value where it has one.
+    """
+    signature = abi.RESIDENT[name]
+    given = "(param $n i32)" if signature.params else ""
+    returned = f"(i32.const {value})" if signature.results else ""
+    return (
+        f'(func ${name} (export "{name}") {given} (result {" ".join(signature.results)}) {" ".join(body)} {returned})'
+    )
+
+
+NUMBERS: Final = 8192
+"""Where a guest has the buffer for numbers of nodes."""
+
+KEEPS: Final = " ".join([resident("nodechanged"), resident("noderemoved"), resident("nodebuffer", value=NUMBERS)])
+"""What a guest needs to be asked about lists of nodes."""
+
+
 def only(name: str, *body: str, code: int = 0, value: int = 0) -> str:
     """An export, and the one that it needs."""
     needed = export(NEEDS[name]) if name in NEEDS else ""

@@ -14,8 +14,10 @@ from tests.conformance.cases import (
     endings,
     journal,
     limits,
+    lists,
     modules,
     names,
+    residents,
     status,
     surroundings,
     waiting,
@@ -35,6 +37,8 @@ THEMES = {
     "waiting": waiting.CASES,
     "surroundings": surroundings.CASES,
     "modules": modules.CASES,
+    "residents": residents.CASES,
+    "lists": lists.CASES,
 }
 
 
@@ -64,6 +68,11 @@ def test_every_export_has_its_cases() -> None:
     assert status.MEANINGS.keys() | status.SILENT.keys() == abi.EXPORTS.keys()
     returning = {name for name, export in abi.EXPORTS.items() if export.signature.results}
     assert status.MEANINGS.keys() == returning
+
+
+def test_every_export_of_guests_that_keep_nodes_has_its_cases() -> None:
+    assert {*residents.FAILING, "nodebuffer", *lists.STEPS} == abi.RESIDENT.keys()
+    assert {*lists.STEPS} == {*abi.LISTS.values()}
 
 
 def test_every_import_has_its_cases() -> None:

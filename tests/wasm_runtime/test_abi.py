@@ -26,6 +26,23 @@ def test_exports() -> None:
     }
 
 
+def test_exports_of_guests_that_keep_nodes() -> None:
+    number = Signature(("i32",), ("i32",))
+    assert {
+        **dict.fromkeys(("nodechanged", "noderemoved"), Signature(("i32",))),
+        "collectgarbage": NOTHING,
+        **dict.fromkeys(("nodebuffer", "filternodes", "scorenodes"), number),
+    } == abi.RESIDENT
+    assert not abi.RESIDENT.keys() & abi.EXPORTS.keys()
+
+
+def test_lists_are_of_exports_that_are_about_a_node_and_need_them() -> None:
+    assert list(abi.LISTS.items()) == [("filter", "filternodes"), ("score", "scorenodes")]
+    for export, listed in abi.LISTS.items():
+        assert abi.EXPORTS[export].on_node
+        assert abi.RESIDENT_NEEDS[listed] == ("nodechanged", "nodebuffer", export)
+
+
 def test_exports_that_are_about_a_node() -> None:
     assert [name for name, export in abi.EXPORTS.items() if export.on_node] == [
         *("addpod", "removepod", "filter", "score"),

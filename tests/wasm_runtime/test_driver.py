@@ -57,6 +57,8 @@ def test_driver_text_has_no_name_left_to_put_in() -> None:
         "index": Signature(("i32", "i32")),
         "once": Signature(("i32", "i32"), ("i64",)),
         "each": Signature(("i32",) * 8, ("i32",)),
+        "tell": Signature(("i32",) * 4),
+        "all": Signature(("i32",) * 9, ("i64",)),
     }
 
 
@@ -74,12 +76,14 @@ def test_each_host_function_can_be_called(load: Loader, function: Import) -> Non
 
 def test_a_guest_of_all_imports_and_all_exports_links(load: Loader) -> None:
     others = []
-    for name, (_, signature, *_) in abi.EXPORTS.items():
+    signatures = {**{name: each.signature for name, each in abi.EXPORTS.items()}, **abi.RESIDENT}
+    for name, signature in signatures.items():
         values = " ".join(f"({each}.const 0)" for each in signature.results)
         others.append(f'(func (export "{name}") {types(signature)} {values})' if name != "filter" else "")
     calls = map(zeros, FUNCTIONS)
     guest = module(*others, export("filter", *calls, "(i32.const 0)"), uses=map(str, FUNCTIONS))
-    assert filter_nodes(load.plugin(guest), world()) == NodeResults(2, [], [], [])
+    at = world({"node-a": b"A"}, names=["node-a", "unknown"])
+    assert filter_nodes(load.plugin(guest), at) == NodeResults(2, [], [], [])
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=str)
@@ -161,7 +165,7 @@ class TestCheckBindings:
         with pytest.raises(ImportError) as caught:
             native.check_bindings()
         assert str(caught.value) == (
-            "this release of wasmtime declares wasmtime_func_call_unchecked in a way that is not known;"
+            "this release of wasmtime declares the calls of its C API in a way that is not known;"
             " install the release that pyproject.toml names"
         )
 

@@ -155,7 +155,7 @@ def test_the_guest_in_place_of_a_broken_one_knows_the_nodes(load: Loader) -> Non
         filter_nodes(plugin, at)
     load.settle()
     (guest,) = plugin._pool._idle
-    assert guest._instance._snapshot._sizes == [len("bad") + 1, len("other") + 1]
+    assert [guest._instance._snapshot.name(at) for at in range(2)] == ["bad", "other"]
     at.snapshot.remove("bad")
     assert filter_nodes(plugin, at) == NodeResults(2, [], [], [])
 
@@ -163,17 +163,32 @@ def test_the_guest_in_place_of_a_broken_one_knows_the_nodes(load: Loader) -> Non
 def test_a_guest_that_cannot_take_the_nodes_is_given_back(
     load: Loader, monkeypatch: pytest.MonkeyPatch, open_instances: Callable[[], int]
 ) -> None:
-    plugin = load.plugin(COUNTS_PODS)
-    filter_nodes(plugin, ONE)
+    """Another one takes them when it is asked."""
+    plugin = load.plugin(NEEDS_NODES)
 
     def level(*_: object) -> None:
         raise MemoryError("4 GiB are not enough")
 
-    with plugin.guest(ONE.pod, ONE.nodes, "filter"):
-        monkeypatch.setattr(WasmtimeInstance, "level", level)
-        with pytest.raises(MemoryError, match="4 GiB"):
-            filter_nodes(plugin, ONE)
-        assert open_instances() == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(WasmtimeInstance, "level", level)
+        with pytest.raises(GuestError, match=r"^filter of node bad: trap: unreachable in filter$"):
+            filter_nodes(plugin, world({"bad": b"B"}))
+        load.settle()
+    assert open_instances() == len(plugin._pool) == 0
+    assert filter_nodes(plugin, world({"good": b"G"})) == NodeResults(1, [], [], [])
+    assert open_instances() == 1
+
+
+def test_a_plugin_whose_guest_cannot_take_the_nodes_is_not_made(
+    engine: WasmtimeEngine, monkeypatch: pytest.MonkeyPatch, open_instances: Callable[[], int]
+) -> None:
+    def level(*_: object) -> None:
+        raise MemoryError("4 GiB are not enough")
+
+    monkeypatch.setattr(WasmtimeInstance, "level", level)
+    with pytest.raises(MemoryError, match="4 GiB"):
+        Plugin(engine, binary(NOOP), Settings("plugin"), nodes=ONE.snapshot)
+    assert open_instances() == 0
 
 
 def test_else_the_one_that_was_idle_longest(load: Loader) -> None:

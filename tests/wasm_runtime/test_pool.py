@@ -360,6 +360,185 @@ class TestReplacement:
         assert not set(again) & set(taken)
 
 
+class Work:
+    """What is done with a guest that is tended: it begins, and ends when it may."""
+
+    def __init__(self, pools: Pools, *, more: bool = False) -> None:
+        self._threads = pools._threads
+        self._more = more
+        self.begun = threading.Event()
+        self.may_end = threading.Event()
+        self.done: list[Guest] = []
+
+    def __call__(self, guest: Guest) -> bool:
+        self.begun.set()
+        assert self.may_end.wait(60)
+        self.done.append(guest)
+        return self._more
+
+    def tends(self, pool: Pool) -> "Future[bool]":
+        """Begins to tend in another thread."""
+        tending = self._threads.submit(pool.tend, self)
+        assert self.begun.wait(60)
+        return tending
+
+
+class TestTending:
+    def test_is_done_to_each_idle_guest(self, pools: Pools) -> None:
+        pool = pools(3)
+        guests = on_cycle(pool, "a", "b", "c")
+        in_use = take(pool, "b")
+        work = Work(pools)
+        work.may_end.set()
+        assert not pool.tend(work)
+        assert work.done == [guests[0], guests[2]]
+        pool.put_back(in_use)
+        assert [take(pool) for _ in guests] == [guests[0], guests[2], in_use]
+
+    @pytest.mark.parametrize(("more", "left"), [("", False), ("a", True), ("c", True), ("abc", True)])
+    def test_tells_whether_there_is_more_to_do(self, pools: Pools, more: str, left: bool) -> None:
+        pool = pools(3)
+        on_cycle(pool, "a", "b", "c")
+        assert pool.tend(lambda guest: (guest.uid or "") in more if more else False) is left
+
+    def test_is_waited_for(self, pools: Pools, open_instances: Callable[[], int]) -> None:
+        """Another guest would have to be told of all that this one knows already."""
+        pool = pools(5)
+        work = Work(pools)
+        tending = work.tends(pool)
+        assert not pool.has_idle
+        waiting = pools.waits(pool)
+        work.may_end.set()
+        assert waiting.result() is pools.made[0]
+        assert not tending.result()
+        assert open_instances() == len(pool) == 1
+
+    def test_leaves_the_others_to_those_who_need_one(self, pools: Pools) -> None:
+        pool = pools(2)
+        first, second = on_cycle(pool, "a", "b")
+        work = Work(pools)
+        tending = work.tends(pool)
+        assert pool.has_idle
+        assert take(pool, "a") is second
+        work.may_end.set()
+        assert not tending.result()
+        assert work.done == [first]
+
+    @pytest.mark.parametrize(
+        ("limit", "message"),
+        [
+            (1, "instance: all 1 that may be used here are in use"),
+            (2, "instance: it still learns of nodes or collects garbage"),
+        ],
+    )
+    def test_that_takes_longer_than_the_deadline(self, pools: Pools, limit: int, message: str) -> None:
+        pool = pools(limit)
+        work = Work(pools)
+        tending = work.tends(pool)
+        assert busy(pool) == message
+        work.may_end.set()
+        assert not tending.result()
+        assert take(pool) is pools.made[0]
+
+    def test_makes_way_for_those_who_wait(self, pools: Pools) -> None:
+        """Though there is more to do, and the one who tends asks again at once."""
+        pool = pools(1)
+        work = Work(pools, more=True)
+
+        def again_and_again() -> None:
+            while pool.tend(work):
+                pass
+
+        tending = pools._threads.submit(again_and_again)
+        assert work.begun.wait(60)
+        waiting = pools.waits(pool)
+        work.may_end.set()
+        assert waiting.result() is pools.made[0]
+        tending.result()
+        assert work.done == [pools.made[0]]
+
+    def test_is_not_done_while_anybody_waits(self, pools: Pools) -> None:
+        """Also one who may not have the idle guest."""
+        pool = pools(2)
+        guests = [take(pool), take(pool)]
+        pool.put_back(guests[1])
+        waiting = pools.waits(pool, spare=1)
+        work = Work(pools)
+        work.may_end.set()
+        assert not pool.tend(work)
+        assert work.done == []
+        pool.put_back(guests[0])
+        assert waiting.result() is guests[1]
+        assert not pool.tend(work)
+        assert work.done == [guests[0]]
+
+    @pytest.mark.parametrize("error", [GuestError(Fault.TRAP, "nodechanged", "trap"), MemoryError("no room")], ids=type)
+    def test_of_a_guest_that_breaks_replaces_it(
+        self, pools: Pools, open_instances: Callable[[], int], error: Exception
+    ) -> None:
+        pool = pools(1)
+
+        def work(guest: Guest) -> bool:
+            breaks(guest)
+            raise error
+
+        with pytest.raises(type(error)) as caught:
+            pool.tend(work)
+        assert caught.value is error
+        assert pool.take(NOBODY, time.monotonic() + 60) is pools.made[1]
+        assert open_instances() == len(pool) == 1
+
+    def test_of_a_guest_that_is_closed_meanwhile(self, pools: Pools, open_instances: Callable[[], int]) -> None:
+        pool = pools(2)
+        on_cycle(pool, "a", "b")
+        work = Work(pools)
+        tending = work.tends(pool)
+        pool.close()
+        assert open_instances() == len(pool) == 1
+        work.may_end.set()
+        assert not tending.result()
+        assert open_instances() == len(pool) == 0
+        assert len(work.done) == 1
+        assert not pool.tend(work)
+
+
+class TestPreparation:
+    @pytest.fixture
+    def prepared(self) -> list[Guest]:
+        return []
+
+    @pytest.fixture
+    def pool(self, pools: Pools, prepared: list[Guest]) -> Pool:
+        pool = Pool("plugin", pools._new, 2, keeps_cycles=False, prepare=prepared.append)
+        pools._pools.append(pool)
+        return pool
+
+    def test_is_done_before_anybody_waits(self, pools: Pools, pool: Pool, prepared: list[Guest]) -> None:
+        """A guest that is made because it is needed at once is prepared by who needs it."""
+        assert prepared == pools.made[:1]
+        pool.put_back(breaks(take(pool)))
+        settle(pool)
+        take(pool), take(pool)
+        assert prepared == pools.made[:2]
+        assert len(pools.made) == 3
+
+    def test_that_fails_makes_no_guest(
+        self, open_instances: Callable[[], int], pools: Pools, pool: Pool, prepared: list[Guest]
+    ) -> None:
+        def fails(guest: Guest) -> None:
+            prepared.append(guest)
+            raise GuestError(Fault.TRAP, "nodechanged", "trap: unreachable")
+
+        pool._prepare = fails
+        pool.put_back(breaks(take(pool)))
+        settle(pool)
+        assert open_instances() == len(pool) == 0
+        assert take(pool) is pools.made[2]
+        with pytest.raises(GuestError, match=r"^nodechanged: trap: unreachable$"):
+            Pool("plugin", pools._new, 1, keeps_cycles=False, prepare=fails)
+        assert open_instances() == 1
+
+
 class TestClose:
     def test_gives_idle_guests_back(self, pools: Pools, open_instances: Callable[[], int]) -> None:
         pool = pools(3)

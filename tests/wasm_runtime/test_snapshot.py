@@ -130,14 +130,12 @@ def test_indices_stay_through_changes_that_are_not_wasteful(snapshot: Snapshot) 
 
 
 @pytest.mark.usefixtures("little_slack")
-def test_a_long_log_begins_an_epoch(snapshot: Snapshot) -> None:
-    """Beyond the slack and four records a live node."""
-    for value in range(LITTLE + 4):
-        snapshot.put([("a", str(value).encode())])
-    assert snapshot.locate(["a"]) == Located(0, [0])
-    snapshot.put([("a", b"last")])
-    assert snapshot.locate(["a"]) == Located(1, [0])
-    assert snapshot.changes(0, LITTLE + 4) == Changes(1, 0, 1, 1, [(0, "a", b"last")])
+def test_changes_without_end_begin_no_epoch(snapshot: Snapshot) -> None:
+    for value in range(1, 1_001):
+        snapshot.put([("a", str(value).encode()), ("b", b"same")])
+    assert snapshot.locate(["a", "b"]) == Located(0, [0, 1])
+    assert snapshot.changes(0, 1_000) == Changes(0, 1_001, 2, 2, [(0, "a", b"1000")])
+    assert snapshot.changes(0, 1_001) is None
 
 
 @pytest.mark.usefixtures("little_slack")
@@ -145,8 +143,16 @@ def test_an_epoch_drops_names_without_an_object(snapshot: Snapshot) -> None:
     snapshot.put(nodes(a=b"1", b=b"2", c=b"3").items())
     snapshot.remove("a")
     snapshot.locate([f"unknown-{at}" for at in range(40)])
-    assert snapshot.locate(["c", "next"]) == Located(1, [1, 2])
-    assert snapshot.changes(0, 0) == Changes(1, 1, 3, 2, [(0, "b", b"2"), (1, "c", b"3"), (2, "next", ABSENT)])
+    assert snapshot.locate(["c", "b"]) == Located(0, [2, 1])
+    assert snapshot.locate(["c", "next", "b"]) == Located(1, [2, 42, 1])
+    changes = snapshot.changes(0, 0)
+    assert changes == Changes(
+        1,
+        45,
+        43,
+        2,
+        [(at, {1: "b", 2: "c", 42: "next"}.get(at, ""), {1: b"2", 2: b"3"}.get(at, ABSENT)) for at in range(43)],
+    )
 
 
 @pytest.mark.usefixtures("little_slack")
@@ -173,15 +179,8 @@ class TestNodes:
 
     @pytest.mark.usefixtures("little_slack")
     def test_are_located_anew_in_a_new_epoch(self, snapshot: Snapshot) -> None:
-        snapshot.put(nodes(gone=b"0", a=b"1", b=b"2").items())
-        request = Nodes(snapshot, ["b", "a"])
-        assert request.located(0) == [2, 1]
-        snapshot.remove("gone")
-        for value in range(40):
-            snapshot.put([("a", str(value).encode())])
-        epoch = snapshot.locate([]).epoch
-        assert epoch > 0
-        assert request.located(epoch) == [1, 0]
+        request, epoch = moved(snapshot)
+        assert request.located(epoch) == [21, 1]
         assert request.located(0) is None
         assert request.located(epoch + 1) is None
 
@@ -201,13 +200,22 @@ class TestNodes:
 
     @pytest.mark.usefixtures("little_slack")
     def test_selected_nodes_live_through_an_epoch(self, snapshot: Snapshot) -> None:
-        snapshot.put(nodes(gone=b"0", a=b"1", b=b"2").items())
-        request = Nodes(snapshot, ["b", "a"])
-        snapshot.remove("gone")
-        for value in range(40):
-            snapshot.put([("a", str(value).encode())])
-        selected = request.select([1, 0])
-        assert selected.located(snapshot.locate([]).epoch) == [1]
+        request, epoch = moved(snapshot)
+        assert request.select([1, 0]).located(epoch) == [21]
+
+
+def moved(snapshot: Snapshot) -> tuple[Nodes, int]:
+    """Nodes b and a, found at 0 and 1 and since then at 21 and 1; and the epoch of that."""
+    snapshot.put([("b", b"2"), ("a", b"1")])
+    request = Nodes(snapshot, ["b", "a"])
+    assert request.located(0) == [0, 1]
+    snapshot.remove("b")
+    snapshot.locate([f"unknown-{at}" for at in range(20)])
+    snapshot.put([("c", b"3")])
+    epoch = snapshot.locate([]).epoch
+    assert epoch == 1
+    snapshot.put([("b", b"5")])
+    return request, epoch
 
 
 NAMES = st.sampled_from([f"n{at}" for at in range(12)])

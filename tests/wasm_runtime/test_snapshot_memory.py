@@ -190,10 +190,26 @@ def test_a_change_is_written_without_the_rest(load: Loader, snapshot: Snapshot) 
     shown(instance, snapshot, list(objects))
     copy = copy_of(instance)
     before = copy._used
-    snapshot.put([("n7", b"changed"), ("n8", b"changed too")])
-    objects |= {"n7": b"changed", "n8": b"changed too"}
+    longer = b"C" * 101
+    changed = {"n7": b"changed", "n8": longer, "n9": b"C" * 100}
+    snapshot.put(changed.items())
+    objects |= changed
     assert shown(instance, snapshot, list(objects)) == texts(objects.items())
-    assert copy._used == before + len("n7changedn8changed too")
+    assert (copy._used, copy._waste) == (before + len("n8") + len(longer), len("n8") + 100)
+
+
+def test_a_node_that_comes_back_has_no_room_left(load: Loader, snapshot: Snapshot) -> None:
+    snapshot.put([("a", b"N" * 100), ("b", b"B")])
+    instance = load.instance(SHOWS_NODES)
+    shown(instance, snapshot, ["a", "b"])
+    copy = copy_of(instance)
+    before = copy._used
+    snapshot.remove("a")
+    assert shown(instance, snapshot, ["a", "b"]) == {"b": "B"}
+    assert (copy._used, copy._waste) == (before, 100)
+    snapshot.put([("a", b"back")])
+    assert shown(instance, snapshot, ["a", "b"]) == {"a": "back", "b": "B"}
+    assert (copy._used, copy._waste) == (before + len("aback"), 101)
 
 
 def test_new_nodes_are_added_without_the_rest_while_there_is_room(load: Loader, snapshot: Snapshot) -> None:
@@ -274,8 +290,8 @@ def test_image_states_of_other_lengths_are_written_without_objects(load: Loader,
     used = copy._used
     snapshot.remove("n9")
     assert shown(instance, snapshot, names) == {"n0": holders(a=9), "n8": holders(a=9), "n9": "null"}
-    assert copy._used == used + len("n9") + 9 * len(holders(a=9)) + len("{}")
-    assert copy._waste == len("n9") + len(holding("a")) + 10 * len(holders(a=10))
+    assert copy._used == used + 9 * len(holders(a=9)) + len("{}")
+    assert copy._waste == len(holding("a")) + 10 * len(holders(a=10))
 
 
 def test_image_states_that_change_all_the_time_take_bounded_room(load: Loader, snapshot: Snapshot) -> None:
@@ -372,6 +388,38 @@ def test_a_request_that_was_made_before_a_new_epoch(
         snapshot.put([("a", str(value).encode())])
     results = instance.each("filter", Call(request, time.monotonic() + 5), -1)
     assert results.reasons == ["2", "", "49"]
+
+
+def test_a_place_that_another_name_gets(load: Loader, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a new epoch, or later in it: the name before is not known any more."""
+    monkeypatch.setattr("wasm_runtime.snapshot.SLACK", -6)
+    instance, by_name = load.instance(SHOWS_NODES), load.instance(SHOWS_NODE_NAMED_LIKE_POD)
+
+    def asked(name: str) -> str:
+        return once(by_name, World(world(pod=name.encode()).pod, Nodes(snapshot, []))).reason
+
+    snapshot.put([("a", b"1"), ("b", b"2"), ("c", b"3")])
+    assert [asked(name) for name in "abc"] == ["1", "2", "3"]
+    for name in "bc":
+        snapshot.remove(name)
+    assert [asked(name) for name in "abc"] == ["1", "", ""]
+    for name, at in (("d", 2), ("e", 1)):
+        snapshot.put([(name, name.encode())])
+        assert asked(name) == copy_of(by_name).name(at) == name
+    assert [asked(name) for name in "abcde"] == ["1", "", "", "d", "e"]
+    assert shown(instance, snapshot, ["e", "a", "d"]) == {"e": "e", "a": "1", "d": "d"}
+    assert [name for _, name, _ in snapshot.everything().nodes] == ["a", "e", "d"]
+
+
+def test_a_node_without_a_name_that_comes_and_goes(load: Loader, snapshot: Snapshot) -> None:
+    """It is in the index once, however often that is."""
+    snapshot.put([("a", b"A")])
+    instance = load.instance(SHOWS_NODES)
+    for _ in range(200):
+        snapshot.put([("", b"nameless")])
+        assert shown(instance, snapshot, ["a", ""]) == {"a": "A", "": "nameless"}
+        snapshot.remove("")
+        assert shown(instance, snapshot, ["a", ""]) == {"a": "A"}
 
 
 NAMES = [f"n{at}" for at in range(8)]

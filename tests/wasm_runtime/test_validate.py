@@ -105,6 +105,37 @@ def test_a_problem(load: Loader, fields: str, expected: list[str]) -> None:
     assert problems(load, f"(module {fields})") == expected
 
 
+KEEPS = '(func (export "nodechanged") (param i32)) (func (export "noderemoved") (param i32))'
+LISTS = '(func (export "{}") (param i32) (result i32) (i32.const 0))'
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ('(func (export "nodechanged") (param i32))', ["exports nodechanged without noderemoved"]),
+        ('(func (export "noderemoved") (param i32))', ["exports noderemoved without nodechanged"]),
+        (LISTS.format("filternodes"), ["exports filternodes without nodechanged, nodebuffer"]),
+        (f"{KEEPS} {LISTS.format('filternodes')}", ["exports filternodes without nodebuffer"]),
+        (LISTS.format("scorenodes"), ["exports scorenodes without nodechanged, nodebuffer, score"]),
+        (
+            f"{KEEPS} {LISTS.format('nodebuffer')} {LISTS.format('scorenodes')}",
+            ["exports scorenodes without score"],
+        ),
+        ('(func (export "nodebuffer"))', ["exports nodebuffer as () -> (), the ABI has (i32) -> (i32)"]),
+        (
+            '(func (export "nodechanged")) (func (export "collectgarbage") (param i32))',
+            [
+                "exports nodechanged as () -> (), the ABI has (i32) -> ()",
+                "exports collectgarbage as (i32) -> (), the ABI has () -> ()",
+                "exports nodechanged without noderemoved",
+            ],
+        ),
+    ],
+)
+def test_a_problem_of_a_guest_that_keeps_nodes(load: Loader, fields: str, expected: list[str]) -> None:
+    assert problems(load, f"(module {MEMORY} {NOOP} {fields})") == expected
+
+
 @pytest.mark.parametrize("name", abi.EXPORTS)
 def test_every_export_is_checked(load: Loader, name: str) -> None:
     others = export("score", "(i64.const 0)") if name in {"prescore", "normalizescore"} else ""

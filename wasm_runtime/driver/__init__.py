@@ -17,7 +17,7 @@ from wasm_runtime.driver import layout
 HOST_FUNCTIONS = {**abi.IMPORTS, **abi.WASI_HERE}
 """Every import that the driver implements, in the order of the table of imports."""
 
-POINTS = {name: at for at, name in enumerate(abi.EXPORTS)}
+POINTS = {name: at for at, name in enumerate([*abi.EXPORTS, *abi.RESIDENT])}
 """The place of each guest export in the table of points."""
 
 

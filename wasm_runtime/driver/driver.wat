@@ -25,6 +25,8 @@
   (type $code (func (result i32)))
   (type $packed (func (result i64)))
   (type $nothing (func))
+  (type $numbered (func (param i32)))
+  (type $sized (func (param i32) (result i32)))
 
   ;; ---- helpers -------------------------------------------------------------------------------
 
@@ -137,20 +139,25 @@
   (func $slot_address (param $slot i32) (result i32)
     (i32.add (i32.load $call offset=@slots (i32.const 0)) (i32.shl (local.get $slot) (i32.const 2))))
 
-  ;; Puts the entries [first, end) into the index. Its slots hold the number of a node plus one.
+  ;; Puts the entries [first, end) into the index, but for those that stand for no node: they have neither a name nor
+  ;; an object. Its slots hold the number of a node plus one, once.
   (func (export "index") (param $first i32) (param $end i32)
-    (local $slot i32) (local $entry i32)
+    (local $slot i32) (local $entry i32) (local $found i32)
     (block $done (loop $next
       (br_if $done (i32.ge_u (local.get $first) (local.get $end)))
       (local.set $entry (call $entry (local.get $first)))
+      (local.set $first (i32.add (local.get $first) (i32.const 1)))
+      (br_if $next (i32.eqz (i32.or
+        (i32.load $snapshot offset=4 (local.get $entry)) (i32.load $snapshot offset=12 (local.get $entry)))))
       (local.set $slot (call $hash_entry
         (i32.load $snapshot (local.get $entry)) (i32.load $snapshot offset=4 (local.get $entry))))
       (block $free (loop $probe
         (local.set $slot (i32.and (local.get $slot) (i32.load $call offset=@slot_mask (i32.const 0))))
-        (br_if $free (i32.eqz (i32.load $snapshot (call $slot_address (local.get $slot)))))
+        (local.set $found (i32.load $snapshot (call $slot_address (local.get $slot))))
+        (br_if $free (i32.eqz (local.get $found)))
+        (br_if $free (i32.eq (local.get $found) (local.get $first)))
         (local.set $slot (i32.add (local.get $slot) (i32.const 1)))
         (br $probe)))
-      (local.set $first (i32.add (local.get $first) (i32.const 1)))
       (i32.store $snapshot (call $slot_address (local.get $slot)) (local.get $first))
       (br $next))))
 
@@ -242,25 +249,50 @@
   (func $k8s.io/scheduler/result.normalized_score_list (param $ptr i32) (param $len i32)
     (call $take (i32.const %NORMALIZED_SCORES) (local.get $ptr) (local.get $len)))
 
-  ;; The reason is kept at the end of the reasons as a length and its bytes, cut to %REASON_LIMIT; it
-  ;; stays there only if the status turns out not to be a success. An unreadable one is no trap.
+  ;; The reason is written to the end of the reasons; it stays there only if the status turns out not to be
+  ;; a success, or in a call for a list, where it gets the next number.
   (func $k8s.io/scheduler/result.status_reason (param $ptr i32) (param $len i32)
+    (local $reason i32)
+    (local.set $reason (call $write_reason (local.get $ptr) (local.get $len)))
+    (i32.store $call offset=@reason (i32.const 0) (local.get $reason))
+    (if (i32.load $call offset=@numbered (i32.const 0)) (then (call $number_reason (local.get $reason)))))
+
+  ;; Writes a reason as a length and its bytes, cut to %REASON_LIMIT, and returns where it is; %NONE where there
+  ;; is no room. An unreadable one is no trap.
+  (func $write_reason (param $ptr i32) (param $len i32) (result i32)
     (local $at i32)
     (local.set $at (i32.load $call offset=@reasons (i32.const 0)))
     (if (i32.gt_u (i32.add (local.get $at) (i32.const %REASON_ROOM))
                   (i32.load $call offset=@reasons_end (i32.const 0)))
-      (then (i32.store $call offset=@reason (i32.const 0) (i32.const %NONE)) (return)))
-    (i32.store $call offset=@reason (i32.const 0) (local.get $at))
+      (then (return (i32.const %NONE))))
     (if (i32.eqz (call $readable (local.get $ptr) (local.get $len)))
       (then
         (i32.store $call (local.get $at) (i32.const 34))
         (memory.copy $call $call
           (i32.add (local.get $at) (i32.const 4)) (i32.const %UNREADABLE) (i32.const 34))
-        (return)))
+        (return (local.get $at))))
     (if (i32.gt_u (local.get $len) (i32.const %REASON_LIMIT))
       (then (local.set $len (i32.const %REASON_LIMIT))))
     (i32.store $call (local.get $at) (local.get $len))
-    (memory.copy $call $guest (i32.add (local.get $at) (i32.const 4)) (local.get $ptr) (local.get $len)))
+    (memory.copy $call $guest (i32.add (local.get $at) (i32.const 4)) (local.get $ptr) (local.get $len))
+    (local.get $at))
+
+  ;; Keeps a reason for good, and what is written next behind it.
+  (func $keep (param $reason i32)
+    (i32.store $call offset=@reasons (i32.const 0)
+      (i32.and (i32.const -4)
+        (i32.add (local.get $reason) (i32.add (i32.load $call (local.get $reason)) (i32.const 7))))))
+
+  ;; Puts a reason of a list at the end of @numbered, if there is room.
+  (func $number_reason (param $reason i32)
+    (local $count i32)
+    (local.set $count (i32.load $call offset=@numbered_count (i32.const 0)))
+    (if (i32.ge_u (local.get $count) (i32.load $call offset=@numbered_limit (i32.const 0))) (then (return)))
+    (i32.store $call
+      (i32.add (i32.load $call offset=@numbered (i32.const 0)) (i32.shl (local.get $count) (i32.const 2)))
+      (local.get $reason))
+    (i32.store $call offset=@numbered_count (i32.const 0) (i32.add (local.get $count) (i32.const 1)))
+    (if (i32.ne (local.get $reason) (i32.const %NONE)) (then (call $keep (local.get $reason)))))
 
   ;; Keeps the reason that was just given and returns where it is; one that repeats the reason kept
   ;; before it is not kept twice. 0 where none was given, %NONE where there was no room.
@@ -281,8 +313,7 @@
         (local.set $i (i32.add (local.get $i) (i32.const 1)))
         (br $next)))
       (return (local.get $previous)))
-    (i32.store $call offset=@reasons (i32.const 0)
-      (i32.and (i32.const -4) (i32.add (local.get $reason) (i32.add (local.get $len) (i32.const 7)))))
+    (call $keep (local.get $reason))
     (local.get $reason))
 
   ;; ---- logs, events and output: written down here, read by the host after the call ---------------
@@ -421,10 +452,14 @@
 
   ;; ---- calls -----------------------------------------------------------------------------------
 
+  ;; Forgets what the guest said and printed in the call before.
+  (func $begin
+    (i32.store $call offset=@reason (i32.const 0) (i32.const 0))
+    (i32.store $call offset=@output_length (i32.const 0) (i32.const 0)))
+
   ;; Calls a point of the guest by its kind: 0 returns nothing, 1 a code, 2 a packed pair.
   (func $enter (param $point i32) (param $kind i32) (result i64)
-    (i32.store $call offset=@reason (i32.const 0) (i32.const 0))
-    (i32.store $call offset=@output_length (i32.const 0) (i32.const 0))
+    (call $begin)
     (if (i32.eq (local.get $kind) (i32.const 2))
       (then (return (call_indirect $points (type $packed) (local.get $point)))))
     (if (i32.eq (local.get $kind) (i32.const 1))
@@ -436,10 +471,10 @@
   (func (export "once") (param $point i32) (param $kind i32) (result i64)
     (call $enter (local.get $point) (local.get $kind)))
 
-  ;; Calls a point for each of `count` nodes and writes the low half of each result to `codes`, the
-  ;; high half to `values` and the place of the reason to `reasons` (u32 each). Stops behind the first
-  ;; node whose code is not among `tolerated` (a bit a code) and when there is no node data at all.
-  ;; Returns the number of nodes that were called; header.failures has that of codes other than 0.
+  ;; Calls a point for each of `count` nodes and writes the low half of each result to `codes` and the high half to
+  ;; `values` (u32 each), and for each code other than 0, counted by header.failures, the place of the reason to
+  ;; `reasons`. Stops behind the first node whose code is not among `tolerated` (a bit a code) and when there is no
+  ;; node data at all. Returns the number of nodes that were called.
   (func (export "each") (param $point i32) (param $kind i32) (param $tolerated i32) (param $count i32)
                         (param $nodes i32) (param $codes i32) (param $values i32) (param $reasons i32)
                         (result i32)
@@ -457,10 +492,10 @@
         (i32.wrap_i64 (i64.shr_u (local.get $result) (i64.const 32))))
       (if (local.get $code)
         (then
-          (local.set $failures (i32.add (local.get $failures) (i32.const 1)))
           (local.set $reason (call $keep_reason (local.get $previous)))
-          (i32.store $call (i32.add (local.get $reasons) (i32.shl (local.get $i) (i32.const 2)))
+          (i32.store $call (i32.add (local.get $reasons) (i32.shl (local.get $failures) (i32.const 2)))
             (local.get $reason))
+          (local.set $failures (i32.add (local.get $failures) (i32.const 1)))
           (if (i32.and (i32.ne (local.get $reason) (i32.const 0))
                        (i32.ne (local.get $reason) (i32.const %NONE)))
             (then (local.set $previous (local.get $reason))))))
@@ -471,6 +506,86 @@
     (i32.store $call offset=@failures (i32.const 0) (local.get $failures))
     (i32.store $call offset=@current (i32.const 0) (i32.const %NONE))
     (local.get $i))
+
+  ;; Tells the guest of `count` nodes by their numbers. Each is the current one meanwhile, unless it is gone.
+  (func (export "tell") (param $point i32) (param $gone i32) (param $count i32) (param $nodes i32)
+    (local $end i32) (local $node i32)
+    (local.set $end (i32.add (local.get $nodes) (i32.shl (local.get $count) (i32.const 2))))
+    (block $done (loop $next
+      (br_if $done (i32.eq (local.get $nodes) (local.get $end)))
+      (local.set $node (i32.load $call (local.get $nodes)))
+      (i32.store $call offset=@current (i32.const 0)
+        (select (i32.const %NONE) (local.get $node) (local.get $gone)))
+      (call $begin)
+      (call_indirect $points (type $numbered) (local.get $node) (local.get $point))
+      (local.set $nodes (i32.add (local.get $nodes) (i32.const 4)))
+      (br $next)))
+    (i32.store $call offset=@current (i32.const 0) (i32.const %NONE)))
+
+  ;; Whether each of `count` nodes has an object, and so is known to a guest that is told of nodes.
+  (func $are_resident (param $count i32) (param $nodes i32) (result i32)
+    (local $end i32)
+    (local.set $end (i32.add (local.get $nodes) (i32.shl (local.get $count) (i32.const 2))))
+    (block $done (loop $next
+      (br_if $done (i32.eq (local.get $nodes) (local.get $end)))
+      (if (i32.eqz (i32.load $snapshot offset=12 (call $entry (i32.load $call (local.get $nodes)))))
+        (then (return (i32.const 0))))
+      (local.set $nodes (i32.add (local.get $nodes) (i32.const 4)))
+      (br $next)))
+    (i32.const 1))
+
+  ;; Calls a point once for all of `count` nodes, whose numbers it finds in a buffer of the guest, and copies what
+  ;; it has written over them to `answers`; those of Filter are split. Returns the point's code << 32 | the number of
+  ;; nodes that were answered for; %NONE without a call where a node has no object; the buffer's address << 32 | %NO_ROOM
+  ;; where it is not in the memory.
+  (func (export "all") (param $buffer i32) (param $point i32) (param $splits i32) (param $tolerated i32)
+                       (param $count i32) (param $nodes i32) (param $answers i32) (param $codes i32) (param $reasons i32)
+                       (result i64)
+    (local $code i32) (local $at i32) (local $size i32)
+    (if (i32.eqz (call $are_resident (local.get $count) (local.get $nodes))) (then (return (i64.const %NONE))))
+    (call $begin)
+    (local.set $size (i32.shl (local.get $count) (i32.const 2)))
+    (local.set $at (call_indirect $points (type $sized) (local.get $count) (local.get $buffer)))
+    (if (i32.eqz (call $readable (local.get $at) (local.get $size)))
+      (then (return (i64.or (i64.shl (i64.extend_i32_u (local.get $at)) (i64.const 32)) (i64.const %NO_ROOM)))))
+    (memory.copy $guest $call (local.get $at) (local.get $nodes) (local.get $size))
+    (local.set $code (call_indirect $points (type $sized) (local.get $count) (local.get $point)))
+    (memory.copy $call $guest (local.get $answers) (local.get $at) (local.get $size))
+    (if (i32.and (local.get $splits) (i32.eqz (local.get $code)))
+      (then (local.set $count
+        (call $split (local.get $tolerated) (local.get $count)
+          (local.get $answers) (local.get $codes) (local.get $reasons)))))
+    (i64.or (i64.shl (i64.extend_i32_u (local.get $code)) (i64.const 32)) (i64.extend_i32_u (local.get $count))))
+
+  ;; Splits the answers of Filter for a list, code | number of the reason << 8, into `codes` and `reasons`, as `each`
+  ;; writes them. Stops behind the first node whose code is not among `tolerated`. Returns the number of nodes until
+  ;; there.
+  (func $split (param $tolerated i32) (param $count i32)
+               (param $answers i32) (param $codes i32) (param $reasons i32) (result i32)
+    (local $i i32) (local $failures i32) (local $code i32) (local $number i32) (local $offset i32)
+    (block $stop (loop $next
+      (br_if $stop (i32.ge_u (local.get $i) (local.get $count)))
+      (local.set $offset (i32.shl (local.get $i) (i32.const 2)))
+      (local.set $number (i32.load $call (i32.add (local.get $answers) (local.get $offset))))
+      (local.set $code (i32.and (local.get $number) (i32.const 255)))
+      (local.set $number (i32.sub (i32.shr_u (local.get $number) (i32.const 8)) (i32.const 1)))
+      (i32.store $call (i32.add (local.get $codes) (local.get $offset)) (local.get $code))
+      (local.set $i (i32.add (local.get $i) (i32.const 1)))
+      (br_if $next (i32.eqz (local.get $code)))
+      (i32.store $call (i32.add (local.get $reasons) (i32.shl (local.get $failures) (i32.const 2)))
+        (call $reason_of (local.get $number)))
+      (local.set $failures (i32.add (local.get $failures) (i32.const 1)))
+      (br_if $stop (i32.ge_u (local.get $code) (i32.const 32)))
+      (br_if $next (i32.and (i32.const 1) (i32.shr_u (local.get $tolerated) (local.get $code))))))
+    (i32.store $call offset=@failures (i32.const 0) (local.get $failures))
+    (local.get $i))
+
+  ;; Where the reason of a list is, counted from 0; 0 for a number that was not given.
+  (func $reason_of (param $number i32) (result i32)
+    (if (i32.ge_u (local.get $number) (i32.load $call offset=@numbered_count (i32.const 0)))
+      (then (return (i32.const 0))))
+    (i32.load $call
+      (i32.add (i32.load $call offset=@numbered (i32.const 0)) (i32.shl (local.get $number) (i32.const 2)))))
 
   ;; The host functions, in the order of abi.IMPORTS.
   (elem (table $imports) (i32.const 0) func %ELEMENTS)

@@ -11,33 +11,27 @@ U32 = ctypes.c_uint32
 
 NONE: Final = 0xFFFF_FFFF
 """No node; or a reason for which there was no room."""
+NO_ROOM: Final = 0xFFFF_FFFE
+"""Instead of a number of nodes: the guest's buffer is too small."""
 
 
 class Header(ctypes.LittleEndianStructure):
     """What the host and the driver tell each other, at the start of the call memory.
 
     Addresses are in the call memory but for `slots`, which is one in the snapshot memory, 0 while there is
-    no index. Lengths are in bytes.
+    no index. Lengths are in bytes. What is about one call begins with `current`.
     """
 
     _fields_ = (
         ("reserved", U32),
         ("pod", U32),
         ("pod_length", U32),
-        ("target", U32),
-        ("target_length", U32),
         ("config", U32),
         ("config_length", U32),
         ("severity", U32),
-        ("current", U32),
         ("live", U32),
         ("slots", U32),
         ("slot_mask", U32),
-        ("data_absent", U32),
-        ("failures", U32),
-        ("reason", U32),
-        ("reasons", U32),
-        ("reasons_end", U32),
         ("output", U32),
         ("output_limit", U32),
         ("output_length", U32),
@@ -45,6 +39,17 @@ class Header(ctypes.LittleEndianStructure):
         ("journal_limit", U32),
         ("journal_length", U32),
         ("journal_dropped", U32),
+        ("current", U32),
+        ("target", U32),
+        ("target_length", U32),
+        ("reason", U32),
+        ("reasons", U32),
+        ("reasons_end", U32),
+        ("numbered", U32),
+        ("numbered_limit", U32),
+        ("numbered_count", U32),
+        ("data_absent", U32),
+        ("failures", U32),
         ("documents", U32),
         ("document_lengths", U32),
         ("more_documents", U32 * (2 * len(Document) - 2)),
@@ -66,6 +71,9 @@ class Header(ctypes.LittleEndianStructure):
     reason: int
     reasons: int
     reasons_end: int
+    numbered: int
+    numbered_limit: int
+    numbered_count: int
     output: int
     output_limit: int
     output_length: int
@@ -77,6 +85,11 @@ class Header(ctypes.LittleEndianStructure):
 
 DOCUMENTS: Final = Header.documents.offset // 4
 """The place of the first (address, length) pair of documents, counted in u32."""
+
+CALL: Final[int] = vars(Header)["current"].offset
+"""Where in the header begins what is about one call."""
+NO_CALL: Final = NONE.to_bytes(4, "little") + bytes(ctypes.sizeof(Header) - CALL - 4)
+"""That part before a call: an interrupt may come before the driver has come to a node."""
 
 UNREADABLE: Final = 256
 NULL: Final = 296

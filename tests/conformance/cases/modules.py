@@ -8,7 +8,7 @@ from typing import Final
 from tests.conformance.calls import ENGINES_WORDS, Refused, calls
 from tests.conformance.case import Case
 from tests.conformance.cases.status import DONE
-from tests.conformance.guests import NEEDS, export, guest, only
+from tests.conformance.guests import NEEDS, export, guest, only, resident
 from tests.wasm_runtime.guests import binary, types
 from wasm_runtime import abi, wasi
 from wasm_runtime.abi import Signature
@@ -65,6 +65,16 @@ def _exports() -> Iterator[Case]:
                 guest(companion, field.format(name=name)),
                 f"exports {name} as {kind}, the ABI has {signature}",
             )
+    for name, signature in abi.RESIDENT.items():
+        others = [text for each, text in RESIDENTS.items() if each != name]
+        exported = {str(shape): _exported(name, shape) for shape in _wrong(signature)}
+        exported |= {kind: field.format(name=name) for kind, field in KINDS.items()}
+        for shape, text in exported.items():
+            yield _refused(
+                f"{name} is {'a ' if shape in KINDS else ''}{shape}",
+                guest(*others, text),
+                f"exports {name} as {shape}, the ABI has {signature}",
+            )
     for name in abi.EXPORTS:
         there = {name, NEEDS.get(name, name)}
         runs = [each for each in abi.EXPORTS if each in there]
@@ -75,6 +85,58 @@ def _exports() -> Iterator[Case]:
         calls("filter"),
         FINE,
     )
+
+
+RESIDENTS: Final = {
+    **{name: resident(name) for name in abi.RESIDENT},
+    **{name: export(name) for name in abi.LISTS},
+}
+"""All exports of a guest that keeps nodes and judges lists of them."""
+
+PARTS: Final[dict[str, list[str]]] = {
+    "nodechanged filter": ["exports nodechanged without noderemoved"],
+    "noderemoved filter": ["exports noderemoved without nodechanged"],
+    "filternodes filter nodebuffer": ["exports filternodes without nodechanged"],
+    "scorenodes score nodebuffer": ["exports scorenodes without nodechanged"],
+    "nodechanged noderemoved filternodes filter": ["exports filternodes without nodebuffer"],
+    "nodechanged noderemoved nodebuffer filternodes score": ["exports filternodes without filter"],
+    "nodechanged noderemoved nodebuffer scorenodes filter": ["exports scorenodes without score"],
+    "scorenodes enqueue": ["exports scorenodes without nodechanged, nodebuffer, score"],
+    "nodechanged filternodes filter nodebuffer": ["exports nodechanged without noderemoved"],
+    "noderemoved filternodes scorenodes enqueue": [
+        "exports noderemoved without nodechanged",
+        "exports filternodes without nodechanged, nodebuffer, filter",
+        "exports scorenodes without nodechanged, nodebuffer, score",
+    ],
+    "nodechanged noderemoved nodebuffer filternodes scorenodes collectgarbage": [
+        "exports filternodes without filter",
+        "exports scorenodes without score",
+        NO_POINT,
+    ],
+    "nodebuffer collectgarbage": [NO_POINT],
+}
+"""Some of them, and what is missing."""
+
+WHOLES: Final = (
+    "filter collectgarbage",
+    "filter nodebuffer",
+    "filter nodechanged noderemoved",
+    "filter nodechanged noderemoved nodebuffer filternodes",
+    "filter score nodechanged noderemoved nodebuffer scorenodes",
+    "prefilter nodechanged noderemoved collectgarbage",
+)
+"""Some of them with which nothing is wrong."""
+
+
+def _keeping() -> Iterator[Case]:
+    def some(names: str) -> str:
+        return guest(*(RESIDENTS.get(each) or export(each) for each in names.split()))
+
+    for names, problems in PARTS.items():
+        yield _refused(f"of a guest that keeps nodes, {names}", some(names), *problems)
+    for names in WHOLES:
+        called = [each for each in names.split() if each in abi.EXPORTS]
+        yield Case(f"of a guest that keeps nodes, {names}", some(names), lambda plugin: plugin.exports, called)
 
 
 def _without() -> Iterator[Case]:
@@ -250,4 +312,4 @@ def _bytes() -> Iterator[Case]:
         yield _refused(name, module, ENGINES_WORDS)
 
 
-CASES = [*_exports(), *_without(), *_memories(), *_imports(), *_all_at_once(), *_bytes()]
+CASES = [*_exports(), *_keeping(), *_without(), *_memories(), *_imports(), *_all_at_once(), *_bytes()]

@@ -29,6 +29,10 @@ ENDINGS = (
 )
 DEEPEST = 2
 """How deep blocks nest."""
+NUMBERS = 32_768
+"""Where most guests have the buffer for numbers of nodes."""
+ANSWERS = (0, 0, 2, 3, 1, 100, 255)
+"""Bytes of the answers in it: codes, parts of a reason's number, and of scores."""
 CODES = (0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 9, -1, 31, 32, 2**31 - 1)
 NAMES = ("node-a", "node-b", "größe", "gone", "x" * 253, "nobody", "")
 """Of nodes, and of pods that wait, of which some exist."""
@@ -74,6 +78,7 @@ class _Guest:
         if {"prescore", "normalizescore"} & set(names) and dice.random() < 0.95:
             names = [*{*names, "score"}]
         functions = [self._export(name) for name in sorted(names)]
+        functions += [self._resident(name) for name in self._keeping(names)]
         if dice.random() < 0.2:
             functions.append(f'(func (export "{dice.choice(abi.START)}") {self._locals()} {self._body()})')
         if dice.random() < 0.05:
@@ -104,6 +109,31 @@ class _Guest:
             ("i64",): f"(i64.or (i64.extend_i32_u {code}) (i64.shl (i64.extend_i32_u {self._code()}) (i64.const 32)))",
         }[results]
         return f'(func ${name} (export "{name}") (result {" ".join(results)}) {self._locals()} {self._body()} {answer})'
+
+    def _keeping(self, names: Sequence[str]) -> list[str]:
+        """What a guest exports to keep nodes: nothing, or most often what goes together."""
+        dice = self._dice
+        if dice.random() < 0.5:
+            return []
+        if dice.random() < 0.05:
+            return dice.sample(list(abi.RESIDENT), dice.randint(1, len(abi.RESIDENT)))
+        lists = [listed for name, listed in abi.LISTS.items() if name in names and dice.random() < 0.8]
+        others = [name for name in ("collectgarbage", "nodebuffer") if name in lists or dice.random() < 0.5]
+        return sorted({"nodechanged", "noderemoved", *lists, *others, *(["nodebuffer"] if lists else [])})
+
+    def _resident(self, name: str) -> str:
+        """An export that gets a number, of a node or of nodes, where it gets anything."""
+        dice, signature = self._dice, abi.RESIDENT[name]
+        given = "(param $given i32)" if signature.params else ""
+        begin = "(local.set $a (local.get $given))" if signature.params else ""
+        answer = self._code() if signature.results else ""
+        if name == "nodebuffer" and dice.random() < 0.9:
+            answer = f"(i32.const {NUMBERS})"
+        if name in abi.LISTS.values() and dice.random() < 0.7:
+            size = "(i32.shl (local.get $given) (i32.const 2))"
+            answer = f"(memory.fill (i32.const {NUMBERS}) (i32.const {dice.choice(ANSWERS)}) {size}) {answer}"
+        head = f'(func ${name} (export "{name}") {given} (result {" ".join(signature.results)})'
+        return f"{head} {self._locals()} {begin} {self._body()} {answer})"
 
     def _code(self) -> str:
         return f"(i32.const {self._dice.choice(CODES)})" if self._dice.random() < 0.9 else self._value()

@@ -82,14 +82,14 @@ class Player:
 
     def __init__(self) -> None:
         self._engine = WasmtimeEngine()
-        self._nodes = Nodes(Snapshot(), NAMES)
-        self._change_nodes()
-        self._one = Nodes(self._nodes.snapshot, NAMES[:1])
+        self._begin()
 
     def play(self, wasm: bytes) -> str:
         """What became of a module, as a word. Raises what must not come out."""
+        self._begin()
         try:
-            plugin = Plugin(self._engine, wasm, SETTINGS, sink=_check_journal, handle=Waiting())
+            snapshot = self._nodes.snapshot
+            plugin = Plugin(self._engine, wasm, SETTINGS, sink=_check_journal, handle=Waiting(), nodes=snapshot)
         except ModuleError as error:
             _require(len(str(error)) <= MOST_PROBLEMS, f"a message of {len(str(error))} characters")
             return "refused"
@@ -101,14 +101,34 @@ class Player:
             for _ in range(2):
                 for stage, steps in STEPS.items():
                     self._run(plugin, stage, steps)
+                    self._tend(plugin)
         finally:
             close(plugin)
         return "played"
 
+    def _tend(self, plugin: Plugin) -> None:
+        """What upkeep does when no pod has come for a while."""
+        for guest in plugin._pool._idle:
+            guest.entered = 0.0
+        try:
+            while plugin.tend(self._nodes.snapshot):
+                pass
+        except GuestError as error:
+            _check_error(error)
+
     def _change_nodes(self) -> None:
-        """Between two calls of a verb too: nodes come and go, and sooner or later all have new places."""
+        """Between two calls of a verb too: nodes come, change and go, and names get the places of others."""
+        self._changes += 1
         self._nodes.snapshot.replace(OBJECTS)
-        self._nodes.snapshot.put((f"other-{at}", b"\xff" * 20_000) for at in range(2 * FEW))
+        others = (f"other-{at}-{self._changes % 3}" for at in range(2 * FEW))
+        self._nodes.snapshot.put((name, bytes([self._changes % 256]) * 5_000) for name in others)
+
+    def _begin(self) -> None:
+        """Has nodes that no module has seen, so that it is played alike each time."""
+        self._changes = 0
+        self._nodes = Nodes(Snapshot(), NAMES)
+        self._one = Nodes(self._nodes.snapshot, NAMES[:1])
+        self._change_nodes()
 
     def _read(self, wasm: bytes) -> None:
         """What is only looked at."""

@@ -14,7 +14,7 @@ from tests.wasm_runtime.fuzz.cases import Cases
 from tests.wasm_runtime.fuzz.invent import invent
 from tests.wasm_runtime.fuzz.mutate import join, mutate, split
 from tests.wasm_runtime.fuzz.play import FEW, Player
-from tests.wasm_runtime.guests import binary, call, export, imports, module
+from tests.wasm_runtime.guests import NODE_NAME, REASON, binary, call, export, imports, module
 from wasm_runtime import ModuleError, WasmtimeEngine
 from wasm_runtime.abi import EXPORTS
 
@@ -118,6 +118,19 @@ KEPT = {
             "(i32.add (i32.const 1) (call $deep)))",
             export("filter", "(call $deep)"),
             uses=[WAITING],
+        ),
+        "played",
+    ),
+    "reasons handed over while it is told of nodes": (
+        module(
+            '(func (export "nodechanged") (param i32) (memory.fill (i32.const 0) (i32.const 127) (i32.const 4096))',
+            call(REASON, 0, 4096),
+            f"(drop {call(NODE_NAME, 4096, 512)}))",
+            '(func (export "noderemoved") (param i32)',
+            call(REASON, 0, 4096),
+            ")",
+            export("filter", "(i32.const 0)"),
+            uses=[REASON, NODE_NAME],
         ),
         "played",
     ),

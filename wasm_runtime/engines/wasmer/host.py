@@ -33,7 +33,7 @@ _SIGN: Final = 0x8000_0000
 class Host:
     """What one guest may see and say, from call to call."""
 
-    def __init__(self, settings: Settings, handle: Handle, *, images: bool) -> None:
+    def __init__(self, settings: Settings, handle: Handle, nodes: NodeTable) -> None:
         self._settings = settings
         self._config = settings.config.encode()
         self._handle = handle
@@ -42,7 +42,7 @@ class Host:
         self.is_linked = False
         """Whether the guest's start section is over."""
         self.memory = GuestMemory()
-        self.nodes = NodeTable(images=images)
+        self.nodes = nodes
         self.reasons = Reasons()
         self.records = Records(settings.output_limit)
         self.output = Output(settings.output_limit)
@@ -54,14 +54,16 @@ class Host:
         self.error: Exception | None = None
         """What a callback has raised: the guest goes on, and the call fails when it is over."""
 
-    def begin(self, call: Call, room: int) -> list[int]:
-        """Forgets the last call. Returns the indices of the nodes. `room` is for reasons, in bytes."""
+    def begin(self, call: Call | None = None, room: int = 0, *, numbered: int = 0) -> None:
+        """Forgets the last call. Without one, the guest can hand over nothing.
+
+        `room` is for reasons, in bytes; `numbered` is how many can be told apart by their number.
+        """
         self._call = call
         self._documents.clear()
-        self.reasons.begin(room)
+        self.reasons.begin(room, numbered)
         self.target = b""
         self.current, self.is_data_absent, self.error = None, False, None
-        return self.nodes.level(call.nodes)
 
     def enter(self) -> None:
         """Begins a call of the guest: there may be many in one of the host."""

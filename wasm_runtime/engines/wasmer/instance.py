@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import wasmer
@@ -11,12 +12,26 @@ import wasmer
 from wasm_runtime import abi
 from wasm_runtime.abi import Import, Signature
 from wasm_runtime.driver.layout import NONE, PAGE, REASON_ROOM
-from wasm_runtime.engine import MEBIBYTE, REASONS_PER_NODE, Call, Handle, Journal, NodeResults, Result, Settings
+from wasm_runtime.engine import (
+    LONG_REASONS,
+    MEBIBYTE,
+    REASONS_PER_NODE,
+    Call,
+    Handle,
+    Journal,
+    ListResults,
+    NodeResults,
+    Result,
+    Settings,
+    no_room,
+)
 from wasm_runtime.engines.wasmer import start
 from wasm_runtime.engines.wasmer.host import Host
+from wasm_runtime.engines.wasmer.nodes import NodeTable
 from wasm_runtime.engines.wasmer.trap import describe
 from wasm_runtime.engines.wasmer.wasi import ExitError, Wasi
 from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
+from wasm_runtime.residents import EVERY, Residents
 from wasm_runtime.snapshot import Nodes
 
 if TYPE_CHECKING:
@@ -43,7 +58,9 @@ class WasmerInstance:
     def __init__(self, module: WasmerModule, settings: Settings, handle: Handle) -> None:
         self._thread = module.engine.thread
         self._settings = settings
-        self._host = Host(settings, handle, images=_IMAGES in module.imports)
+        self._residents = Residents() if "nodechanged" in module.exports else None
+        nodes = NodeTable(images=_IMAGES in module.imports, residents=self._residents)
+        self._host = Host(settings, handle, nodes)
         self._native: Any = None
         self._imports: dict[str, dict[str, Any]] = {}
         self._functions: dict[str, Any] = {}
@@ -58,9 +75,9 @@ class WasmerInstance:
         """Sets the pod that the following calls are about, a protobuf v1.Pod."""
         self._host.pod = pod
 
-    def level(self, nodes: Nodes) -> None:
-        """Brings the instance's view of the nodes up to date, ahead of the call that needs it."""
-        self._host.nodes.level(nodes)
+    def level(self, nodes: Nodes, deadline: float, most: int = EVERY) -> bool:
+        """Brings the instance's view of the nodes up to date, ahead of the call that needs it. Raises GuestError."""
+        return self._thread.run(self._level, nodes, deadline, most)
 
     def once(self, export: str, call: Call) -> Result:
         """Calls an export once; one that is about a node, for the only one of `call.nodes`. Raises GuestError."""
@@ -69,6 +86,14 @@ class WasmerInstance:
     def each(self, export: str, call: Call, tolerated: int) -> NodeResults:
         """Calls an export for each of `call.nodes`. Raises GuestError."""
         return self._thread.run(self._each, export, call, tolerated)
+
+    def at_once(self, export: str, call: Call, tolerated: int) -> ListResults | None:
+        """Calls an export for all of `call.nodes`. None if one of them has no object. Raises GuestError."""
+        return self._thread.run(self._at_once, export, call, tolerated)
+
+    def collect(self, deadline: float) -> None:
+        """Calls the export that collects garbage. Raises GuestError."""
+        self._thread.run(self._collect, deadline)
 
     @property
     def memory_size(self) -> int:
@@ -120,21 +145,21 @@ class WasmerInstance:
         if module.has_start_section:
             getattr(exports, start.EXPORT)()
         host.is_linked = True
-        points = (name for name in abi.EXPORTS if isinstance(module.exports.get(name), Signature))
+        points = (name for name in [*abi.EXPORTS, *abi.RESIDENT] if isinstance(module.exports.get(name), Signature))
         self._functions = {name: getattr(exports, name) for name in points}
 
     def _once(self, export: str, call: Call) -> Result:
         host = self._host
-        indices = host.begin(call, REASON_ROOM)
+        indices = self._begin(call, REASON_ROOM)
         host.target = call.target
         if abi.EXPORTS[export].on_node:
             host.current = indices[0]
-        low, high = self._run(export, call, lambda: self._enter(export, call.deadline))
+        low, high = self._run(export, call.deadline, lambda: self._enter(export, call.deadline))
         return Result(low, high, host.reasons.text())
 
     def _each(self, export: str, call: Call, tolerated: int) -> NodeResults:
         host = self._host
-        indices = host.begin(call, 64 * REASON_ROOM + REASONS_PER_NODE * len(call.nodes))
+        indices = self._begin(call, _room(call))
         codes: list[int] = []
         values: list[int] = []
         reasons: list[str] = []
@@ -151,24 +176,108 @@ class WasmerInstance:
                     break
             host.current = None
 
-        self._run(export, call, loop)
+        self._run(export, call.deadline, loop)
         return NodeResults(len(codes), codes if any(codes) else [], values if export in _PACKED else [], reasons)
+
+    def _at_once(self, export: str, call: Call, tolerated: int) -> ListResults | None:
+        host, count = self._host, len(call.nodes)
+        indices = self._begin(call, _room(call), numbered=LONG_REASONS + count)
+        if not all(map(host.nodes.objects.__getitem__, indices)):
+            host.end()
+            return None
+
+        def answers() -> tuple[int, bytes]:
+            self._check_time(export, call.deadline)
+            host.enter()
+            at = self._functions["nodebuffer"](count) & NONE
+            if not host.memory.has(at, 4 * count):
+                raise no_room(at, count)
+            host.memory.write(at, array("I", indices).tobytes())
+            code = self._functions[export](count)
+            return code, host.memory.read(at, 4 * count)
+
+        code, written = self._run(export, call.deadline, answers)
+        status = Result(code, 0, host.reasons.text())
+        if code:
+            return ListResults(status, NodeResults(0, [], [], []))
+        if export == abi.LISTS["score"]:
+            return ListResults(status, NodeResults(count, [], array("i", written).tolist(), []))
+        return ListResults(status, self._split(array("I", written), tolerated))
+
+    def _split(self, answers: Iterable[int], tolerated: int) -> NodeResults:
+        """Splits the answers of Filter for a list: code | number of the reason << 8."""
+        codes: list[int] = []
+        reasons: list[str] = []
+        for answer in answers:
+            code = answer & 0xFF
+            codes.append(code)
+            if code:
+                reasons.append(self._host.reasons.of(answer >> 8))
+            if not (code < _CODES and tolerated >> code & 1):
+                break
+        return NodeResults(len(codes), codes if any(codes) else [], [], reasons)
+
+    def _collect(self, deadline: float) -> None:
+        self._host.begin()
+        self._run("collectgarbage", deadline, lambda: self._enter("collectgarbage", deadline))
+
+    def _begin(self, call: Call, room: int, *, numbered: int = 0) -> list[int]:
+        """Begins a call, all nodes being up to date. Returns the indices of its own."""
+        begun = time.perf_counter()
+        indices = self._host.nodes.level(call.nodes)
+        self._tell_news(call.deadline, EVERY)
+        call.level = time.perf_counter() - begun
+        self._host.begin(call, room, numbered=numbered)
+        return indices
+
+    def _level(self, nodes: Nodes, deadline: float, most: int) -> bool:
+        self._host.nodes.level(nodes)
+        return self._tell_news(deadline, most)
+
+    def _tell_news(self, deadline: float, most: int) -> bool:
+        """Tells a guest that keeps nodes what became of them. Returns whether it knows all."""
+        residents = self._residents
+        if residents is None or residents.is_level:
+            return True
+        news = residents.take(most)
+        self._tell_of("noderemoved", news.removed, deadline)
+        self._tell_of("nodechanged", news.changed, deadline)
+        return residents.is_level
+
+    def _tell_of(self, export: str, nodes: list[int], deadline: float) -> None:
+        """Should time be over in between, then nobody knows any more what the guest was told: it cannot go on."""
+        if not nodes:
+            return
+        host = self._host
+        host.begin()
+
+        def loop() -> None:
+            for index in nodes:
+                host.current = index if export == "nodechanged" else None
+                self._check_time(export, deadline, fatal=True)
+                host.enter()
+                self._functions[export](index)
+            host.current = None
+
+        self._run(export, deadline, loop)
 
     def _enter(self, export: str, deadline: float) -> tuple[int, int]:
         """Calls the guest, if there is time. Returns the halves of its result, both signed."""
-        host = self._host
-        if time.monotonic() > deadline:
-            cause = f"not called: {self._timeout} was over"
-            raise GuestError(Fault.DEADLINE, export, cause, node=host.node.decode(), fatal=False)
-        host.enter()
+        self._check_time(export, deadline)
+        self._host.enter()
         result = self._functions[export]() or 0
         low = ((result & NONE) ^ _SIGN) - _SIGN
         return low, result >> 32 if export in _PACKED else 0
 
-    def _run(self, export: str, call: Call, does: Callable[[], T]) -> T:
+    def _check_time(self, export: str, deadline: float, *, fatal: bool = False) -> None:
+        if time.monotonic() > deadline:
+            cause = f"not called: {self._timeout} was over"
+            raise GuestError(Fault.DEADLINE, export, cause, node=self._host.node.decode(), fatal=fatal)
+
+    def _run(self, export: str, deadline: float, does: Callable[[], T]) -> T:
         host = self._host
         try:
-            result = self._guarded(export, call.deadline, does)
+            result = self._guarded(export, deadline, does)
         finally:
             host.end()
             error = host.error
@@ -224,6 +333,11 @@ class WasmerInstance:
             exit_code=failure.exit_code,
             trap=failure.trap,
         )
+
+
+def _room(call: Call) -> int:
+    """Bytes of reasons that a call for several nodes may keep."""
+    return LONG_REASONS * REASON_ROOM + REASONS_PER_NODE * len(call.nodes)
 
 
 def _beyond(error: Exception) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from wasm_runtime.images import ImageStates
-from wasm_runtime.snapshot import Changes, Nodes, Snapshot
+from wasm_runtime.residents import Residents
+from wasm_runtime.snapshot import ABSENT, Changes, Nodes, Snapshot
 
 NEVER: Final = -1
 """The epoch of a copy that has not begun."""
@@ -14,11 +15,13 @@ NEVER: Final = -1
 class NodeTable:
     """The snapshot as it was when a call began: nothing changes while a guest looks.
 
-    `names`, `objects` and `states` are by the snapshot's indices. States are there with `images` only.
+    `names`, `objects` and `states` are by the snapshot's indices. States are there with `images` only. `residents`
+    takes note of each change.
     """
 
-    def __init__(self, *, images: bool) -> None:
+    def __init__(self, *, images: bool, residents: Residents | None) -> None:
         self._with_images = images
+        self._residents = residents
         self._source: Snapshot | None = None
         self._forget()
 
@@ -43,6 +46,8 @@ class NodeTable:
         if snapshot is not self._source:
             self._forget()
             self._source = snapshot
+            if self._residents:
+                self._residents.forget_source()
         while True:
             indices = nodes.located(self._epoch)
             changes = snapshot.changes(self._epoch, self._position)
@@ -56,15 +61,16 @@ class NodeTable:
             self._forget()
         # Should a name have no UTF-8, then everything is taken over anew.
         self._epoch = NEVER
-        known = len(self.names)
+        added = changes.entries - len(self.names)
+        self.names += [b""] * added
+        self.objects += [ABSENT] * added
         for at, name, node in changes.nodes:
-            if at < known:
-                self.objects[at] = node
-            else:
-                self.names.append(name.encode())
-                self.objects.append(node)
-        self._index.update(zip(self.names[known:], range(known, changes.entries), strict=True))
+            self.names[at], self.objects[at] = name.encode(), node
+            if name or node:
+                self._index[self.names[at]] = at
         if self._with_images:
             self.states.update(self._images.update((at, node) for at, _, node in changes.nodes))
         self.live = changes.live
+        if self._residents:
+            self._residents.note(changes)
         self._epoch, self._position = changes.epoch, changes.position

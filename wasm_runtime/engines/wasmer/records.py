@@ -17,14 +17,20 @@ class Reasons:
     """The reasons that a guest gives in one call of the host, which may be for many nodes."""
 
     def __init__(self) -> None:
-        self._room = self._used = 0
+        self._room = self._used = self._most = 0
+        self._numbered: list[str] = []
         self._given: bytes | None = None
         self._kept: bytes | None = None
         self._is_left_out = False
 
-    def begin(self, room: int) -> None:
-        """Forgets all reasons. `room` is how many bytes may be kept, each reason's length of 4 included."""
+    def begin(self, room: int, numbered: int) -> None:
+        """Forgets all reasons. `room` is how many bytes may be kept, each reason's length of 4 included.
+
+        As many as `numbered` are kept as they are given, each with a number.
+        """
         self._room, self._used = room, 0
+        self._most = numbered
+        self._numbered.clear()
         self._kept = None
         self.expect()
 
@@ -37,6 +43,10 @@ class Reasons:
         """Takes a reason, in the place of one given before."""
         self._is_left_out = self._used + REASON_ROOM > self._room
         self._given = None if self._is_left_out else reason[:REASON_LIMIT]
+        if len(self._numbered) < self._most:
+            self._numbered.append(self.text())
+            if self._given is not None:
+                self._use(self._given)
 
     def text(self) -> str:
         """The reason that was given last."""
@@ -46,8 +56,15 @@ class Reasons:
         """The same, and uses room for it; one that repeats the one kept before it uses none."""
         if self._given is not None and self._given != self._kept:
             self._kept = self._given
-            self._used = (self._used + len(self._given) + 7) & -4
+            self._use(self._given)
         return self.text()
+
+    def of(self, number: int) -> str:
+        """The reason that got a number, from 1 on; empty if none did."""
+        return self._numbered[number - 1] if 0 < number <= len(self._numbered) else ""
+
+    def _use(self, reason: bytes) -> None:
+        self._used = (self._used + len(reason) + 7) & -4
 
 
 class Records:

@@ -6,7 +6,6 @@ import struct
 import time
 from array import array
 from collections.abc import Callable, Iterator
-from itertools import compress
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import wasmtime
@@ -16,6 +15,7 @@ from wasm_runtime import abi, driver
 from wasm_runtime.abi import Delivery, Document, Severity
 from wasm_runtime.driver import layout
 from wasm_runtime.engine import (
+    LONG_REASONS,
     LONGEST_UID,
     MEBIBYTE,
     NO_JOURNAL,
@@ -24,16 +24,19 @@ from wasm_runtime.engine import (
     Event,
     Handle,
     Journal,
+    ListResults,
     Log,
     NodeResults,
     Result,
     Settings,
     largest_delivery,
+    no_room,
 )
 from wasm_runtime.engines.wasmtime.memory import CallMemory, LinearMemory, SnapshotMemory
-from wasm_runtime.engines.wasmtime.native import Function
+from wasm_runtime.engines.wasmtime.native import EpochDeadline, Function
 from wasm_runtime.engines.wasmtime.trap import Failure, describe
 from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
+from wasm_runtime.residents import EVERY, Residents
 from wasm_runtime.snapshot import Nodes
 
 if TYPE_CHECKING:
@@ -50,10 +53,14 @@ NO_DEADLINE: Final = 1 << 60
 _KINDS: Final = {(): 0, ("i32",): 1, ("i64",): 2}
 """How the driver tells the results of exports apart."""
 
+_NO_ROOM: Final = 2
+"""How the driver says that a guest's buffer is not in its memory."""
+
 _IMAGES: Final = abi.Import("k8s.io/scheduler", "nodeImageStates")
 _RECORD: Final = struct.Struct("<IiIII")
 """Head of a record of the journal: kind, severity, length of the node's name, of the message and of its pairs."""
 _SIGN: Final = 0x8000_0000
+_FINE: Final = Result(0, 0, "")
 
 
 class WasmtimeInstance:
@@ -64,6 +71,7 @@ class WasmtimeInstance:
         self._handle = handle
         self._ticker = module.engine.ticker
         self._store = Store(module.engine.native)
+        self._interrupt = EpochDeadline(self._store)
         self._call: Call | None = None
         self._callback_error: Exception | None = None
         self._linked = False
@@ -88,49 +96,111 @@ class WasmtimeInstance:
         at = memory.keep(pod)
         memory.header.pod, memory.header.pod_length = at, len(pod)
 
-    def level(self, nodes: Nodes) -> None:
-        """Brings the instance's view of the nodes up to date, ahead of the call that needs it."""
+    def level(self, nodes: Nodes, deadline: float, most: int = EVERY) -> bool:
+        """Brings the instance's view of the nodes up to date, ahead of the call that needs it. Raises GuestError."""
         self._snapshot.level(nodes)
+        return self._tell_news(deadline, most)
 
     def once(self, export: str, call: Call) -> Result:
         """Calls an export once; one that is about a node, for the only one of `call.nodes`. Raises GuestError."""
+        indices = self._level(call)
         memory = self._memory
         memory.begin_call()
         memory.reserve_reasons(layout.REASON_ROOM)
         target = memory.put(call.target)
-        indices = self._snapshot.level(call.nodes)
         header = memory.header
         header.target, header.target_length = target, len(call.target)
         header.current = indices[0] if abi.EXPORTS[export].on_node else layout.NONE
         kind = _KINDS[abi.EXPORTS[export].signature.results]
-        packed = self._run(export, call, self._once, driver.POINTS[export], kind)
+        packed = self._run(export, call, call.deadline, self._once, driver.POINTS[export], kind)
         return Result(_signed(packed), packed >> 32, memory.reason(memory.header.reason))
 
     def each(self, export: str, call: Call, tolerated: int) -> NodeResults:
         """Calls an export for each of `call.nodes`. Raises GuestError."""
+        indices = self._level(call)
         memory = self._memory
         memory.begin_call()
-        indices = self._snapshot.level(call.nodes)
         count = len(indices)
         nodes = memory.put(array("I", indices).tobytes())
         codes, values, reasons = (memory.reserve(4 * count) for _ in range(3))
-        memory.reserve_reasons(64 * layout.REASON_ROOM + REASONS_PER_NODE * count)
+        memory.reserve_reasons(LONG_REASONS * layout.REASON_ROOM + REASONS_PER_NODE * count)
         point, kind = driver.POINTS[export], _KINDS[abi.EXPORTS[export].signature.results]
         called = _signed(
-            self._run(export, call, self._each, point, kind, tolerated, count, nodes, codes, values, reasons)
+            self._run(
+                export, call, call.deadline, self._each, point, kind, tolerated, count, nodes, codes, values, reasons
+            )
         )
-        statuses = memory.numbers("i", codes, called) if memory.header.failures else []
-        return NodeResults(
-            called,
-            statuses,
-            memory.numbers("i", values, called) if kind == _KINDS["i64",] else [],
-            memory.reasons(compress(memory.numbers("I", reasons, called), statuses)) if statuses else [],
-        )
+        numbers = memory.numbers("i", values, called) if kind == _KINDS["i64",] else []
+        return self._node_results(called, codes, numbers, reasons)
+
+    def at_once(self, export: str, call: Call, tolerated: int) -> ListResults | None:
+        """Calls an export for all of `call.nodes`. None if one of them has no object. Raises GuestError."""
+        indices = self._level(call)
+        memory = self._memory
+        memory.begin_call()
+        count = len(indices)
+        nodes = memory.put(array("I", indices).tobytes())
+        answers, codes, reasons = (memory.reserve(4 * count) for _ in range(3))
+        numbered = memory.reserve(4 * (LONG_REASONS + count))
+        memory.reserve_reasons(LONG_REASONS * layout.REASON_ROOM + REASONS_PER_NODE * count)
+        header = memory.header
+        header.numbered, header.numbered_limit = numbered, LONG_REASONS + count
+        buffer, point, splits = driver.POINTS["nodebuffer"], driver.POINTS[export], export == abi.LISTS["filter"]
+        arguments = (buffer, point, int(splits), tolerated, count, nodes, answers, codes, reasons)
+        packed = self._run(export, call, call.deadline, self._all, *arguments)
+        code, called = packed >> 32, packed & layout.NONE
+        if called == layout.NONE:
+            return None
+        if called == layout.NO_ROOM:
+            raise no_room(code & layout.NONE, count)
+        if code:
+            return ListResults(Result(code, 0, memory.reason(memory.header.reason)), NodeResults(0, [], [], []))
+        values = [] if splits else memory.numbers("i", answers, count)
+        return ListResults(_FINE, self._node_results(called, codes, values, reasons))
+
+    def collect(self, deadline: float) -> None:
+        """Calls the export that collects garbage. Raises GuestError."""
+        self._memory.begin_call()
+        self._run("collectgarbage", None, deadline, self._once, driver.POINTS["collectgarbage"], _KINDS[()])
 
     @property
     def memory_size(self) -> int:
         """Bytes of its linear memory."""
         return self._guest_memory.length_now()
+
+    def _level(self, call: Call) -> list[int]:
+        """The indices of a call's nodes, all of them up to date."""
+        begun = time.perf_counter()
+        indices = self._snapshot.level(call.nodes)
+        self._tell_news(call.deadline, EVERY)
+        call.level = time.perf_counter() - begun
+        return indices
+
+    def _tell_news(self, deadline: float, most: int) -> bool:
+        """Tells a guest that keeps nodes what became of them. Returns whether it knows all."""
+        residents = self._residents
+        if residents is None or residents.is_level:
+            return True
+        news = residents.take(most)
+        self._tell_of("noderemoved", news.removed, deadline)
+        self._tell_of("nodechanged", news.changed, deadline)
+        return residents.is_level
+
+    def _tell_of(self, export: str, nodes: list[int], deadline: float) -> None:
+        if not nodes:
+            return
+        self._memory.begin_call()
+        at = self._memory.put(array("I", nodes).tobytes())
+        gone = int(export == "noderemoved")
+        self._run(export, None, deadline, self._tell, driver.POINTS[export], gone, len(nodes), at)
+
+    def _node_results(self, called: int, codes: int, values: list[int], reasons: int) -> NodeResults:
+        """Reads what the driver has written at the addresses of codes and reasons."""
+        memory = self._memory
+        if not memory.header.failures:
+            return NodeResults(called, [], values, [])
+        places = memory.numbers("I", reasons, memory.header.failures)
+        return NodeResults(called, memory.numbers("i", codes, called), values, memory.reasons(places))
 
     def output(self) -> str:
         """What the guest printed in its last call."""
@@ -164,7 +234,7 @@ class WasmtimeInstance:
             "instantiate", deadline, lambda: linker.instantiate(store, module.native).exports(store)
         )
         self._lift_limits()
-        store.set_epoch_deadline(NO_DEADLINE)
+        self._interrupt(NO_DEADLINE)
         points = wasmtime.Table(
             store,
             wasmtime.TableType(ValType.funcref(), wasmtime.Limits(len(driver.POINTS), None)),
@@ -183,6 +253,9 @@ class WasmtimeInstance:
         self._limit()
         self._once = Function(store, cast(Func, linked["once"]), 2)
         self._each = Function(store, cast(Func, linked["each"]), 8)
+        self._all = Function(store, cast(Func, linked["all"]), 9)
+        self._tell = Function(store, cast(Func, linked["tell"]), 4)
+        self._residents = Residents() if "nodechanged" in module.exports else None
         self._guest_memory = LinearMemory(store, cast(Memory, guest[abi.MEMORY]), self._grow)
         self._memory = CallMemory(store, cast(Memory, linked["call"]), self._grow)
         self._snapshot = SnapshotMemory(
@@ -192,6 +265,7 @@ class WasmtimeInstance:
             call_memory=self._memory,
             index=self._uninterrupted(Function(store, cast(Func, linked["index"]), 2)),
             images=_IMAGES in module.imports,
+            residents=self._residents,
         )
         self._linked = True
 
@@ -218,10 +292,10 @@ class WasmtimeInstance:
                 raise
             self.has_left = True
 
-    def _run(self, export: str, call: Call, function: Function, *arguments: int) -> int:
+    def _run(self, export: str, call: Call | None, deadline: float, function: Function, *arguments: int) -> int:
         self._call = call
         try:
-            result = self._interruptible(export, call.deadline, function, *arguments)
+            result = self._interruptible(export, deadline, function, *arguments)
         finally:
             self._call = None
             error, self._callback_error = self._callback_error, None
@@ -229,25 +303,25 @@ class WasmtimeInstance:
                 raise error
         if error is not None:
             raise GuestError(Fault.LIMIT, export, _beyond(error))
-        if self._memory.header.data_absent:
+        if call and self._memory.header.data_absent:
             raise GuestError(Fault.NO_NODE_DATA, export, NO_NODE_DATA)
         return result
 
     def _interruptible(self, export: str, deadline: float, function: Callable[..., T], *arguments: int) -> T:
-        self._ticker.start(self._store, deadline)
+        self._ticker.start(self._interrupt, deadline)
         try:
             return function(*arguments)
         except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
             raise self._guest_error(export, error) from None
         finally:
-            self._ticker.stop(self._store)
+            self._ticker.stop(self._interrupt)
 
-    def _uninterrupted(self, function: Function) -> Callable[[int, int], object]:
+    def _uninterrupted(self, function: Function) -> Callable[..., int]:
         """A function of the driver that the host calls for itself: no deadline counts there."""
 
-        def call(first: int, end: int) -> None:
-            self._store.set_epoch_deadline(NO_DEADLINE)
-            function(first, end)
+        def call(*arguments: int) -> int:
+            self._interrupt(NO_DEADLINE)
+            return function(*arguments)
 
         return call
 

@@ -13,6 +13,7 @@ from wasmtime import Memory, Store, WasmtimeError
 from wasm_runtime.driver import layout
 from wasm_runtime.driver.layout import Header
 from wasm_runtime.images import ImageStates
+from wasm_runtime.residents import Residents
 from wasm_runtime.snapshot import Changes, Nodes, Snapshot
 
 NEVER: Final = -1
@@ -23,6 +24,10 @@ _OBJECT: Final = struct.Struct("<4I")
 
 _STATES: Final = struct.Struct("<2I")
 """The rest of it: address and length of its image states."""
+
+
+_NOWHERE: Final = (0, 0)
+"""The place of an entry without a name."""
 
 
 class LinearMemory:
@@ -97,13 +102,7 @@ class CallMemory(LinearMemory):
     def begin_call(self) -> None:
         """Frees what the last call put, and forgets its results."""
         self._free = self._cycle
-        header = self.header
-        header.data_absent = header.failures = 0
-        header.target_length = 0
-        # An interrupt may come before the driver has come to a node: the last call's may be gone by then.
-        header.current = layout.NONE
-        documents = layout.DOCUMENTS * 4
-        ctypes.memset(self.base + documents, 0, ctypes.sizeof(Header) - documents)
+        self.write(layout.CALL, layout.NO_CALL)
 
     @property
     def end(self) -> int:
@@ -138,9 +137,8 @@ class CallMemory(LinearMemory):
         length = int.from_bytes(self.read(at, 4), "little")
         return self.read(at + 4, length).decode(errors="replace")
 
-    def reasons(self, places: Iterable[int]) -> list[str]:
+    def reasons(self, places: Sequence[int]) -> list[str]:
         """The reasons at addresses; those at the same address are decoded once."""
-        places = list(places)
         texts = {at: self.reason(at) for at in set(places)}
         return list(map(texts.__getitem__, places))
 
@@ -162,7 +160,7 @@ class CallMemory(LinearMemory):
 class SnapshotMemory(LinearMemory):
     """A copy of the snapshot for one instance: table of entries, hash index, then an arena of bytes.
 
-    With `images`, the image states of each node are part of the copy.
+    With `images`, the image states of each node are part of the copy. `residents` takes note of each change.
     """
 
     def __init__(
@@ -174,16 +172,19 @@ class SnapshotMemory(LinearMemory):
         call_memory: CallMemory,
         index: Callable[[int, int], object],
         images: bool,
+        residents: Residents | None,
     ) -> None:
         super().__init__(store, memory, grow)
         self._call_memory = call_memory
         self._index = index
         self._images = ImageStates() if images else None
+        self._residents = residents
         self._source: Snapshot | None = None
         self._epoch = NEVER
         self._position = 0
         self._capacity = 0
-        self._sizes: list[int] = []
+        self._places: list[tuple[int, int]] = []
+        """Of each entry, where its name and object are and how many bytes they may take there."""
         self._used = self._waste = 0
 
     def level(self, nodes: Nodes) -> list[int]:
@@ -191,6 +192,8 @@ class SnapshotMemory(LinearMemory):
         snapshot = nodes.snapshot
         if snapshot is not self._source:
             self._source, self._epoch = snapshot, NEVER
+            if self._residents:
+                self._residents.forget_source()
         while True:
             indices = nodes.located(self._epoch)
             changes = snapshot.changes(self._epoch, self._position)
@@ -213,13 +216,18 @@ class SnapshotMemory(LinearMemory):
         self._epoch = NEVER
         if len(changes.nodes) == changes.entries:
             self._lay_out(changes.entries)
-        known = len(self._sizes)
-        self._sizes += [0] * (changes.entries - known)
+        known = len(self._places)
+        renamed = [at for at, _, _ in changes.nodes if at < known and self._places[at] == _NOWHERE]
+        self._places += [_NOWHERE] * (changes.entries - known)
         self._write_objects(changes.nodes)
         if self._images is not None:
             self._write_states(self._images.update((at, node) for at, _, node in changes.nodes))
         self._call_memory.header.live = changes.live
         self._index(known, changes.entries)
+        for at in renamed:
+            self._index(at, at + 1)
+        if self._residents:
+            self._residents.note(changes)
         self._epoch, self._position = changes.epoch, changes.position
 
     def _lay_out(self, count: int) -> None:
@@ -227,7 +235,7 @@ class SnapshotMemory(LinearMemory):
         self._capacity = max(64, count + count // 2)
         slots = 1 << (2 * self._capacity - 1).bit_length()
         start = layout.TABLE + self._capacity * layout.ENTRY
-        self._sizes = []
+        self._places = []
         if self._images is not None:
             self._images = ImageStates()
         self._waste = 0
@@ -238,18 +246,26 @@ class SnapshotMemory(LinearMemory):
         header.slots, header.slot_mask = start, slots - 1
 
     def _write_objects(self, nodes: Sequence[tuple[int, str, bytes]]) -> None:
-        """Writes name and object of nodes; their image states stay what they are."""
+        """Writes name and object of nodes, over those before if they fit; their image states stay what they are."""
         parts: list[bytes] = []
         entries: list[tuple[int, bytes]] = []
         end = self._used
         for at, text, node in nodes:
             name = text.encode()
-            to_node = end + len(name)
-            entries.append((_entry(at), _OBJECT.pack(end, len(name), to_node, len(node))))
-            parts += (name, node)
-            end = to_node + len(node)
-            self._waste += self._sizes[at]
-            self._sizes[at] = len(name) + len(node)
+            start, room = self._places[at]
+            size = len(name) + len(node)
+            if size > room:
+                self._waste += room
+                start, room = end, size
+                parts += (name, node)
+                end += size
+            else:
+                self.write(start, name + node)
+                if not node:
+                    self._waste += room - size
+                    room = size
+            self._places[at] = (start, room) if room else _NOWHERE
+            entries.append((_entry(at), _OBJECT.pack(start, len(name), start + len(name), len(node))))
         self._append(parts, entries)
 
     def _write_states(self, states: Mapping[int, bytes]) -> None:

@@ -9,6 +9,8 @@ from typing import Final
 
 import wasmtime
 
+from wasm_runtime.engines.wasmtime.native import EpochDeadline
+
 TICK: Final = 0.002
 """Seconds between two epochs: a guest is interrupted at most this late."""
 
@@ -31,18 +33,18 @@ class Ticker:
         self._awake = threading.Event()
         threading.Thread(target=self._tick, name="wasm-ticker", daemon=True).start()
 
-    def start(self, store: wasmtime.Store, deadline: float) -> None:
-        """Arms the interrupt of the store's next call at `deadline` on `time.monotonic`'s clock."""
-        self._running.add(id(store))
+    def start(self, interrupt: EpochDeadline, deadline: float) -> None:
+        """Arms the interrupt of a store's next call at `deadline` on `time.monotonic`'s clock."""
+        self._running.add(id(interrupt))
         self._quiet = 0
         if not self._awake.is_set():
             self._now = time.monotonic()
             self._awake.set()
-        store.set_epoch_deadline(max(1, math.ceil((deadline - self._now) / TICK)))
+        interrupt(max(1, math.ceil((deadline - self._now) / TICK)))
 
-    def stop(self, store: wasmtime.Store) -> None:
+    def stop(self, interrupt: EpochDeadline) -> None:
         """Says that the store's call has returned."""
-        self._running.discard(id(store))
+        self._running.discard(id(interrupt))
 
     def _advance(self) -> None:
         """Brings the epoch up to the clock, by several ticks where another thread held the GIL.

@@ -1,0 +1,148 @@
+"""What happens to nodes and pods while a plugin lives, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from unittest.mock import patch
+
+from tests.conformance.calls import POD, TARGET, Does, attempt
+from wasm_runtime import Nodes, Plugin, Pod, Snapshot
+from wasm_runtime.guest import Guest
+
+
+@dataclass
+class Scene:
+    """The plugin, and the nodes that it is asked about."""
+
+    plugin: Plugin
+    snapshots: list[Snapshot]
+    """The last one has what is asked about."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.snapshots[-1]
+
+
+Step = Callable[[Scene], object]
+"""Something that happens, and what comes of it, if anything does. Raises GuestError."""
+
+
+def story(*steps: Step, slack: int | None = None) -> Does:
+    """What comes of the steps, failures among it, but for those of which nothing comes.
+
+    It begins with the nodes that the plugin was made with, or with none. `slack` is what `snapshot.SLACK` is
+    meanwhile: the smaller, the sooner a new epoch begins.
+    """
+
+    def does(plugin: Plugin) -> list[object]:
+        scene = Scene(plugin, [Snapshot() if plugin.nodes is None else plugin.nodes])
+        if slack is None:
+            return _outcomes(scene, steps)
+        with patch("wasm_runtime.snapshot.SLACK", slack):
+            return _outcomes(scene, steps)
+
+    return does
+
+
+def _outcomes(scene: Scene, steps: tuple[Step, ...]) -> list[object]:
+    outcomes = [attempt(lambda: step(scene)) for step in steps]  # noqa: B023 (called at once)
+    return [outcome for outcome in outcomes if outcome is not None]
+
+
+def put(objects: Mapping[str, str]) -> Step:
+    """Nodes are new or have changed."""
+    return lambda scene: scene.snapshot.put((name, text.encode()) for name, text in objects.items())
+
+
+def remove(*names: str) -> Step:
+    """Nodes are gone."""
+
+    def does(scene: Scene) -> None:
+        for name in names:
+            scene.snapshot.remove(name)
+
+    return does
+
+
+def elsewhere(objects: Mapping[str, str]) -> Step:
+    """Another cluster takes the place of this one."""
+
+    def does(scene: Scene) -> None:
+        scene.snapshots.append(Snapshot())
+        put(objects)(scene)
+
+    return does
+
+
+def back(scene: Scene) -> None:
+    """The cluster before this one is here again."""
+    scene.snapshots.pop()
+
+
+def filters(*names: str, uid: str = "1", between: Step = lambda _: None) -> Step:
+    """Filter for a pod, which begins its cycle. `between` happens after PreFilter."""
+
+    def does(scene: Scene) -> object:
+        nodes = Nodes(scene.snapshot, names)
+        with scene.plugin.guest(_pod(uid), nodes, "filter") as (guest, deadline):
+            between(scene)
+            return guest.filter(nodes, deadline)
+
+    return does
+
+
+def narrows(*names: str) -> Step:
+    """Filter for the nodes that PreFilter has left."""
+
+    def does(scene: Scene) -> object:
+        nodes = Nodes(scene.snapshot, names)
+        with scene.plugin.guest(_pod("1"), nodes, "filter") as (guest, deadline):
+            left = guest.pre_filter.names or frozenset(names)
+            return guest.filter(nodes.select([name in left for name in names]), deadline)
+
+    return does
+
+
+def evicts(*names: str) -> Step:
+    """Filter for each node by itself, between RemovePod and AddPod, as preemption has it."""
+
+    def does(scene: Scene) -> object:
+        nodes = Nodes(scene.snapshot, names)
+        with scene.plugin.guest(_pod("1"), nodes, "preempt") as (guest, deadline):
+            return [_without_target(guest, node, deadline) for node in nodes.singly()]
+
+    return does
+
+
+def _without_target(guest: Guest, node: Nodes, deadline: float) -> object:
+    guest.remove_pod(TARGET.encode(), node, deadline)
+    results = guest.filter(node, deadline)
+    guest.add_pod(TARGET.encode(), node, deadline)
+    return results
+
+
+def scores(*names: str, uid: str = "1") -> Step:
+    """Score for a pod, whose cycle goes on."""
+
+    def does(scene: Scene) -> object:
+        nodes = Nodes(scene.snapshot, names)
+        with scene.plugin.guest(_pod(uid), nodes, "score") as (guest, deadline):
+            return guest.score(nodes, deadline)
+
+    return does
+
+
+def tend(scene: Scene) -> bool:
+    """The guests are tended. Whether there is more to do."""
+    return scene.plugin.tend(scene.snapshot)
+
+
+def idle(scene: Scene) -> None:
+    """Nobody needs the guests for a long while."""
+    for guest in scene.plugin._pool._idle:
+        guest.entered = 0.0
+
+
+def _pod(uid: str) -> Pod:
+    return Pod(uid, f"default/pod-{uid}", POD.encode())
