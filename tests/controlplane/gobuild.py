@@ -21,7 +21,7 @@ BUILD_ENVIRONMENT = {"CGO_ENABLED": "0"}
 
 
 class BuildError(RuntimeError):
-    """The control plane cannot be built here; the message says why and what mends it."""
+    """A program cannot be built here; the message says why and what mends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class Toolchain:
         required = required_go(module)
         mend = f"install Go {required} or newer (https://go.dev/dl/) and put it on PATH"
         if shutil.which("go") is None:
-            raise BuildError(f"the control plane is built from source and `go` was not found: {mend}")
+            raise BuildError(f"programs are built from source here and `go` was not found: {mend}")
         command = ["go", "env", "-json", "GOVERSION", "GOOS", "GOARCH"]
         answer = subprocess.run(command, cwd=module, capture_output=True, text=True, check=False)
         if answer.returncode != 0:
             raise BuildError(f"`{' '.join(command)}` failed: {answer.stderr.strip()}")
         found = json.loads(answer.stdout)
         if _release(found["GOVERSION"]) < _release(required):
-            raise BuildError(f"{found['GOVERSION']} is too old to build the control plane: {mend}")
+            raise BuildError(f"{found['GOVERSION']} is too old to build {module.name}: {mend}")
         return cls(found["GOVERSION"], f"{found['GOOS']}-{found['GOARCH']}")
 
 

@@ -1,0 +1,121 @@
+package nodes
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"guest/internal/host"
+)
+
+// put gives the host a node that says which version it is.
+func put(name, version string) {
+	node := v1.Node{}
+	node.Name, node.ResourceVersion = name, version
+	host.Native.Nodes[name], _ = node.Marshal()
+}
+
+func announce(number uint32, name string) {
+	host.Native.NodeName = name
+	nodechanged(number)
+	host.Native.NodeName = ""
+}
+
+// current is what the view has of a node, and whether it asked the host for the object.
+func current(view *View[string], name string) string {
+	host.Native.NodeName, host.Native.Asked = name, nil
+	value, err := view.Current()
+	return fmt.Sprintf("%v %v %v", value, err, host.Native.Asked)
+}
+
+func newView() *View[string] {
+	views, host.Native.Nodes = nil, map[string][]byte{}
+	return As(func(node *v1.Node) string { return node.Name + " " + node.ResourceVersion })
+}
+
+func expect(t *testing.T, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestANodeThatIsNotAnnouncedIsAskedForEachTime(t *testing.T) {
+	view := newView()
+	put("a", "1")
+	expect(t, current(view, "a"), "a 1 <nil> [a]")
+	put("a", "2")
+	expect(t, current(view, "a"), "a 2 <nil> [a]")
+	expect(t, current(view, "b"), " node b is not known [b]")
+}
+
+func TestAnAnnouncedNodeIsKeptUntilItIsAnnouncedAgainOrRemoved(t *testing.T) {
+	view := newView()
+	put("a", "1")
+	put("b", "1")
+	announce(3, "a")
+	announce(0, "b")
+	expect(t, current(view, "a"), "a 1 <nil> []")
+	put("a", "2")
+	announce(3, "a")
+	expect(t, current(view, "a"), "a 2 <nil> []")
+	expect(t, current(view, "b"), "b 1 <nil> []")
+	noderemoved(3)
+	put("a", "3")
+	expect(t, current(view, "a"), "a 3 <nil> [a]")
+}
+
+func TestANodeMayGetAnotherNumber(t *testing.T) {
+	view := newView()
+	put("a", "1")
+	put("b", "1")
+	announce(0, "a")
+	announce(1, "b")
+	noderemoved(0)
+	noderemoved(1)
+	announce(1, "a")
+	announce(0, "b")
+	expect(t, current(view, "a"), "a 1 <nil> []")
+	noderemoved(0)
+	expect(t, current(view, "a"), "a 1 <nil> []")
+	expect(t, current(view, "b"), "b 1 <nil> [b]")
+	value, err := view.Numbered(1)
+	expect(t, value, "a 1")
+	expect(t, err, nil)
+}
+
+func TestOfANodeThatCannotBeReadNothingIsKept(t *testing.T) {
+	view := newView()
+	put("a", "1")
+	announce(0, "a")
+	host.Native.Nodes["a"] = []byte("\x0a")
+	announce(0, "a")
+	expect(t, current(view, "a"), " node a: unexpected EOF [a]")
+	_, err := view.Numbered(0)
+	expect(t, err.Error(), "node a: unexpected EOF")
+	put("a", "2")
+	announce(0, "a")
+	expect(t, current(view, "a"), "a 2 <nil> []")
+}
+
+func TestNamesAloneAskForNoObject(t *testing.T) {
+	newView()
+	views = nil
+	view := NamesAs(func(name string) string { return name + "!" })
+	announce(2, "a")
+	expect(t, current(view, "a"), "a! <nil> []")
+	expect(t, current(view, "b"), "b! <nil> []")
+	value, _ := view.Numbered(2)
+	expect(t, value, "a!")
+}
+
+func TestEachViewIsTold(t *testing.T) {
+	first := newView()
+	second := NamesAs(func(name string) string { return name })
+	put("a", "1")
+	announce(0, "a")
+	expect(t, current(first, "a"), "a 1 <nil> []")
+	expect(t, current(second, "a"), "a <nil> []")
+}
