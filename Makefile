@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEVELOP := $(VENV)/.develop
+BENCHES := webhook versus churn limits
 
 .PHONY: help run test check cluster bench guests clean
 
@@ -27,10 +28,10 @@ check: $(DEVELOP) ## Check format, lint, types and import layers.
 cluster: $(DEVELOP) ## Start a real control plane with the extender, and stay up (needs Go).
 	@$(BIN)/python -m tests.e2e.cluster
 
-bench: $(DEVELOP) ## Measure the webhook beside a bare ASGI application.
-	@$(BIN)/python -m bench.webhook
+bench: $(DEVELOP) ## Measure beside peers, and what bad guests cost (needs Go); BENCHES=versus runs one part.
+	@for part in $(BENCHES); do echo "bench.$$part:" && $(BIN)/python -m bench.$$part || exit 1; done
 
-guests: $(DEVELOP) ## Build the example guests again.
+guests: $(DEVELOP) ## Build the example guests, of each language whose compiler is there.
 	$(BIN)/python sdk-guest/build.py
 
 clean: ## Remove what the other commands have made in the checkout.

@@ -15,10 +15,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Final, NamedTuple
 
 import wasmtime
@@ -156,19 +156,26 @@ def serving(guests: Mapping[str, str], profiles: Sequence[Mapping[str, object]])
     """An extender with profiles of plugins; `guests` are the texts of their modules by the file's name."""
     with TemporaryDirectory(prefix="kwx-bench-") as name:
         folder = Path(name)
-        ports = Ports(free_port(), free_port())
         for guest, text in guests.items():
             (folder / f"{guest}.wasm").write_bytes(wasmtime.wat2wasm(text))
-        configuration = {
-            "apiVersion": "kwx.dev/v1alpha1",
-            "kind": "ExtenderConfiguration",
-            "server": {"address": f"{LOOPBACK}:{ports.verbs}", "adminAddress": f"{LOOPBACK}:{ports.admin}"},
-            "profiles": list(profiles),
-        }
-        file = folder / "extender.yaml"
-        file.write_text(yaml.safe_dump(configuration))
-        with running(["-m", "extender", "serve", "--config", str(file)], ports.verbs):
+        with configured(folder, profiles=list(profiles)) as ports:
             yield ports
+
+
+@contextmanager
+def configured(folder: Path, **sections: object) -> Iterator[Ports]:
+    """An extender with these sections of a configuration, which is written into a folder."""
+    ports = Ports(free_port(), free_port())
+    configuration = {
+        "apiVersion": "kwx.dev/v1alpha1",
+        "kind": "ExtenderConfiguration",
+        "server": {"address": f"{LOOPBACK}:{ports.verbs}", "adminAddress": f"{LOOPBACK}:{ports.admin}"},
+        **sections,
+    }
+    file = folder / "extender.yaml"
+    file.write_text(yaml.safe_dump(configuration))
+    with running([sys.executable, "-m", "extender", "serve", "--config", str(file)], ports.verbs):
+        yield ports
 
 
 @contextmanager
@@ -177,19 +184,21 @@ def floor() -> Iterator[int]:
     port = free_port()
     options = ["--http", "httptools", "--loop", "uvloop", "--lifespan", "off", "--interface", "asgi3"]
     options += ["--no-access-log", "--no-server-header", "--no-date-header", "--log-level", "warning"]
-    with running(["-m", "uvicorn", "bench.floor:app", "--host", LOOPBACK, "--port", str(port), *options], port):
+    command = [sys.executable, "-m", "uvicorn", "bench.floor:app", "--host", LOOPBACK, "--port", str(port)]
+    with running([*command, *options], port):
         yield port
 
 
 @contextmanager
-def running(arguments: Sequence[str], port: int) -> Iterator[None]:
-    """A Python process that listens on a port."""
-    with subprocess.Popen([sys.executable, *arguments], stderr=subprocess.DEVNULL) as process:
+def running(command: Sequence[str], port: int) -> Iterator[None]:
+    """A process that listens on a port."""
+    with TemporaryFile() as log, subprocess.Popen(command, stderr=log) as process:
         try:
             deadline = time.monotonic() + START_TIMEOUT
             while not listens(port):
                 if process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(f"{' '.join(arguments)} did not start")
+                    log.seek(0)
+                    raise RuntimeError(f"{' '.join(command)} did not start:\n{log.read().decode(errors='replace')}")
                 time.sleep(0.05)
             yield
         finally:
@@ -205,6 +214,21 @@ def listens(port: int) -> bool:
         return False
     connection.close()
     return True
+
+
+def ready(port: int) -> None:
+    """Waits until a server says that it is ready."""
+    deadline = time.monotonic() + START_TIMEOUT
+    while True:
+        with closing(http.client.HTTPConnection(LOOPBACK, port, timeout=5)) as connection:
+            connection.request("GET", "/readyz")
+            answer = connection.getresponse()
+            content = answer.read()
+        if answer.status == http.client.OK:
+            return
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"port {port} is not ready: {content.decode()}")
+        time.sleep(0.05)
 
 
 if __name__ == "__main__":

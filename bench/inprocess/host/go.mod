@@ -1,0 +1,3 @@
+module inprocess
+
+go 1.24.0

@@ -1,0 +1,1 @@
+"""What the extender is measured beside: another extender, and the cluster that both see."""

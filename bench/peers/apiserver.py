@@ -1,0 +1,249 @@
+"""A stand-in for kube-apiserver: nodes and pods to list and to watch in protobuf, and updates of nodes at a rate.
+
+    with api_server(nodes=5_000, pods=50_000) as cluster:
+        file = cluster.write_kubeconfig(folder)  # for the extender: cluster.mode: kubeconfig
+        peer = [binary, "-apiserver", cluster.url]
+        cluster.update(rate=100)  # updates of nodes a second, from now on; 0 ends them
+
+What it serves is what `bench.peers.objects` makes. It runs in a process of its own and speaks no more than its clients
+need: lists in pages, watches from a version, and `PUT /updates?rate=N`, which no real one has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import http.client
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+from bench.peers import objects
+from bench.webhook import running
+from extender.cluster.api import PROTOBUF
+from extender.cluster.reflector import WATCH_STREAM
+from tests.controlplane.ports import LOOPBACK, free_port
+from tests.extender.cluster.protobuf import enveloped, event, framed, text
+from tests.extender.cluster.scripted import write_kubeconfig
+from wasm_runtime.protobuf import encode_node, encode_pod
+
+FIRST_VERSION: Final = 1_000_000
+"""The resourceVersion of all objects at the start."""
+MOST_KEPT: Final = 20_000
+"""Events from which a watch can go on; one from before them is answered with 410 Gone, as in Kubernetes."""
+TICK: Final = 0.005
+"""Seconds between two looks at how many updates are due."""
+POD_NODES: Final = 5_000
+"""Pods are spread over this many nodes, be they there or not."""
+
+
+class Cluster(NamedTuple):
+    """A running stand-in."""
+
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://{LOOPBACK}:{self.port}"
+
+    def write_kubeconfig(self, folder: Path) -> Path:
+        """Writes a kubeconfig for it into a folder."""
+        return write_kubeconfig(folder / "kubeconfig", {"server": self.url})
+
+    def update(self, rate: float) -> None:
+        """Updates as many nodes a second from now on, one after the other."""
+        with closing(http.client.HTTPConnection(LOOPBACK, self.port, timeout=30)) as connection:
+            connection.request("PUT", f"/updates?rate={rate}")
+            answer = connection.getresponse()
+            assert answer.status == HTTPStatus.OK, answer.read()
+
+
+@contextmanager
+def api_server(nodes: int, pods: int = 0) -> Iterator[Cluster]:
+    """A stand-in with as many nodes, and pods on them, in a process of its own."""
+    port = free_port()
+    options = {"--port": port, "--nodes": nodes, "--pods": pods}
+    command = [sys.executable, "-m", "bench.peers.apiserver", *(str(each) for pair in options.items() for each in pair)]
+    with running(command, port):
+        yield Cluster(port)
+
+
+class RefusedError(Exception):
+    """A request that is answered with a v1.Status."""
+
+    def __init__(self, status: HTTPStatus, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = json.dumps(
+            {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "status": "Failure",
+                "reason": reason,
+                "code": status,
+                "message": message,
+            }
+        ).encode()
+
+
+class Collection:
+    """The objects of one resource, which keep their places, and the changes of late."""
+
+    def __init__(self, kind: str, items: list[bytes]) -> None:
+        """`items` are bare protobuf."""
+        self._kind = kind
+        self._items = items
+        self._frames: list[bytes] = []
+        self._kept_from = self.version = FIRST_VERSION
+        self._changed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def page(self, query: Mapping[str, str]) -> bytes:
+        """The answer of a list.
+
+        A later page may have objects that are newer than the version it names. A watch from there tells of them once
+        more, so nothing is lost.
+        """
+        begin, version = map(int, query.get("continue", f"0 {self.version}").split())
+        end = begin + (int(query.get("limit", 0)) or len(self))
+        metadata = text(2, str(version)) + (text(3, f"{end} {version}") if end < len(self) else b"")
+        items = [text(2, item) for item in self._items[begin:end]]
+        return enveloped(text(1, metadata) + b"".join(items), f"{self._kind}List")
+
+    def replace(self, at: int, item: bytes) -> None:
+        """Puts a newer object, whose resourceVersion is the next version, into a place."""
+        self._items[at] = item
+        self._frames.append(framed(event("MODIFIED", item)))
+        self.version += 1
+        if len(self._frames) > 2 * MOST_KEPT:
+            self._kept_from += len(self._frames) - MOST_KEPT
+            del self._frames[:-MOST_KEPT]
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def watch(self, query: Mapping[str, str]) -> AsyncIterator[bytes]:
+        """The frames of what changes after a version, as they come. Raises RefusedError."""
+        if "sendInitialEvents" in query:
+            message = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+            raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message)
+        version = int(query["resourceVersion"])
+        if version < self._kept_from:
+            raise RefusedError(HTTPStatus.GONE, "Expired", f"too old resource version: {version} ({self._kept_from})")
+        return self._follow(version)
+
+    async def _follow(self, version: int) -> AsyncIterator[bytes]:
+        while version >= self._kept_from:
+            if version == self.version:
+                await self._changed.wait()
+            frames, version = self._frames[version - self._kept_from :], self.version
+            yield b"".join(frames)
+
+
+class ApiServer:
+    """Serves collections, and updates the nodes among them."""
+
+    def __init__(self, nodes: int, pods: int) -> None:
+        self._nodes = Collection("Node", [encode_node(objects.node(at, FIRST_VERSION)) for at in range(nodes)])
+        placed = (objects.running_pod(at, objects.node_name(at % POD_NODES)) for at in range(pods))
+        self._collections = {
+            "/api/v1/nodes": self._nodes,
+            "/api/v1/pods": Collection("Pod", list(map(encode_pod, placed))),
+        }
+        self._updates = 0
+        self._rate = 0.0
+
+    async def serve(self, port: int) -> None:
+        """Serves and updates until cancelled."""
+        server = await asyncio.start_server(self._serve_connection, LOOPBACK, port)
+        async with server:
+            await self._update()
+
+    async def _update(self) -> None:
+        due, looked = 0.0, time.monotonic()
+        while True:
+            await asyncio.sleep(TICK)
+            now = time.monotonic()
+            due, looked = due + self._rate * (now - looked), now
+            while due >= 1:
+                self._update_next()
+                due -= 1
+
+    def _update_next(self) -> None:
+        self._updates += 1
+        at = self._updates % len(self._nodes)
+        self._nodes.replace(at, encode_node(objects.node(at, self._nodes.version + 1, self._updates)))
+
+    async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                await reader.readexactly(_length(head))
+                await self._answer(head.split(maxsplit=2)[1].decode(), writer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # The client has left.
+        finally:
+            writer.close()
+
+    async def _answer(self, target: str, writer: asyncio.StreamWriter) -> None:
+        url = urlsplit(target)
+        query = dict(parse_qsl(url.query))
+        try:
+            if url.path == "/updates":
+                self._rate = float(query["rate"])
+                await _write(writer, HTTPStatus.OK, b"")
+            elif url.path not in self._collections:
+                raise RefusedError(HTTPStatus.NOT_FOUND, "NotFound", f"{url.path} is not served here")
+            elif "watch" in query:
+                await _stream(writer, self._collections[url.path].watch(query), float(query["timeoutSeconds"]))
+            else:
+                await _write(writer, HTTPStatus.OK, self._collections[url.path].page(query))
+        except RefusedError as refused:
+            await _write(writer, refused.status, refused.body, "application/json")
+
+
+def _length(head: bytes) -> int:
+    """The length of the body that follows a head."""
+    lines = head.lower().split(b"\r\n")
+    return next((int(line.partition(b":")[2]) for line in lines if line.startswith(b"content-length:")), 0)
+
+
+async def _write(writer: asyncio.StreamWriter, status: HTTPStatus, body: bytes, kind: str = PROTOBUF) -> None:
+    head = f"HTTP/1.1 {status} {status.phrase}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+    writer.writelines([head.encode(), body])
+    await writer.drain()
+
+
+async def _stream(writer: asyncio.StreamWriter, frames: AsyncIterator[bytes], seconds: float) -> None:
+    """Sends frames as chunks until the watch's time is over."""
+    writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: {WATCH_STREAM}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+
+    async def forward() -> None:
+        async for frame in frames:
+            writer.writelines([f"{len(frame):x}\r\n".encode(), frame, b"\r\n"])
+            await writer.drain()
+
+    with suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(forward(), seconds)
+    writer.write(b"0\r\n\r\n")
+
+
+def main() -> None:
+    """Serves until it is ended."""
+    parser = argparse.ArgumentParser(prog="python -m bench.peers.apiserver", description=__doc__)
+    for name in ("port", "nodes", "pods"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    options = parser.parse_args()
+    asyncio.run(ApiServer(options.nodes, options.pods).serve(options.port))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""The stand-in for the API server, as the extender's own caches and plain HTTP see it."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from bench.peers import objects
+from bench.peers.apiserver import FIRST_VERSION, Cluster, api_server
+from extender.cluster import ApiServer, NodeCache, PodCache
+from tests.extender.cluster.support import Ends, running, until
+from tests.extender.cluster.support import objects as known
+from wasm_runtime.protobuf import encode_node, encode_pod
+from wasm_runtime.snapshot import Snapshot
+
+NODES = 700
+"""More than a page of a list."""
+
+
+def test_caches_see_all_objects_and_every_update(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        api = ApiServer.from_kubeconfig(cluster.write_kubeconfig(tmp_path))
+        snapshot = Snapshot()
+        nodes, pods = NodeCache(api, snapshot, Ends()), PodCache(api, Ends())
+        async with running(nodes), running(pods):
+            await until(lambda: nodes.synced and pods.synced)
+            assert known(snapshot) == {objects.node_name(at): encode_node(node(at)) for at in range(NODES)}
+            placed = [objects.running_pod(at, objects.node_name(at)) for at in range(3)]
+            assert [pods.get(pod["metadata"]["uid"]) for pod in placed] == list(map(encode_pod, placed))
+            await asyncio.to_thread(cluster.update, 1_000)
+            await until(lambda: node_of(snapshot, 30) == encode_node(node(30, NODES + 30)))
+            await asyncio.to_thread(cluster.update, 0)
+        await api.aclose()
+
+    with api_server(NODES, pods=3) as cluster:
+        asyncio.run(scenario(cluster))
+
+
+def node(at: int, update: int = 0) -> objects.Object:
+    """A node after an update of that number, which made it so."""
+    return objects.node(at, FIRST_VERSION + update, update)
+
+
+def node_of(snapshot: Snapshot, at: int) -> bytes:
+    """A node as guests see it."""
+    return known(snapshot)[objects.node_name(at)]
+
+
+def test_a_node_has_four_kilobytes() -> None:
+    sizes = [len(encode_node(objects.node(at, FIRST_VERSION))) for at in range(100)]
+    assert 4_000 < min(sizes) <= max(sizes) < 4_500
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "message"),
+    [
+        ("/api/v1/services", 404, "/api/v1/services is not served here"),
+        (
+            "/api/v1/nodes?watch=1&resourceVersion=999&timeoutSeconds=60",
+            410,
+            "too old resource version: 999 (1000000)",
+        ),
+        (
+            "/api/v1/nodes?watch=1&sendInitialEvents=true&timeoutSeconds=60",
+            422,
+            "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
+        ),
+    ],
+)
+def test_what_is_not_served_is_refused_as_kubernetes_does(
+    cluster: Cluster, target: str, status: int, message: str
+) -> None:
+    with closing(http.client.HTTPConnection("127.0.0.1", cluster.port, timeout=30)) as connection:
+        connection.request("GET", target)
+        answer = connection.getresponse()
+        content = json.loads(answer.read())
+    assert (answer.status, content["code"], content["message"]) == (status, status, message)
+
+
+def test_a_watch_ends_when_its_time_is_over(cluster: Cluster) -> None:
+    with closing(http.client.HTTPConnection("127.0.0.1", cluster.port, timeout=30)) as connection:
+        connection.request("GET", f"/api/v1/nodes?watch=1&resourceVersion={FIRST_VERSION}&timeoutSeconds=0.1")
+        assert connection.getresponse().read() == b""

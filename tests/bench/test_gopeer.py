@@ -1,0 +1,127 @@
+"""The extender in Go does what the policy says, so that it is worth being compared with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from bench.client import Connection, post
+from bench.peers import objects
+from bench.peers.apiserver import FIRST_VERSION, api_server
+from bench.peers.gopeer import go_extender
+from tests.controlplane.process import comes_true
+from tests.extender.objects import filtered, names_args, nodes_args
+
+NAMES = [objects.node_name(at) for at in range(12)]
+NODES = [objects.node(at, FIRST_VERSION) for at in range(12)]
+ZONE_A = {0, 3, 6, 9}
+"""Nodes whose zone is the first one."""
+
+
+def ask(connection: Connection, verb: str, request: object) -> Any:
+    return json.loads(connection.ask(post(f"/{verb}", json.dumps(request).encode())).body)
+
+
+def pod(cpu: str = "0", memory: str = "0", **wishes: str) -> objects.Object:
+    labels = {f"example.com/{name.replace('_', '-')}": value for name, value in wishes.items()}
+    return objects.requesting(1, cpu, memory, labels)
+
+
+def failed(reasons: Mapping[int, str]) -> dict[str, str]:
+    return {NAMES[at]: reason for at, reason in reasons.items()}
+
+
+TIMEOUT_S = 30.0
+
+CPU, MEMORY, ZONE = "Insufficient cpu", "Insufficient memory", "node(s) in another zone"
+
+FILTERS = [
+    pytest.param(pod("1", "1Gi"), {}, {}, id="fits"),
+    pytest.param(pod("3920m", "15735980Ki"), {}, {}, id="just fits"),
+    pytest.param(pod("3921m"), dict.fromkeys(range(3), CPU), {}, id="cpu"),
+    pytest.param(pod(memory="15735981Ki"), dict.fromkeys(range(3), MEMORY), {}, id="memory"),
+    pytest.param(
+        pod("8", "40Gi"), dict.fromkeys([*range(6), 9, 10, 11], CPU) | dict.fromkeys(range(6, 9), MEMORY), {}, id="both"
+    ),
+    pytest.param(
+        pod("8", zone="region-1a"),
+        dict.fromkeys([0, 3, 9], CPU),
+        dict.fromkeys({*range(12)} - ZONE_A, ZONE),
+        id="zone before cpu",
+    ),
+    pytest.param(pod(zone=""), {}, {}, id="no zone"),
+]
+
+
+@pytest.mark.parametrize(("asked", "insufficient", "elsewhere"), FILTERS)
+def test_filter_of_names(
+    peer: Connection, asked: objects.Object, insufficient: Mapping[int, str], elsewhere: Mapping[int, str]
+) -> None:
+    kept = [name for at, name in enumerate(NAMES) if at not in insufficient and at not in elsewhere]
+    answer = ask(peer, "filter", names_args(NAMES, asked))
+    assert answer == filtered(kept, failed(insufficient), failed(elsewhere))
+
+
+@pytest.mark.parametrize(("asked", "insufficient", "elsewhere"), FILTERS)
+def test_filter_of_whole_nodes_sends_them_back(
+    peer: Connection, asked: objects.Object, insufficient: Mapping[int, str], elsewhere: Mapping[int, str]
+) -> None:
+    kept = [node for at, node in enumerate(NODES) if at not in insufficient and at not in elsewhere]
+    answer = ask(peer, "filter", nodes_args(NODES, asked))
+    nodes = {"metadata": {}, "items": kept}
+    assert answer == filtered(None, failed(insufficient), failed(elsewhere)) | {"Nodes": nodes}
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        # Of 3,920, 7,920, 15,920 and 7,920 millicores and 15,367, 31,751, 31,751 and 64,519 MiB.
+        pytest.param(pod("1", "1Gi"), [74, 87, 93, 87], id="cpu is scarce"),
+        pytest.param(pod("100m", "8Gi"), [46, 74, 74, 87], id="memory is scarce"),
+        pytest.param(pod("5"), [0, 36, 68, 36], id="too large for some"),
+        pytest.param(pod("1", instance_type="compute.xlarge"), [37, 43, 93, 43], id="instance type"),
+        pytest.param(pod(), [100, 100, 100, 100], id="nothing"),
+    ],
+)
+@pytest.mark.parametrize("whole", [False, True], ids=["names", "whole nodes"])
+def test_prioritize(peer: Connection, asked: objects.Object, expected: Sequence[int], whole: bool) -> None:
+    request = nodes_args(NODES, asked) if whole else names_args(NAMES, asked)
+    scores = [{"Host": name, "Score": expected[at // 3]} for at, name in enumerate(NAMES)]
+    assert ask(peer, "prioritize", request) == scores
+
+
+def test_requests_of_all_containers_count_each_rounded_up(peer: Connection) -> None:
+    """1.5 and 3,918.5 millicores are 2 and 3,919."""
+    asked = pod("1500u")
+    asked["spec"]["containers"] += pod("3918500u")["spec"]["containers"]
+    answer = ask(peer, "filter", names_args(NAMES[:1], asked))
+    assert answer == filtered([], {NAMES[0]: CPU})
+
+
+def test_an_update_of_a_node_counts() -> None:
+    """The tenth update takes from node 10 what a pod needs that asks for all of it."""
+    request = names_args([NAMES[10]], pod("7920m"))
+    with api_server(12) as cluster, go_extender(cluster.url) as port, Connection(port) as connection:
+        assert ask(connection, "filter", request) == filtered([NAMES[10]])
+        cluster.update(rate=20)
+        rejected = filtered([], {NAMES[10]: CPU})
+        assert comes_true(lambda: ask(connection, "filter", request) == rejected, lambda: None, TIMEOUT_S)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"NodeNames": NAMES}, "the request has no Pod"),
+        ({"Pod": pod()}, "the request has neither NodeNames nor Nodes"),
+        (names_args(["nobody"]), "node nobody is not known"),
+    ],
+)
+def test_a_request_that_cannot_be_answered_is_refused(peer: Connection, body: object, message: str) -> None:
+    with Connection(peer.port) as connection, pytest.raises(ConnectionError) as caught:
+        ask(connection, "filter", body)
+    answer = str(caught.value)
+    assert answer.startswith("expected status 200 and a Content-Length, got 'HTTP/1.1 400 Bad Request"), answer
+    assert answer.endswith(f"{message}\\n'"), answer
