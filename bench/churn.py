@@ -27,7 +27,7 @@ from bench.versus import GUEST, VERBS, Case, Load
 from bench.webhook import Ports, configured, machine, percentiles, ready
 from tests.controlplane.ports import LOOPBACK
 
-CASE: Final = Case(nodes=5_000, rounds=5, requests=200, p50_bar=1.15, p99_bar=2.0)
+CASE: Final = Case(nodes=5_000, rounds=20, requests=100, p50_bar=1.15, p99_bar=2.0)
 """The bars are for the ratio of churn to quiet."""
 PODS: Final = 50_000
 RATE: Final = 200
@@ -35,7 +35,7 @@ RATE: Final = 200
 MEMORY_BAR: Final = 600
 """MB."""
 WARM_UP: Final = 100
-SETTLING: Final = 1.0
+SETTLING: Final = 0.5
 """Seconds after the updates began or ended that are not measured."""
 
 KEEPS_PODS: Final = """

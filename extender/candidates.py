@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import compress
+from operator import ne
 from typing import Final, Protocol
 
-from extender.wire import Candidates, NodeItem, RequestError
+from msgspec import Raw
+
+from extender.wire import Candidates, RequestError, encode_candidate
 from wasm_runtime.snapshot import Nodes, Snapshot
 
 MOST_KEPT: Final = 50_000
@@ -12,63 +16,71 @@ MOST_KEPT: Final = 50_000
 
 
 class NotSyncedError(Exception):
-    """The nodes of the cluster are not known yet. `str()` says why."""
+    """The cache of the cluster is not to be answered from. `str()` says why."""
 
 
 class Cache(Protocol):
     """A cache of the cluster's nodes that feeds a snapshot."""
 
     @property
-    def synced(self) -> bool:
-        """Whether all nodes have been read."""
-
-    @property
-    def problem(self) -> str | None:
-        """Why it is not current, if it is not."""
+    def unusable(self) -> str | None:
+        """Why nothing may be answered from it; None while something may."""
 
 
 class NodeSource:
-    """Finds the nodes of a request. For the serving thread only."""
+    """Finds the nodes of a request. For the serving thread only, but for `current`."""
 
-    def __init__(self, cache: Cache | None, cluster: Snapshot) -> None:
+    def __init__(
+        self, cache: Cache | None, cluster: Snapshot, requests: Snapshot | None = None, *, needs_sync: bool = True
+    ) -> None:
+        """`requests` takes the nodes that come with requests.
+
+        Without `needs_sync`, requests are answered from names alone while the cache is not to be answered from.
+        """
         self._cache = cache
+        self._needs_sync = needs_sync
         self._cluster = cluster
-        self._requests = Snapshot()
-        self._versions: dict[str, str] = {}
+        self._requests = Snapshot() if requests is None else requests
+        self._current = self._requests if cache is None else cluster
+        self._versions: dict[str, str | None] = {}
+        """By name, that of each node of a request that was converted; None where it has none to tell changes by."""
+
+    @property
+    def current(self) -> Snapshot:
+        """The nodes that guests saw last, from the cluster or from requests. May be read from any thread."""
+        return self._current
 
     def find(self, candidates: Candidates, wants_objects: bool) -> Nodes:
-        """The nodes of a request, with their objects where those are wanted and to be had.
+        """The nodes of a filter or prioritize request, with their objects where those are wanted and to be had.
 
         Raises NotSyncedError, or RequestError for a node that cannot be converted.
         """
-        if candidates.items is not None:
-            if wants_objects:
-                self._convert(candidates.items)
-            return _locate(self._requests, candidates.names)
+        if wants_objects:
+            if candidates.items is None:
+                self._current = self._requests if self._cache is None else self._cluster
+            else:
+                self._convert(candidates, candidates.items)
+                self._current = self._requests
         return self.named(candidates.names, wants_objects)
 
     def named(self, names: list[str], wants_objects: bool) -> Nodes:
-        """Nodes by name. Raises NotSyncedError or RequestError."""
-        if self._cache is None:
-            return _locate(self._requests, names)
-        if wants_objects and not self._cache.synced:
-            raise NotSyncedError(f"the nodes of the cluster are not known yet: {self._cache.problem or 'listing them'}")
-        return _locate(self._cluster, names)
+        """Nodes by name, from where filter and prioritize last had theirs. Raises NotSyncedError or RequestError."""
+        if wants_objects and self._needs_sync and self._cache is not None and self._current is self._cluster:
+            problem = self._cache.unusable
+            if problem:
+                raise NotSyncedError(problem)
+        try:
+            return Nodes(self._current, names)
+        except ValueError as error:
+            raise RequestError(str(error)) from None
 
-    def _convert(self, items: list[NodeItem]) -> None:
+    def _convert(self, candidates: Candidates, items: list[Raw]) -> None:
         """Converts the nodes of which this version has not been seen."""
-        versions = self._versions
-        new = [item for item in items if not item.version or versions.get(item.name) != item.version]
-        if len(versions) + len(new) > MOST_KEPT:
-            versions.clear()
+        nodes = list(zip(candidates.names, candidates.versions, items, strict=True))
+        new = list(compress(nodes, map(ne, candidates.versions, map(self._versions.get, candidates.names))))
+        if len(self._versions) + len(new) > MOST_KEPT:
+            self._versions.clear()
             self._requests.replace({})
-            new = items
-        self._requests.put([(item.name, item.to_protobuf()) for item in new])
-        versions.update((item.name, item.version) for item in new)
-
-
-def _locate(snapshot: Snapshot, names: list[str]) -> Nodes:
-    try:
-        return Nodes(snapshot, names)
-    except ValueError as error:
-        raise RequestError(str(error)) from None
+            new = nodes
+        self._requests.put([(name, encode_candidate(name, json)) for name, _, json in new])
+        self._versions.update((name, version or None) for name, version, _ in new)

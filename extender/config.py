@@ -134,6 +134,11 @@ class ClusterConfig(_Model):
     """none: not at all, bind is an Error; dry-run: not at all, bind is logged and succeeds."""
     kubeconfig: Annotated[Path, AfterValidator(_expand)] = Field(default=Path("~/.kube/config"), validate_default=True)
     """Read with mode kubeconfig; relative to this file."""
+    stale_after: Seconds | None = None
+    """Time for which nodes and pods that may be outdated are used; without end by default, as kube-scheduler does."""
+    not_synced_policy: FailurePolicy = FailurePolicy.FAIL
+    """While nodes and pods are not known yet, or stale. Fail: the verb fails; Ignore: guests get what is known,
+    which is the names alone before the first list."""
 
     @property
     def is_connected(self) -> bool:
@@ -209,6 +214,8 @@ class ProfileConfig(_Model):
     """The pods' spec.schedulerName; `default` takes every other."""
     score_range: Literal[10, 100] = 10
     """Largest score that is answered. 100 keeps the resolution; kube-scheduler expects 10."""
+    zero_scores: Annotated[bool, Field(strict=True)] = False
+    """Whether prioritize names the nodes with a score of 0: for callers other than kube-scheduler."""
     plugins: Annotated[tuple[PluginConfig, ...], Field(min_length=1)]
 
 

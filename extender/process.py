@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import math
 import signal
 import socket
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
+import uvloop
 
 from extender.admin import Check, Health, create_app
 from extender.candidates import NodeSource
@@ -27,29 +29,36 @@ from extender.cluster import (
     NoBinder,
     NodeCache,
     PodCache,
+    Reflector,
     read_pod,
 )
 from extender.config import Address, ClusterConfig, ConfigError, ExtenderConfiguration
+from extender.connection import IDLE, Connection
 from extender.guest_log import GuestLog
+from extender.metrics import Metrics
 from extender.pods import PodSource
+from extender.profile import FailurePolicy, PluginFailedError
 from extender.registry import Registry, load
 from extender.registry.watcher import Watcher
 from extender.server import Verbs, Webhook
 from extender.waiting import WaitingPods
+from wasm_runtime.errors import GuestError
+from wasm_runtime.plugin import Plugin
 from wasm_runtime.snapshot import Snapshot
+from wasm_runtime.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
 
-KEEP_ALIVE: Final = 300
-"""Seconds that an idle connection is kept: longer than Go's client does, so that it never writes to a
-connection that we are closing."""
+
+COLLECT_AFTER: Final = 20_000
+"""Objects after which Python looks for garbage in cycles, of which a verb makes next to none."""
 
 
 class Background:
     """An event loop in a thread of its own: health, admin and the watch go on whatever guests do."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()
         self._tasks: list[asyncio.Future[Any]] = []
         self._thread = threading.Thread(target=self._loop.run_forever, name="background", daemon=True)
         self._thread.start()
@@ -82,33 +91,47 @@ def _log_end(task: asyncio.Task[None]) -> None:
 
 
 class PodsOnDemand:
-    """The cluster's pods, watched from when they are first wanted: most plugins never ask for them."""
+    """The cluster's pods, listed and watched from when they are first wanted: most plugins never ask for them.
 
-    def __init__(self, cache: PodCache, background: Background) -> None:
-        self._cache = cache
+    May be asked from any thread.
+    """
+
+    def __init__(self, make: Callable[[], PodCache], background: Background) -> None:
+        self._make = make
         self._background = background
-        self._is_started = False
+        self._starting = threading.Lock()
+        self._cache: PodCache | None = None
 
-    def start(self) -> None:
+    def start(self) -> PodCache:
         """Begins to list and watch, if that has not begun."""
-        if not self._is_started:
-            self._is_started = True
-            self._background.spawn(self._cache.run(), "pod cache")
+        with self._starting:
+            if self._cache is None:
+                self._cache = self._make()
+                self._background.spawn(self._cache.run(), "pod cache")
+            return self._cache
 
     @property
-    def synced(self) -> bool:
-        """Whether all pods have been read."""
-        return self._cache.synced
+    def size(self) -> int:
+        """The number of pods that are kept."""
+        return self._cache.size if self._cache else 0
 
     @property
-    def problem(self) -> str | None:
-        """Why they are not current, if they are wanted and are not."""
-        return _unsynced(self._cache) if self._is_started else None
+    def outdated(self) -> float:
+        """For how many seconds they may be outdated, if they are kept."""
+        return self._cache.outdated if self._cache else 0.0
+
+    @property
+    def unusable(self) -> str | None:
+        """Why nothing may be answered from them, if they are kept and that is so."""
+        return self._cache.unusable if self._cache else None
 
     def get(self, uid: str) -> bytes | None:
         """A pod, a protobuf v1.Pod."""
-        self.start()
-        return self._cache.get(uid)
+        return self.start().get(uid)
+
+    def find(self, uid: str, version: str) -> bytes | None:
+        """The same at a resourceVersion, if pods are kept."""
+        return self._cache.find(uid, version) if self._cache else None
 
 
 def serve(file: Path) -> None:
@@ -117,44 +140,62 @@ def serve(file: Path) -> None:
     signal.signal(signal.SIGINT, _leave)
     guest_log = GuestLog()
     waiting = WaitingPods()
-    configuration, registry = load(file, guest_log.report, waiting)
+    metrics = Metrics()
+    configuration, registry = load(file, guest_log.report, metrics.guest, waiting)
     try:
-        _serve(file, configuration, registry, guest_log, waiting)
+        _serve(file, configuration, registry, guest_log, waiting, metrics)
     finally:
         registry.close()
 
 
 def _serve(
-    file: Path, configuration: ExtenderConfiguration, registry: Registry, guest_log: GuestLog, waiting: WaitingPods
+    file: Path,
+    configuration: ExtenderConfiguration,
+    registry: Registry,
+    guest_log: GuestLog,
+    waiting: WaitingPods,
+    metrics: Metrics,
 ) -> None:
     server = configuration.server
     verbs_socket = _listen(file, "server.address", server.address)
     admin_socket = _listen(file, "server.adminAddress", server.admin_address)
-    nodes = Snapshot()
+    upkeep = Upkeep(lambda: registry.plugins, lambda: source.current, _report_upkeep)
+    nodes = Snapshot(upkeep.wake)
     watched, asked = _connect(file, configuration.cluster), _connect(file, configuration.cluster)
     watcher = Watcher(registry)
     background = Background()
     try:
-        node_cache = NodeCache(watched, nodes) if watched else None
-        pod_cache = PodsOnDemand(PodCache(watched), background) if watched else None
+        stale_after = configuration.cluster.stale_after or math.inf
+        node_cache = NodeCache(watched, nodes, metrics.read, stale_after=stale_after) if watched else None
+        pod_cache = (
+            PodsOnDemand(lambda: PodCache(watched, metrics.read, stale_after=stale_after), background)
+            if watched
+            else None
+        )
         recorder = EventRecorder(watched) if watched else None
         checks = []
         if node_cache and pod_cache and recorder:
-            checks = [Check("nodes", lambda: _unsynced(node_cache)), Check("pods", lambda: pod_cache.problem)]
+            checks = [_check("nodes", node_cache)]
             guest_log.recorder = recorder
+            metrics.kept("nodes", lambda: len(nodes), lambda: node_cache.outdated)
+            metrics.kept("pods", lambda: pod_cache.size, lambda: pod_cache.outdated)
             background.spawn(recorder.run(), "event recorder")
             background.spawn(node_cache.run(), "node cache")
             if registry.wants_pods:
-                pod_cache.start()
-        background.spawn(_admin(create_app(registry, Health(checks)), admin_socket), "admin server")
+                checks.append(_check("pods", pod_cache.start()))
+        background.spawn(_admin(create_app(registry, Health(checks), metrics), admin_socket), "admin server")
+        needs_sync = configuration.cluster.not_synced_policy is FailurePolicy.FAIL
+        source = NodeSource(node_cache, nodes, Snapshot(upkeep.wake), needs_sync=needs_sync)
+        upkeep.start()
         watcher.start()
         verbs = Verbs(
             registry,
-            NodeSource(node_cache, nodes),
-            PodSource(pod_cache, partial(read_pod, asked) if asked else None),
+            source,
+            PodSource(pod_cache, partial(read_pod, asked) if asked else None, needs_sync=needs_sync),
             _binder(configuration, asked),
             waiting,
             server.bind_timeout,
+            metrics,
             recorder,
         )
         webhook = Webhook(verbs, registry, server.max_request_bytes)
@@ -167,17 +208,27 @@ def _serve(
                 "cluster": configuration.cluster.mode,
             },
         )
-        _Server(_uvicorn(webhook), waiting).run(sockets=[verbs_socket])
+        _Server(_uvicorn(None, partial(Connection, webhook)), waiting).run(sockets=[verbs_socket])
     finally:
         registry.workshop.close()
         watcher.stop()
+        upkeep.stop()
         background.stop()
+
+
+def _report_upkeep(plugin: Plugin, error: Exception) -> None:
+    if isinstance(error, GuestError):
+        failure = PluginFailedError(plugin, error)
+        logger.error("a guest failed between requests and is replaced: %s", failure, extra=failure.fields)
+    else:
+        logger.error("the nodes could not be told to a guest", exc_info=error, extra={"plugin": plugin.name})
 
 
 def _spare_collector() -> None:
     """Keeps what was made until now out of garbage collections: it stays, and a look at it holds all up for 60 ms."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)
 
 
 class _Server(uvicorn.Server):
@@ -192,10 +243,11 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _uvicorn(app: Any) -> uvicorn.Config:
+def _uvicorn(app: Any, http: Any = "httptools") -> uvicorn.Config:
+    """How uvicorn serves an application, or connections that need none."""
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=http,
         ws="none",
         loop="uvloop",
         lifespan="off",
@@ -204,7 +256,7 @@ def _uvicorn(app: Any) -> uvicorn.Config:
         log_config=None,
         server_header=False,
         date_header=False,
-        timeout_keep_alive=KEEP_ALIVE,
+        timeout_keep_alive=round(IDLE),
         timeout_graceful_shutdown=10,
     )
 
@@ -255,7 +307,6 @@ def _binder(configuration: ExtenderConfiguration, api: ApiServer | None) -> Bind
     return DryRunBinder() if configuration.cluster.mode == "dry-run" else NoBinder()
 
 
-def _unsynced(cache: NodeCache | PodCache) -> str | None:
-    if cache.synced:
-        return None
-    return cache.problem or "listing them"
+def _check(name: str, cache: Reflector[Any]) -> Check:
+    """A cache is ready when it may be answered from, even if it is outdated: without us nothing is scheduled at all."""
+    return Check(name, lambda: cache.unusable, lambda: cache.problem)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
+from extender.pace import Pace
 from wasm_runtime.errors import Fault, GuestError
 from wasm_runtime.guest import Pod
 from wasm_runtime.plugin import Plugin
@@ -68,6 +70,13 @@ class Entry:
     plugin: Plugin
     weight: int = 1
     failure_policy: FailurePolicy = FailurePolicy.FAIL
+    pace: Pace = field(default_factory=Pace)
+    """The plugin's."""
+
+    def swap(self, plugin: Plugin) -> Plugin:
+        """Puts another plugin in the place of one, which is returned. It has yet to show its pace."""
+        old, self.plugin, self.pace = self.plugin, plugin, Pace()
+        return old
 
     def attempt(
         self, action: Callable[Concatenate[Plugin, Pod, P], T], pod: Pod, *args: P.args, **kwargs: P.kwargs
@@ -77,6 +86,7 @@ class Entry:
         Raises PluginFailedError if it failed and that is not to be ignored.
         """
         plugin = self.plugin
+        begun = time.thread_time()
         try:
             return action(plugin, pod, *args, **kwargs)
         except GuestError as error:
@@ -85,6 +95,8 @@ class Entry:
                 raise failure from error
             logger.warning("left out of a verb: %s", failure, extra={"pod": pod.name, **failure.fields})
             return None
+        finally:
+            self.pace.note(time.thread_time() - begun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +107,13 @@ class Profile:
     entries: Sequence[Entry]
     score_range: int = 10
     """The largest score that prioritize answers: 10, as kube-scheduler expects, or 100."""
+    zero_scores: bool = False
+    """Whether prioritize names the nodes with a score of 0, which it need not."""
 
     def frozen(self) -> Profile:
         """The profile as it is now, for one request: what goes live meanwhile is for the next one."""
-        entries = [Entry(entry.plugin, entry.weight, entry.failure_policy) for entry in self.entries]
-        return Profile(self.name, entries, self.score_range)
+        entries = [Entry(entry.plugin, entry.weight, entry.failure_policy, entry.pace) for entry in self.entries]
+        return replace(self, entries=entries)
 
     @property
     def wants_nodes(self) -> bool:
@@ -110,6 +124,11 @@ class Profile:
     def binds(self) -> bool:
         """Whether any plugin has a part in the binding cycle."""
         return any(entry.plugin.binds for entry in self.entries)
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether all plugins are quick enough to run on the loop that serves all verbs, and none is waited for."""
+        return all(entry.pace.is_quick and entry.plugin.is_free for entry in self.entries)
 
     def runs(self, export: str) -> bool:
         """Whether any plugin serves an export."""

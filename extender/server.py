@@ -1,13 +1,13 @@
-"""The webhook as a bare ASGI application: decode, run the verb, encode."""
+"""The webhook: decode, run the verb, encode."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, NamedTuple
+from typing import Final, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -15,6 +15,8 @@ from anyio.lowlevel import checkpoint
 from extender import wire
 from extender.candidates import NodeSource, NotSyncedError
 from extender.cluster import Binder, BindError, ClusterError, PodKey, Recorder, not_judged
+from extender.connection import Answer
+from extender.metrics import Laps, Metrics
 from extender.pods import PodNotKnownError, PodSource
 from extender.profile import PluginFailedError, Profile
 from extender.registry import Registry
@@ -23,30 +25,23 @@ from extender.verbs import filter as filter_verb
 from extender.verbs.bind import Binding, RejectedError
 from extender.waiting import WaitingPods
 from extender.wire import PodRequest, RequestError
+from wasm_runtime.snapshot import Nodes
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
-
 MOST_BINDING: Final = 64
 """Binding cycles at a time, each in a thread of its own: one that waits on Permit must not hold up the others."""
+
+MOST_JUDGING: Final = 16
+"""Verbs at a time whose plugins are not known to be quick; kube-scheduler asks one after the other."""
 
 UNANSWERABLE: Final = (PluginFailedError, NotSyncedError, PodNotKnownError)
 """Failures that are no fault of the request, but leave it without an answer of the plugins."""
 
 _REASONS: Final = dict(zip(UNANSWERABLE, ("PluginFailed", "NotSynced", "PodNotKnown"), strict=True))
 """What the Event about a pod gives as its reason."""
-
-
-class Answer(NamedTuple):
-    """Status, JSON body and further headers of an answer."""
-
-    status: int
-    body: bytes
-    headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 class Verbs:
@@ -64,6 +59,7 @@ class Verbs:
         binder: Binder,
         waiting: WaitingPods,
         bind_timeout: float,
+        metrics: Metrics,
         recorder: Recorder | None = None,
     ) -> None:
         """`recorder` gets an Event for each failure that the verb's answer has no words for."""
@@ -74,43 +70,106 @@ class Verbs:
         self._waiting = waiting
         self._recorder = recorder
         self._bind_timeout = bind_timeout
+        self._metrics = metrics
         self._binding = ThreadPoolExecutor(MOST_BINDING, "bind")
+        self._judging = ThreadPoolExecutor(MOST_JUDGING, "judge")
 
-    def filter(self, body: bytes, profile: Profile | None) -> bytes:
+    def filter(self, body: bytes, profile: Profile | None) -> bytes | Awaitable[bytes]:
         """Answers with the nodes that pass. Raises RequestError."""
-        request, candidates = wire.decode_args(body)
-        profile = self._judges(request, profile)
+        laps = self._metrics.laps("filter")
+        request, candidates = wire.decode_args(body, self._pods.known)
+        judges = self._judges(request, profile)
         if self._registry.binds:
             self._pods.remember(request)
-        try:
-            nodes = self._nodes.find(candidates, profile.wants_nodes)
-            return wire.encode_filtered(candidates, filter_verb.run(profile, request.pod, nodes))
-        except UNANSWERABLE as error:
+        laps.end("decode")
+
+        def refuse(error: Exception) -> bytes:
             _log_failure("filter", request, error)
             return wire.encode_filter_error(str(error))
 
-    def prioritize(self, body: bytes, profile: Profile | None) -> bytes:
+        return self._judge(
+            laps,
+            judges,
+            lambda: self._nodes.find(candidates, judges.wants_nodes),
+            lambda nodes: filter_verb.run(judges, request.pod, nodes),
+            lambda _, filtered: wire.encode_filtered(candidates, filtered),
+            refuse,
+        )
+
+    def prioritize(self, body: bytes, profile: Profile | None) -> bytes | Awaitable[bytes]:
         """Answers with a score for each node, with none after a failure. Raises RequestError."""
-        request, candidates = wire.decode_args(body)
-        profile = self._judges(request, profile)
-        try:
-            nodes = self._nodes.find(candidates, profile.wants_nodes)
-            return wire.encode_priorities(nodes.names, prioritize.run(profile, request.pod, nodes))
-        except UNANSWERABLE as error:
+        laps = self._metrics.laps("prioritize")
+        request, candidates = wire.decode_args(body, self._pods.known)
+        judges = self._judges(request, profile)
+        laps.end("decode")
+
+        def refuse(error: Exception) -> bytes:
             self._report("prioritize", request, error)
             return wire.encode_priorities((), ())
 
-    def preempt(self, body: bytes, profile: Profile | None) -> bytes:
+        return self._judge(
+            laps,
+            judges,
+            lambda: self._nodes.find(candidates, judges.wants_nodes),
+            lambda nodes: prioritize.run(judges, request.pod, nodes),
+            lambda nodes, scores: wire.encode_priorities(nodes.names, scores, zeros=judges.zero_scores),
+            refuse,
+        )
+
+    def preempt(self, body: bytes, profile: Profile | None) -> bytes | Awaitable[bytes]:
         """Answers with the candidates that stay, with none after a failure. Raises RequestError."""
-        request, preemption = wire.decode_preemption(body)
-        profile = self._judges(request, profile)
-        try:
-            nodes = self._nodes.named(list(preemption.victims), profile.wants_nodes)
-            kept = preempt.run(profile, request.pod, nodes, lambda node: self._pods.victims(preemption, node))
-        except UNANSWERABLE as error:
+        laps = self._metrics.laps("preempt")
+        request, preemption = wire.decode_preemption(body, self._pods.known)
+        judges = self._judges(request, profile)
+        laps.end("decode")
+
+        def victims(node: str) -> Sequence[bytes]:
+            return self._pods.victims(preemption, node)
+
+        def refuse(error: Exception) -> bytes:
             self._report("preempt", request, error)
-            kept = ()
-        return wire.encode_victims({name: preemption.victims[name] for name in kept})
+            return wire.encode_victims({})
+
+        return self._judge(
+            laps,
+            judges,
+            lambda: self._nodes.named(list(preemption.victims), judges.wants_nodes),
+            lambda nodes: preempt.run(judges, request.pod, nodes, victims),
+            lambda _, kept: wire.encode_victims({name: preemption.victims[name] for name in kept}),
+            refuse,
+        )
+
+    def _judge(
+        self,
+        laps: Laps,
+        profile: Profile,
+        find: Callable[[], Nodes],
+        run: Callable[[Nodes], T],
+        encode: Callable[[Nodes, T], bytes],
+        refuse: Callable[[Exception], bytes],
+    ) -> bytes | Awaitable[bytes]:
+        """Lets the plugins judge: on the loop if they are quick, where a call is cheapest; else where it harms nobody.
+
+        `find` is called on the loop at once.
+        """
+        try:
+            nodes = find()
+        except UNANSWERABLE as error:
+            return refuse(error)
+        laps.end("nodes")
+
+        def judge() -> bytes:
+            try:
+                result = run(nodes)
+            except UNANSWERABLE as error:
+                return refuse(error)
+            finally:
+                laps.end("judge")
+            answer = encode(nodes, result)
+            laps.end("encode")
+            return answer
+
+        return judge() if profile.is_quick else asyncio.get_running_loop().run_in_executor(self._judging, judge)
 
     def _report(self, verb: str, request: PodRequest, error: Exception) -> None:
         """Tells of a failure where the answer cannot: to the log, and to those who look at the pod."""
@@ -168,11 +227,11 @@ def _log_failure(verb: str, request: PodRequest, error: Exception) -> None:
 
 
 class Webhook:
-    """Routes requests to the verbs and turns every outcome into an answer with a Content-Length."""
+    """Routes requests to the verbs and turns every outcome into an answer."""
 
     def __init__(self, verbs: Verbs, registry: Registry, max_request_bytes: int) -> None:
         self._registry = registry
-        self._limit = max_request_bytes
+        self.max_request_bytes = max_request_bytes
         self._verbs: dict[str, Callable[[bytes, Profile | None], bytes | Awaitable[bytes]]] = {
             "filter": verbs.filter,
             "prioritize": verbs.prioritize,
@@ -180,43 +239,25 @@ class Webhook:
             "bind": verbs.bind,
         }
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves one HTTP request."""
-        if scope["type"] != "http":
-            return
-        try:
-            answer = await self._answer(scope, receive)
-        except RequestError as error:
-            answer = Answer(400, wire.encode_problem(str(error)))
-        except Exception:
-            logger.exception("a request failed for a fault of our own", extra={"path": scope["path"]})
-            answer = Answer(500, wire.encode_problem("internal error, see the log of the extender"))
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(answer.body)).encode()),
-            *answer.headers,
-        ]
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        await send({"type": "http.response.body", "body": answer.body})
-
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
-        path: str = scope["path"]
+    def answer(self, method: str, path: str, body: bytes) -> Answer | Awaitable[Answer]:
+        """The answer of a request, or what becomes it."""
         *prefix, name = path[1:].split("/")
         verb = self._verbs.get(name)
         profile = self._registry.named(prefix[1]) if len(prefix) == 2 and prefix[0] == "profiles" else None
         if verb is None or (prefix and profile is None):
-            return Answer(404, wire.encode_problem(self._unknown(path, prefix)))
-        if scope["method"] != "POST":
-            problem = wire.encode_problem(f"{path} takes POST, not {scope['method']}")
-            return Answer(405, problem, ((b"allow", b"POST"),))
-        body = await _read(scope, receive, self._limit)
-        if body is None:
-            return Answer(
-                413,
-                wire.encode_problem(f"the body is longer than server.maxRequestBytes, which is {self._limit} bytes"),
-            )
-        result = verb(body, profile)
-        return Answer(200, result if isinstance(result, bytes) else await result)
+            return _problem(404, self._unknown(path, prefix))
+        if method != "POST":
+            return _problem(405, f"{path} takes POST, not {method}")._replace(headers=(("allow", "POST"),))
+        try:
+            result = verb(body, profile)
+        except Exception as error:
+            return _failed(path, error)
+        return Answer(200, result) if isinstance(result, bytes) else _answer_later(path, result)
+
+    def too_long(self) -> Answer:
+        """What a request is answered whose body is longer than the limit."""
+        limit = self.max_request_bytes
+        return _problem(413, f"the body is longer than server.maxRequestBytes, which is {limit} bytes")
 
     def _unknown(self, path: str, prefix: list[str]) -> str:
         verbs = ", ".join(self._verbs)
@@ -226,20 +267,20 @@ class Webhook:
         return f"{path} is no verb; there are: {verbs}, each at / and at /profiles/PROFILE/"
 
 
-async def _read(scope: Scope, receive: Receive, limit: int) -> bytes | None:
-    """The body of a request, or None if it is longer than the limit: then the rest is left unread."""
-    for name, value in scope["headers"]:
-        if name == b"content-length" and int(value) > limit:
-            return None
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if message.get("more_body"):
-        parts, length = [body], len(body)
-        while message.get("more_body"):
-            message = await receive()
-            parts.append(message.get("body", b""))
-            length += len(parts[-1])
-            if length > limit:
-                return None
-        body = b"".join(parts)
-    return body if len(body) <= limit else None
+async def _answer_later(path: str, result: Awaitable[bytes]) -> Answer:
+    try:
+        return Answer(200, await result)
+    except Exception as error:
+        return _failed(path, error)
+
+
+def _failed(path: str, error: Exception) -> Answer:
+    """The answer of a request that has none: for the caller's fault, or for one of our own."""
+    if isinstance(error, RequestError):
+        return _problem(400, str(error))
+    logger.error("a request failed for a fault of our own", exc_info=error, extra={"path": path})
+    return _problem(500, "internal error, see the log of the extender")
+
+
+def _problem(status: int, problem: str) -> Answer:
+    return Answer(status, wire.encode_problem(problem))

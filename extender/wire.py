@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import compress, repeat
+from operator import eq, itemgetter, not_
 from types import NoneType, UnionType
 from typing import Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin
 
@@ -16,17 +18,31 @@ import msgspec
 from msgspec import Raw, Struct
 
 from wasm_runtime.guest import Pod
-from wasm_runtime.protobuf import EncodeError, encode_node, encode_pod
+from wasm_runtime.protobuf import EncodeError
+from wasm_runtime.protobuf.convert import convert_node, convert_pod
 from wasm_runtime.snapshot import LONGEST_NAME
 
 T = TypeVar("T")
 
-PODS_KEPT = 256
+PODS_KEPT: Final = 256
 """Pods whose protobuf is kept, so that it is made once for all verbs of a cycle."""
 
-
-LARGEST_POD_KEPT = 65_536
+LARGEST_POD_KEPT: Final = 65_536
 """Bytes of JSON of a pod that is kept; together with `PODS_KEPT` it bounds what they take."""
+
+NODES_KEPT: Final = 64 * 1024 * 1024
+"""Bytes of JSON of nodes that are kept, to see which of them come unchanged; beyond it they are forgotten."""
+
+HEAD: Final = 256
+"""First bytes of a node's JSON by which the same node is looked for: Go writes name, UID and version there."""
+
+FindPod = Callable[[str, str], bytes | None]
+"""Finds a pod by UID and resourceVersion, a protobuf v1.Pod."""
+
+
+def find_no_pod(_: str, __: str) -> bytes | None:
+    """Where no pods are kept."""
+    return None
 
 
 class RequestError(Exception):
@@ -119,28 +135,14 @@ class PodRequest(NamedTuple):
     scheduler_name: str
 
 
-class NodeItem(NamedTuple):
-    """A node that came whole."""
-
-    name: str
-    version: str
-    """Its resourceVersion; empty where it has none."""
-    json: Raw
-
-    def to_protobuf(self) -> bytes:
-        """Raises RequestError."""
-        try:
-            return encode_node(msgspec.json.decode(self.json))
-        except _UNREADABLE as error:
-            raise RequestError(f"Nodes: node {self.name}: {error}") from None
-
-
 class Candidates(NamedTuple):
     """The nodes of a filter or prioritize request, in its order."""
 
     names: list[str]
-    items: list[NodeItem] | None
+    items: list[Raw] | None = None
     """The nodes themselves with `nodeCacheCapable: false`."""
+    versions: Sequence[str] = ()
+    """The resourceVersion of each item; empty where it has none."""
     metadata: Raw = Raw(b"{}")
 
 
@@ -157,28 +159,30 @@ class Preemption(NamedTuple):
         return [pod.UID for pod in self.victims[node].Pods or ()]
 
 
-def decode_args(body: bytes) -> tuple[PodRequest, Candidates]:
-    """Reads the body of filter or prioritize. Raises RequestError."""
+def decode_args(body: bytes, find_pod: FindPod = find_no_pod) -> tuple[PodRequest, Candidates]:
+    """Reads the body of filter or prioritize; `find_pod` spares the conversion of a pod. Raises RequestError."""
     args = _decode(body, ExtenderArgs, _has_nodes)
-    pod = _pod(args.Pod)
+    pod = _pod(args.Pod, find_pod)
     if args.NodeNames is not None:
-        return pod, Candidates(args.NodeNames, None)
+        return pod, Candidates(args.NodeNames)
     if args.Nodes is None:
         raise RequestError(
             "the request has neither NodeNames (nodeCacheCapable: true) nor Nodes (nodeCacheCapable: false)"
         )
-    items = [_node(at, item) for at, item in enumerate(args.Nodes.items or ())]
-    return pod, Candidates([item.name for item in items], items, args.Nodes.metadata)
+    items = args.Nodes.items or []
+    heads = _heads.read(items)
+    names, versions = list(map(_NAME, heads)), list(map(_VERSION, heads))
+    return pod, Candidates(names, items, versions, args.Nodes.metadata)
 
 
 def _has_nodes(args: ExtenderArgs) -> bool:
     return bool(args.Pod) and (args.NodeNames is not None or (args.Nodes is not None and args.Nodes.items is not None))
 
 
-def decode_preemption(body: bytes) -> tuple[PodRequest, Preemption]:
-    """Reads the body of preempt. Raises RequestError."""
+def decode_preemption(body: bytes, find_pod: FindPod = find_no_pod) -> tuple[PodRequest, Preemption]:
+    """Reads the body of preempt; `find_pod` spares the conversion of a pod. Raises RequestError."""
     args = _decode(body, ExtenderPreemptionArgs, _has_victims)
-    pod = _pod(args.Pod)
+    pod = _pod(args.Pod, find_pod)
     if args.NodeNameToMetaVictims is not None:
         return pod, Preemption(args.NodeNameToMetaVictims, None)
     if args.NodeNameToVictims is None:
@@ -257,28 +261,73 @@ def _fields(kind: type[Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
     return msgspec.structs.fields(kind)
 
 
-def _pod(json: Raw) -> PodRequest:
+def _pod(json: Raw, find_pod: FindPod) -> PodRequest:
     pod = bytes(json)
     if pod in {b"", b"null"}:
         raise RequestError("the request has no Pod")
-    return _convert_pod_once(pod) if len(pod) <= LARGEST_POD_KEPT else _convert_pod(pod)
+    read = _read_pod_once if len(pod) <= LARGEST_POD_KEPT else _read_pod
+    return read(pod, find_pod)
 
 
-def _convert_pod(json: bytes) -> PodRequest:
+def _read_pod(json: bytes, find_pod: FindPod) -> PodRequest:
     try:
         head = msgspec.json.decode(json, type=_PodHead)
         meta = head.metadata
         name = f"{meta.namespace or 'default'}/{meta.name or ''}"
-        pod = Pod(meta.uid or name, name, encode_pod(msgspec.json.decode(json)))
+        # An object of the same version is the same object.
+        known = find_pod(meta.uid, meta.resourceVersion) if meta.uid and meta.resourceVersion else None
+        pod = Pod(meta.uid or name, name, known or convert_pod(json))
     except _UNREADABLE as error:
         raise RequestError(f"Pod: {error}") from None
     return PodRequest(pod, (head.spec and head.spec.schedulerName) or "")
 
 
-_convert_pod_once = lru_cache(maxsize=PODS_KEPT)(_convert_pod)
+_read_pod_once = lru_cache(maxsize=PODS_KEPT)(_read_pod)
 
 
-def _node(at: int, json: Raw) -> NodeItem:
+class _Head(NamedTuple):
+    """What is read of a node that came whole, and the JSON that it was read from."""
+
+    name: str
+    version: str
+    json: Raw
+
+
+_NAME, _VERSION, _JSON = map(itemgetter, range(len(_Head._fields)))
+_UNREAD: Final = _Head("", "", Raw())
+
+
+class _Heads:
+    """Reads the heads of nodes. One whose JSON came before is only compared with that, which costs less."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, _Head] = {}
+        self._bytes = 0
+
+    def read(self, nodes: list[Raw]) -> list[_Head]:
+        """Raises RequestError."""
+        keys = list(map(itemgetter(slice(HEAD)), map(bytes, nodes)))
+        heads = list(map(self._known.get, keys, repeat(_UNREAD)))
+        known = list(map(eq, nodes, map(_JSON, heads)))
+        if not all(known):
+            for at in compress(range(len(nodes)), map(not_, known)):
+                heads[at] = self._keep(keys[at], _head(at, nodes[at].copy()))
+        return heads
+
+    def _keep(self, key: bytes, head: _Head) -> _Head:
+        size = len(memoryview(head.json))
+        self._bytes += size - len(memoryview(self._known.get(key, _UNREAD).json))
+        if self._bytes > NODES_KEPT:
+            self._known.clear()
+            self._bytes = size
+        self._known[key] = head
+        return head
+
+
+_heads: Final = _Heads()
+
+
+def _head(at: int, json: Raw) -> _Head:
     try:
         meta = msgspec.json.decode(json, type=_Named).metadata
     except _UNREADABLE as error:
@@ -287,7 +336,15 @@ def _node(at: int, json: Raw) -> NodeItem:
         raise RequestError(f"Nodes.items[{at}]: the node has no metadata.name")
     if len(meta.name) > LONGEST_NAME:
         raise RequestError(f"Nodes.items[{at}]: a node name has more than {LONGEST_NAME} characters")
-    return NodeItem(meta.name, meta.resourceVersion or "", json)
+    return _Head(meta.name, meta.resourceVersion or "", json)
+
+
+def encode_candidate(name: str, node: Raw) -> bytes:
+    """A node that came whole, as protobuf. Raises RequestError."""
+    try:
+        return convert_node(bytes(node))
+    except _UNREADABLE as error:
+        raise RequestError(f"Nodes: node {name}: {error}") from None
 
 
 def _victim(node: str, at: int, pod: Raw) -> str:
@@ -304,7 +361,7 @@ def _victim(node: str, at: int, pod: Raw) -> str:
 def encode_victim(uid: str, pod: Raw) -> bytes:
     """A victim that came whole, as protobuf. Raises RequestError."""
     try:
-        return encode_pod(msgspec.json.decode(pod))
+        return convert_pod(bytes(pod))
     except _UNREADABLE as error:
         raise RequestError(f"NodeNameToVictims: the pod of UID {uid}: {error}") from None
 
@@ -363,9 +420,8 @@ def encode_filtered(candidates: Candidates, filtered: Filtered) -> bytes:
     if candidates.items is None:
         nodes, names = None, filtered.kept
     else:
-        kept = set(filtered.kept)
-        nodes = _FilteredNodes(candidates.metadata, [item.json for item in candidates.items if item.name in kept])
-        names = None
+        passes = map(set(filtered.kept).__contains__, candidates.names)
+        nodes, names = _FilteredNodes(candidates.metadata, list(compress(candidates.items, passes))), None
     return _encode(_ExtenderFilterResult(nodes, names, filtered.failed, filtered.unresolvable, ""))
 
 
@@ -374,8 +430,13 @@ def encode_filter_error(error: str) -> bytes:
     return _encode(_ExtenderFilterResult(None, None, {}, {}, error))
 
 
-def encode_priorities(names: Sequence[str], scores: Sequence[int]) -> bytes:
-    """The answer of prioritize, a HostPriorityList."""
+def encode_priorities(names: Sequence[str], scores: Sequence[int], *, zeros: bool = False) -> bytes:
+    """The answer of prioritize, a HostPriorityList. A node that is not in it has the score 0 for kube-scheduler.
+
+    Source: `prioritizeNodes` in `pkg/scheduler/schedule_one.go` of Kubernetes.
+    """
+    if not zeros:
+        names, scores = list(compress(names, scores)), list(filter(None, scores))
     return _encode(list(map(HostPriority, names, scores)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -57,6 +58,16 @@ class Residents:
         for at in changed:
             self._told[at] = self._changed.pop(at)
         return News(removed, changed)
+
+    def tell(self, call: Callable[[str, list[int]], object], most: int = EVERY) -> bool:
+        """Calls an export for each of the next news: `call` takes its name and indices. Returns whether that is all."""
+        if not self.is_level:
+            news = self.take(most)
+            if news.removed:
+                call("noderemoved", news.removed)
+            if news.changed:
+                call("nodechanged", news.changed)
+        return self.is_level
 
     @property
     def is_level(self) -> bool:

@@ -6,9 +6,11 @@ from typing import Annotated
 
 from fastapi import FastAPI, Query, Response
 from fastapi.responses import PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel
 
 from extender.admin.health import Health
+from extender.metrics import Metrics
 from extender.registry import Registry, Slot
 
 
@@ -36,7 +38,7 @@ class PluginView(BaseModel):
     """What `enqueue` registers; kube-scheduler does not ask extenders for it."""
 
 
-def create_app(registry: Registry, health: Health) -> FastAPI:
+def create_app(registry: Registry, health: Health, metrics: Metrics) -> FastAPI:
     """The application for the admin address."""
     app = FastAPI(title="kube-wasm-extender", docs_url=None, redoc_url=None)
 
@@ -51,6 +53,11 @@ def create_app(registry: Registry, health: Health) -> FastAPI:
         ready, report = health.report()
         text = report if verbose is not None or not ready else "ok"
         return PlainTextResponse(text, status_code=200 if ready else 503)
+
+    @app.get("/metrics", response_class=PlainTextResponse)
+    def prometheus() -> Response:
+        """What verbs, guests and the process take, in Prometheus' text format."""
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/api/v1/plugins")
     async def plugins() -> list[PluginView]:

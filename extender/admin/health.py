@@ -6,12 +6,25 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 
+def _nothing() -> str | None:
+    return None
+
+
 class Check(NamedTuple):
     """A condition of readiness."""
 
     name: str
     problem: Callable[[], str | None]
     """What is wrong, or None."""
+    warning: Callable[[], str | None] = _nothing
+    """What is not as it should be, but does not matter to readiness, or None."""
+
+    def report(self) -> tuple[bool, str]:
+        """Whether all is well with it, and a line as kube-apiserver writes it."""
+        if problem := self.problem():
+            return False, f"[-]{self.name} failed: {problem}"
+        warning = self.warning()
+        return True, f"[+]{self.name} ok, but {warning}" if warning else f"[+]{self.name} ok"
 
 
 class Health:
@@ -21,8 +34,8 @@ class Health:
         self._checks = checks
 
     def report(self) -> tuple[bool, str]:
-        """Whether all is well, and a line for each condition as kube-apiserver writes them."""
-        problems = [(check.name, check.problem()) for check in self._checks]
-        lines = [f"[+]{name} ok" if problem is None else f"[-]{name} failed: {problem}" for name, problem in problems]
-        ready = all(problem is None for _, problem in problems)
+        """Whether all is well, and a line for each condition."""
+        reports = [check.report() for check in self._checks]
+        ready = all(well for well, _ in reports)
+        lines = [line for _, line in reports]
         return ready, "\n".join([*lines, "readyz check passed" if ready else "readyz check failed", ""])

@@ -15,6 +15,7 @@ import msgspec
 from extender.call.request import CallError, Request
 from extender.cluster import DryRunBinder, Event, PodKey
 from extender.config import PluginConfig, RuntimeConfig, ServerConfig
+from extender.metrics import Metrics
 from extender.pods import PodNotKnownError, PodSource
 from extender.profile import MENDS, Entry, Profile
 from extender.registry import Registry
@@ -86,7 +87,7 @@ def call(verb: Verb, module: Path, config: PluginConfig, request: Request) -> Ou
 def _load(module: Path, config: PluginConfig, sink: Sink, waiting: WaitingPods) -> tuple[Registry, Plugin]:
     """A registry of one profile, which has one plugin."""
     try:
-        workshop = Workshop(RuntimeConfig(), sink, waiting)
+        workshop = Workshop(RuntimeConfig(), sink, handle=waiting)
         wasm = workshop.read(module)
         with compiling(module, len(wasm)):
             plugin = workshop.make(wasm, module, config)
@@ -101,7 +102,7 @@ def _ask(verb: Verb, request: Request, registry: Registry, waiting: WaitingPods)
     """The answer, why it is none of the plugin's, and how many seconds it took."""
     failures = _Failures()
     timeout = ServerConfig().bind_timeout
-    verbs = Verbs(registry, request.nodes, _Pods(request.pod), DryRunBinder(), waiting, timeout, failures)
+    verbs = Verbs(registry, request.nodes, _Pods(request.pod), DryRunBinder(), waiting, timeout, Metrics(), failures)
     try:
         body, seconds = asyncio.run(_time(verbs, verb, request.body))
     except RequestError as error:

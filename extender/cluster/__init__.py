@@ -7,6 +7,7 @@ from extender.cluster.events import Event, LogRecorder, ObjectReference, Recorde
 from extender.cluster.nodes import NodeCache
 from extender.cluster.pods import PodCache, PodKey, read_pod
 from extender.cluster.recorder import EventRecorder
+from extender.cluster.reflector import Reflector
 
 __all__ = [
     "AccessError",
@@ -26,6 +27,7 @@ __all__ = [
     "PodGoneError",
     "PodKey",
     "Recorder",
+    "Reflector",
     "not_judged",
     "read_pod",
 ]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from operator import attrgetter
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from extender.cluster.api import ApiRequest, ApiServer
 from extender.cluster.envelope import decoding, unwrap
 from extender.cluster.errors import ClusterError, PodGoneError, RefusedError
-from extender.cluster.reflector import Objects, Reflector, Resource
-from wasm_runtime.protobuf.read import identity
+from extender.cluster.reflector import Count, Reflector, Resource
+from wasm_runtime.protobuf.read import Identity, identity
 
 TIMEOUT: Final = 1.0
 """Seconds: a read comes before a bind, and both have to end within what kube-scheduler waits."""
@@ -19,10 +20,9 @@ TIMEOUT: Final = 1.0
 UNFINISHED: Final = Resource(
     "pods",
     "/api/v1/pods",
-    attrgetter("uid"),
     {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"},
 )
-"""Pods by UID. One that has finished uses nothing of a node any more, and is left out."""
+"""A pod that has finished uses nothing of a node any more, and is left out."""
 
 
 class PodKey(NamedTuple):
@@ -63,17 +63,58 @@ async def read_pod(api: ApiServer, key: PodKey, timeout: float = TIMEOUT) -> byt
     return pod
 
 
-class PodCache(Reflector):
+class VersionedPod(NamedTuple):
+    """A pod as it was at a resourceVersion."""
+
+    version: str
+    content: bytes
+    """Bare v1.Pod protobuf."""
+
+
+class PodCache(Reflector[VersionedPod]):
     """The pods of the cluster that have not finished, by UID.
 
     What was read stays while the API server is away. It takes the memory that those pods take in protobuf.
-    `get` and the properties may be called from any thread.
+    `get`, `find` and the properties may be asked for from any thread.
     """
 
-    def __init__(self, api: ApiServer) -> None:
-        self._pods = Objects()
-        super().__init__(api, UNFINISHED, self._pods)
+    def __init__(self, api: ApiServer, count: Count, *, stale_after: float = math.inf) -> None:
+        """As for a Reflector."""
+        self._pods = _Pods()
+        super().__init__(api, UNFINISHED, self._pods, self._pods.entry, count, stale_after=stale_after)
+
+    @property
+    def size(self) -> int:
+        """The number of pods."""
+        return len(self._pods.by_uid)
 
     def get(self, uid: str) -> bytes | None:
         """A pod as bare v1.Pod protobuf; None if none of that UID is known."""
-        return self._pods.get(uid)
+        pod = self._pods.by_uid.get(uid)
+        return pod and pod.content
+
+    def find(self, uid: str, version: str) -> bytes | None:
+        """The same at a resourceVersion; None if another one is known."""
+        pod = self._pods.by_uid.get(uid)
+        return pod.content if pod and pod.version == version else None
+
+
+class _Pods:
+    def __init__(self) -> None:
+        self.by_uid: dict[str, VersionedPod] = {}
+
+    def entry(self, pod: Identity, content: bytes) -> tuple[str, VersionedPod]:
+        """What is kept of a pod: what is kept already, if it has not changed, so that a list doubles nothing."""
+        known = self.by_uid.get(pod.uid)
+        if known and known.version == pod.resource_version:
+            return pod.uid, known
+        return pod.uid, VersionedPod(pod.resource_version, content)
+
+    def replace(self, pods: Mapping[str, VersionedPod]) -> None:
+        self.by_uid = dict(pods)
+
+    def put(self, pods: Iterable[tuple[str, VersionedPod]]) -> None:
+        self.by_uid.update(pods)
+
+    def remove(self, uid: str) -> None:
+        self.by_uid.pop(uid, None)

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final, Protocol
+from itertools import starmap
+from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from extender.cluster.api import PROTOBUF, ApiRequest, ApiServer
 from extender.cluster.backoff import pauses
-from extender.cluster.errors import ClusterError, ProtocolError, RefusedError, UnreachableError
+from extender.cluster.errors import (
+    ClusterError,
+    ProtocolError,
+    RefusedError,
+    UnauthorizedError,
+    UnreachableError,
+    UntrustedError,
+)
 from extender.cluster.frames import FrameDecoder
 from extender.cluster.messages import EventType, WatchEvent, decode_event, decode_list
 from extender.cluster.status import decode_status
 from wasm_runtime.protobuf.read import Identity
+
+T = TypeVar("T")
+Entry_contra = TypeVar("Entry_contra", contravariant=True)
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +42,27 @@ LONGEST_PAUSE: Final = 5.0
 """Seconds before a failed list or watch is tried again."""
 LIFETIME: Final = 60
 GRACE: Final = 10.0
+BEING_READ: Final = "they are being read"
+
+Verb = Literal["list", "watch"]
+End = Literal["done", "expired", "unauthorized", "refused", "untrusted", "unreachable", "protocol", "internal"]
+"""How a list or a watch ended. A watch is done when its time was over."""
+
+_ENDS: Final[tuple[tuple[type[ClusterError], End], ...]] = (
+    (UnauthorizedError, "unauthorized"),
+    (RefusedError, "refused"),
+    (UntrustedError, "untrusted"),
+    (UnreachableError, "unreachable"),
+    (ProtocolError, "protocol"),
+    (ClusterError, "internal"),
+)
+"""The end of the first class that an error is of."""
+
+_LOST: Final = frozenset[End]({"expired", "protocol", "internal"})
+"""Ends after which a watch cannot be resumed."""
+
+Count = Callable[[str, Verb, End], None]
+"""Counts a list or a watch that has ended, of the resource of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,70 +73,73 @@ class Resource:
     """As in a role, and in messages: `nodes`."""
     path: str
     """Of the objects of all namespaces, from the API server's root."""
-    key: Callable[[Identity], str]
-    """What an object is known by: of a resource with namespaces, the UID."""
     query: Mapping[str, str] = field(default_factory=dict)
     """What narrows a list and a watch to the objects that count."""
 
 
-class Sink(Protocol):
-    """Where objects go, each a key and bare protobuf."""
+class Sink(Protocol[Entry_contra]):
+    """Where objects go, each a key and what is kept of the object."""
 
-    def replace(self, objects: Mapping[str, bytes], /) -> None:
+    def replace(self, objects: Mapping[str, Entry_contra], /) -> None:
         """These are all there are."""
 
-    def put(self, objects: Iterable[tuple[str, bytes]], /) -> None:
+    def put(self, objects: Iterable[tuple[str, Entry_contra]], /) -> None:
         """Adds or replaces objects."""
 
     def remove(self, key: str, /) -> None:
         """Forgets an object, known or not."""
 
 
-class Objects:
-    """A sink that only keeps. All methods may be called from any thread."""
+class _Lapse(NamedTuple):
+    """Why and since when, on the clock of `time.monotonic`, the sink is not current."""
 
-    def __init__(self) -> None:
-        self._objects: dict[str, bytes] = {}
+    cause: str
+    since: float
 
-    def get(self, key: str) -> bytes | None:
-        """The object of a key; None if there is none."""
-        return self._objects.get(key)
+    @property
+    def age(self) -> float:
+        """Seconds until now."""
+        return time.monotonic() - self.since
 
-    def replace(self, objects: Mapping[str, bytes]) -> None:
-        """Makes `objects` all that is kept."""
-        self._objects = dict(objects)
-
-    def put(self, objects: Iterable[tuple[str, bytes]]) -> None:
-        """Adds or replaces objects."""
-        self._objects.update(objects)
-
-    def remove(self, key: str) -> None:
-        """Forgets an object, known or not."""
-        self._objects.pop(key, None)
+    def __str__(self) -> str:
+        return f"{self.cause} (for {self.age:.0f} s)"
 
 
-class Reflector:
+class Reflector(Generic[T]):
     """Lists the objects of a resource, then watches them, and tells a sink of each change.
 
     The sink keeps what it has while the API server is away. The properties may be read from any thread.
     """
 
     def __init__(
-        self, api: ApiServer, resource: Resource, sink: Sink, *, lifetime: int = LIFETIME, grace: float = GRACE
+        self,
+        api: ApiServer,
+        resource: Resource,
+        sink: Sink[T],
+        entry: Callable[[Identity, bytes], tuple[str, T]],
+        count: Count,
+        *,
+        stale_after: float = math.inf,
+        lifetime: int = LIFETIME,
+        grace: float = GRACE,
     ) -> None:
-        """Each watch is asked to end after `lifetime` seconds; one silent for `grace` longer is dead.
+        """`entry` makes of a bare protobuf object what the sink takes.
 
+        Each watch is asked to end after `lifetime` seconds; one silent for `grace` longer is dead.
         So a server that vanished without a word is noticed after the sum of both at the latest.
         """
         self._api = api
         self._resource = resource
         self._sink = sink
+        self._entry = entry
+        self._count = count
+        self._stale_after = stale_after
         self._lifetime = lifetime
         self._silence = lifetime + grace
         self._version = ""
         self._pauses = pauses(FIRST_PAUSE, LONGEST_PAUSE)
         self._synced = False
-        self._problem: tuple[str, float] | None = None
+        self._lapse: _Lapse | None = _Lapse(BEING_READ, time.monotonic())
 
     @property
     def synced(self) -> bool:
@@ -113,34 +149,55 @@ class Reflector:
     @property
     def problem(self) -> str | None:
         """What keeps the sink from being current, and for how long; None while it is."""
-        problem = self._problem
-        if problem is None:
-            return None
-        message, since = problem
-        return f"{message} (for {time.monotonic() - since:.0f} s)"
+        lapse = self._lapse
+        return str(lapse) if lapse else None
+
+    @property
+    def outdated(self) -> float:
+        """For how many seconds the sink may have missed changes; 0 while it is current."""
+        lapse = self._lapse
+        return lapse.age if lapse else 0.0
+
+    @property
+    def unusable(self) -> str | None:
+        """Why nothing may be answered from the sink: never filled, or for more than `stale_after` seconds outdated."""
+        lapse = self._lapse
+        if not self._synced:
+            return f"the {self._resource.name} of the cluster are not known yet: {lapse}"
+        if lapse and lapse.age > self._stale_after:
+            limit = f"for longer than cluster.staleAfter, {self._stale_after:g} s"
+            return f"the {self._resource.name} of the cluster may be outdated {limit}: {lapse}"
+        return None
 
     async def run(self) -> None:
         """Keep the sink current until cancelled; tell failures by `problem` and log, and try again."""
         while True:
-            try:
-                if not self._version:
-                    await self._list()
-                await self._watch()
-            except ClusterError as error:
-                self._note(error)
-            except Exception as error:  # A cache that ended would go on looking current.
-                logger.exception("the cache of %s met a fault of its own and begins anew", self._resource.name)
-                self._version = ""
-                self._note(ClusterError(f"internal error: {error!r}"))
+            if not self._version:
+                await self._attempt("list", self._list)
+            if self._version:
+                await self._attempt("watch", self._watch)
             await asyncio.sleep(next(self._pauses))
 
+    async def _attempt(self, verb: Verb, action: Callable[[], Awaitable[None]]) -> None:
+        end: End = "done"
+        try:
+            await action()
+        except ClusterError as error:
+            end = _end(error)
+            self._note(end, error)
+        except Exception as error:  # A cache that ended would go on looking current.
+            logger.exception("the cache of %s met a fault of its own and begins anew", self._resource.name)
+            end = "internal"
+            self._note(end, ClusterError(f"internal error: {error!r}"))
+        self._count(self._resource.name, verb, end)
+
     async def _list(self) -> None:
-        objects: dict[str, bytes] = {}
+        objects: dict[str, T] = {}
         query = {**self._resource.query, "limit": str(PAGE_SIZE)}
         while True:
             request = ApiRequest("list", self._resource.name, self._resource.path, query)
             page = decode_list(await self._api.call(request, LIST_TIMEOUT))
-            objects.update((self._resource.key(found), content) for found, content in page.objects)
+            objects.update(starmap(self._entry, page.objects))
             if not page.continuation:
                 break
             query["continue"] = page.continuation
@@ -188,26 +245,31 @@ class Reflector:
                 status.code,
                 status.message,
             )
-        if event.type is EventType.DELETED:
-            self._sink.remove(self._resource.key(event.identity))
-        elif event.type is not EventType.BOOKMARK:
-            self._sink.put([(self._resource.key(event.identity), event.object)])
+        if event.type is not EventType.BOOKMARK:
+            key, entry = self._entry(event.identity, event.object)
+            if event.type is EventType.DELETED:
+                self._sink.remove(key)
+            else:
+                self._sink.put([(key, entry)])
         self._version = event.identity.resource_version
 
-    def _note(self, error: ClusterError) -> None:
+    def _note(self, end: End, error: ClusterError) -> None:
         """Remember what is wrong, and log it once; list again where the watch cannot be resumed."""
-        message = str(error)
-        if isinstance(error, ProtocolError):
-            message = f"{self._api.address} does not speak as an API server: {message}"
+        if end in _LOST:
             self._version = ""
-        elif isinstance(error, RefusedError) and error.code == HTTPStatus.GONE:
-            self._version = ""
-        earlier, since = self._problem or ("", time.monotonic())
-        self._problem = (message, since)
-        if message != earlier:
-            logger.warning("the %s are not current", self._resource.name, extra={"error": message})
+        cause = f"{self._api.address} does not speak as an API server: {error}" if end == "protocol" else str(error)
+        earlier = self._lapse
+        self._lapse = _Lapse(cause, earlier.since if earlier else time.monotonic())
+        if not earlier or cause != earlier.cause:
+            logger.warning("the %s are not current", self._resource.name, extra={"error": cause})
 
     def _clear(self) -> None:
-        if self._problem is not None:
-            logger.info("the %s are current again", self._resource.name, extra={"problem": self._problem[0]})
-        self._problem = None
+        if self._lapse and self._lapse.cause != BEING_READ:
+            logger.info("the %s are current again", self._resource.name, extra={"problem": self._lapse.cause})
+        self._lapse = None
+
+
+def _end(error: ClusterError) -> End:
+    if isinstance(error, RefusedError) and error.code == HTTPStatus.GONE:
+        return "expired"
+    return next(end for kind, end in _ENDS if isinstance(error, kind))

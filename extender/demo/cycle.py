@@ -68,7 +68,7 @@ def play(client: SchedulerClient, bodies: Mapping[str, bytes]) -> CycleReport:
     ]
     filtered, candidates = replies["filter"].body, replies["preempt"].body["NodeNameToMetaVictims"]
     reasons = {**filtered["FailedNodes"], **filtered["FailedAndUnresolvableNodes"]}
-    scores = {priority["Host"]: priority["Score"] for priority in replies["prioritize"].body}
+    scores = scores_of(requests["prioritize"], replies["prioritize"].body)
     bound = requests["bind"]["Node"]
     names = [item["metadata"]["name"] for item in requests["filter"]["Nodes"]["items"]]
     nodes = [
@@ -83,6 +83,12 @@ def play(client: SchedulerClient, bodies: Mapping[str, bytes]) -> CycleReport:
         for name in names
     ]
     return CycleReport(reports, nodes)
+
+
+def scores_of(request: Any, answer: Any) -> dict[str, int]:
+    """The score of each node of a prioritize request: 0 for one that the answer leaves out."""
+    zeros = {node["metadata"]["name"]: 0 for node in request["Nodes"]["items"]}
+    return zeros | {priority["Host"]: priority["Score"] for priority in answer}
 
 
 def _pod(request: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from extender.demo.client import SchedulerClient
+from extender.demo.cycle import scores_of
 
 LONGEST_SWAP: Final = 15.0
 """Seconds after which a swap that has not shown in the answers has failed."""
@@ -38,6 +39,7 @@ class _Traffic:
     def __init__(self, client: SchedulerClient, body: bytes) -> None:
         self._client = client
         self._body = body
+        self._request = msgspec.json.decode(body)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.requests = self.failed = 0
@@ -58,7 +60,7 @@ class _Traffic:
                 time.sleep(0.01)
 
     def _ask(self) -> dict[str, int]:
-        return {priority["Host"]: priority["Score"] for priority in self._client.post("prioritize", self._body).body}
+        return scores_of(self._request, self._client.post("prioritize", self._body).body)
 
 
 def swap(client: SchedulerClient, body: bytes, live: Path, new: Path) -> SwapReport:

@@ -96,7 +96,7 @@ def inspect(path: Path) -> Report:
 
 def _load(path: Path) -> tuple[bytes, Module, Compilation]:
     try:
-        wasm = Workshop(RuntimeConfig(), lambda *_: None, NoHandle()).read(path)
+        wasm = Workshop(RuntimeConfig()).read(path)
         with compiling(path, len(wasm)):
             return wasm, *_compile(wasm)
     except (LoadError, CacheError, EngineError) as error:

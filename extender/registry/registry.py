@@ -12,8 +12,8 @@ from extender.profile import Entry, Profile
 from extender.registry.engines import EngineError
 from extender.registry.workshop import LoadError, Workshop
 from wasm_runtime.cache import CacheError
-from wasm_runtime.engine import Handle, NoHandle
-from wasm_runtime.plugin import Plugin, Sink, digest
+from wasm_runtime.engine import Handle
+from wasm_runtime.plugin import Observer, Plugin, Sink, digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +28,16 @@ class Slot:
     entry: Entry
 
     def load(self, workshop: Workshop) -> Plugin | None:
-        """Makes a plugin of what the file holds now; None if that is live. Raises LoadError."""
+        """Makes a plugin of what the file holds now, which knows the nodes; None if that is live. Raises LoadError."""
         wasm = workshop.read(self.path)
-        if digest(wasm) == self.entry.plugin.digest:
+        live = self.entry.plugin
+        if digest(wasm) == live.digest:
             return None
-        return workshop.make(wasm, self.path, self.config)
+        return workshop.make(wasm, self.path, self.config, live.nodes)
 
     def swap(self, plugin: Plugin) -> None:
         """Makes a plugin live for all requests that come from now on; those in flight are not disturbed."""
-        old, self.entry.plugin = self.entry.plugin, plugin
-        old.close()
+        self.entry.swap(plugin).close()
 
 
 class Registry:
@@ -57,6 +57,11 @@ class Registry:
     def named(self, name: str) -> Profile | None:
         """The profile of that name."""
         return self._profiles.get(name)
+
+    @property
+    def plugins(self) -> list[Plugin]:
+        """Those that are live."""
+        return [slot.entry.plugin for slot in self.slots]
 
     @property
     def binds(self) -> bool:
@@ -80,7 +85,7 @@ class Registry:
 
 
 def load(
-    file: Path, sink: Sink = lambda *_: None, handle: Handle | None = None
+    file: Path, sink: Sink = lambda *_: None, observer: Observer = lambda *_: None, handle: Handle | None = None
 ) -> tuple[ExtenderConfiguration, Registry]:
     """Reads a configuration file; reads, compiles and starts its plugins.
 
@@ -92,7 +97,7 @@ def load(
         modules = _problems_of_modules(file, error.plugins)
         raise ConfigError(file, [*error.problems, *modules]) from error
     try:
-        workshop = Workshop(configuration.runtime, sink, handle or NoHandle())
+        workshop = Workshop(configuration.runtime, sink, observer, handle)
     except (CacheError, EngineError) as error:
         raise ConfigError(file, [str(error)]) from error
     return configuration, _load(file, configuration, workshop)
@@ -100,7 +105,7 @@ def load(
 
 def _problems_of_modules(file: Path, plugins: Mapping[str, PluginConfig]) -> Iterator[str]:
     try:
-        workshop = Workshop(RuntimeConfig(), lambda *_: None, NoHandle())
+        workshop = Workshop(RuntimeConfig())
     except (CacheError, EngineError) as error:
         yield str(error)
         return
@@ -118,7 +123,8 @@ def _load(file: Path, configuration: ExtenderConfiguration, workshop: Workshop) 
     slots: list[Slot] = []
     for at, profile in enumerate(configuration.profiles):
         loaded = list(_load_profile(file, f"profiles[{at}]", profile, workshop, problems))
-        profiles.append(Profile(profile.name, tuple(slot.entry for slot in loaded), profile.score_range))
+        entries = tuple(slot.entry for slot in loaded)
+        profiles.append(Profile(profile.name, entries, profile.score_range, profile.zero_scores))
         slots += loaded
     if problems:
         for slot in slots:

@@ -11,7 +11,8 @@ from extender.registry.engines import EngineError, Engines
 from wasm_runtime.abi import Severity
 from wasm_runtime.engine import Handle, Settings
 from wasm_runtime.errors import GuestError, ModuleError
-from wasm_runtime.plugin import Plugin, Sink, digest
+from wasm_runtime.plugin import Observer, Plugin, Sink, digest
+from wasm_runtime.snapshot import Snapshot
 
 
 class LoadError(Exception):
@@ -25,11 +26,18 @@ class LoadError(Exception):
 class Workshop:
     """Makes plugins of modules, for a process with its limits, its log and its pods that wait."""
 
-    def __init__(self, settings: RuntimeConfig, sink: Sink, handle: Handle) -> None:
+    def __init__(
+        self,
+        settings: RuntimeConfig,
+        sink: Sink = lambda *_: None,
+        observer: Observer = lambda *_: None,
+        handle: Handle | None = None,
+    ) -> None:
         """Raises CacheError or EngineError."""
         self._engines = Engines(settings)
         self._module_limit = settings.module_limit
         self._sink = sink
+        self._observer = observer
         self._handle = handle
 
     def read(self, path: Path) -> bytes:
@@ -47,8 +55,8 @@ class Workshop:
             hint = "; build it or mend the path" if isinstance(error, FileNotFoundError) else ""
             raise LoadError([f"{path} cannot be read: {error.strerror}{hint}"]) from error
 
-    def make(self, wasm: bytes, path: Path, plugin: PluginConfig) -> Plugin:
-        """A plugin that has started. Raises LoadError."""
+    def make(self, wasm: bytes, path: Path, plugin: PluginConfig, nodes: Snapshot | None = None) -> Plugin:
+        """A plugin that has started, and whose guest knows the nodes if there are any. Raises LoadError."""
         if plugin.digest and digest(wasm) != plugin.digest:
             raise LoadError([f"{path} has digest {digest(wasm)}, the configuration allows only {plugin.digest}"])
         try:
@@ -58,7 +66,9 @@ class Workshop:
                 _settings(plugin),
                 extension_points=plugin.extension_points,
                 sink=self._sink,
+                observer=self._observer,
                 handle=self._handle,
+                nodes=nodes,
             )
         except EngineError as error:
             raise LoadError([f"cannot run on engine {plugin.engine}: {error}"]) from error

@@ -81,11 +81,9 @@ def _enter(profile: Profile, binding: Binding, stack: ExitStack) -> Iterator[_Se
 
 
 def _guest(plugin: Plugin, pod: Pod, node: Nodes, stack: ExitStack) -> Guest:
-    """The guest on the pod's cycle, which ends with the stack. What unwinds that is nothing that broke the guest."""
-    borrowed = plugin.guest(pod, node, "bind")
-    guest, _ = borrowed.__enter__()
+    """The guest on the pod's cycle, which ends with the stack."""
     stack.callback(plugin.end_cycle, pod)
-    stack.callback(borrowed.__exit__, None, None, None)
+    guest, _ = stack.enter_context(plugin.guest(pod, node, "bind"))
     return guest
 
 

@@ -41,8 +41,8 @@ def run(profile: Profile, pod: Pod, nodes: Nodes) -> Filtered:
         if verdict is None:
             continue
         nodes = verdict.kept
-        failed |= verdict.failed
-        unresolvable |= verdict.unresolvable
+        failed = _joined(failed, verdict.failed)
+        unresolvable = _joined(unresolvable, verdict.unresolvable)
     return Filtered(nodes.names, failed, unresolvable)
 
 
@@ -93,19 +93,28 @@ def _narrow(plugin: Plugin, nodes: Nodes, names: frozenset[str] | None) -> Verdi
 
 
 def _split(plugin: Plugin, before: Verdict, results: NodeResults) -> Verdict:
+    """Parts those that Filter keeps from the others; PreFilter has failed none but for good."""
     codes = results.codes
     if not codes:
         return before
-    names = list(compress(before.kept.names, codes))
+    kept = before.kept.select(list(map(not_, codes)))
     reasons = results.reasons
     if not all(reasons):
         reasons = [reason or _unexplained(plugin) for reason in reasons]
+    rejected = list(zip(compress(before.kept.names, codes), reasons, strict=True))
+    if _UNRESOLVABLE not in codes:
+        return Verdict(kept, dict(rejected), before.unresolvable)
     unresolvable = list(map(_UNRESOLVABLE.__eq__, filter(None, codes)))
     return Verdict(
-        before.kept.select(list(map(not_, codes))),
-        before.failed | dict(compress(zip(names, reasons, strict=True), map(not_, unresolvable))),
-        before.unresolvable | dict(compress(zip(names, reasons, strict=True), unresolvable)),
+        kept,
+        dict(compress(rejected, map(not_, unresolvable))),
+        _joined(before.unresolvable, dict(compress(rejected, unresolvable))),
     )
+
+
+def _joined(reasons: dict[str, str], more: dict[str, str]) -> dict[str, str]:
+    """All of both; thousands are not copied for nothing."""
+    return reasons | more if reasons else more
 
 
 def _unexplained(plugin: Plugin) -> str:

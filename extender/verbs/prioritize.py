@@ -18,18 +18,18 @@ def run(profile: Profile, pod: Pod, nodes: Nodes) -> Sequence[int]:
 
     A plugin that skips the pod or whose failure is ignored has no part in the mean. Raises PluginFailedError.
     """
-    totals: list[int] = [0] * len(nodes)
+    totals: Sequence[int] = ()
     weights = 0
     for entry in profile.entries:
         if not nodes.names or not entry.plugin.runs("score"):
             continue
         scores = entry.attempt(score, pod, nodes)
         if scores is not None:
-            weighted = scores if entry.weight == 1 else map(entry.weight.__mul__, scores)
-            totals = list(map(add, totals, weighted))
+            weighted = scores if entry.weight == 1 else list(map(entry.weight.__mul__, scores))
+            totals = list(map(add, totals, weighted)) if weights else weighted
             weights += entry.weight
     if not weights:
-        return totals
+        return [0] * len(nodes)
     return list(map(_scale(weights, profile.score_range).__getitem__, totals))
 
 

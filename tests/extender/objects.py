@@ -83,4 +83,9 @@ def filter_error(error: str) -> Object:
 
 def scores(**by_node: int) -> list[Object]:
     """The whole answer of prioritize; `node_3=10` is the score of node-3."""
-    return [{"Host": name.replace("_", "-"), "Score": score} for name, score in by_node.items()]
+    return priorities({name.replace("_", "-"): score for name, score in by_node.items()})
+
+
+def priorities(by_node: Mapping[str, int]) -> list[Object]:
+    """The whole answer of prioritize, in which nodes with a score of 0 are left out."""
+    return [{"Host": name, "Score": score} for name, score in by_node.items() if score]

@@ -396,6 +396,14 @@ SECTIONS = [
         "cluster: {kubeconfig: ~no-such-user/config}",
         "cluster.kubeconfig: ~no-such-user/config: Could not determine home directory.",
     ),
+    (
+        "cluster: {staleAfter: 90}",
+        "cluster.staleAfter: expected a duration such as 500ms or 2s, at most 1h, found 90",
+    ),
+    (
+        "cluster: {notSyncedPolicy: ignore}",
+        "cluster.notSyncedPolicy: input should be 'Fail' or 'Ignore', found 'ignore'",
+    ),
     ("apiVersion: kwx.dev/v1", "apiVersion: input should be 'kwx.dev/v1alpha1', found 'kwx.dev/v1'"),
     ("Kind: x", "Kind: unknown key; did you mean kind?"),
     ("5: x", "[5]: keys should be strings, found 5"),
@@ -574,6 +582,8 @@ runtime:
 cluster:
   mode: none
   kubeconfig: ~/.kube/other
+  staleAfter: 90s
+  notSyncedPolicy: Ignore
 profiles:
 - name: default
   scoreRange: 100
@@ -615,6 +625,7 @@ def test_every_key_is_read(folder: Path) -> None:
         "none",
         Path("~/.kube/other").expanduser(),
     )
+    assert (configuration.cluster.stale_after, configuration.cluster.not_synced_policy) == (90, FailurePolicy.IGNORE)
     (profile,) = configuration.profiles
     assert (profile.name, profile.score_range) == ("default", 100)
     assert profile.plugins == (
@@ -651,6 +662,7 @@ def test_what_is_left_out_has_its_default(folder: Path) -> None:
         "none",
         Path("~/.kube/config").expanduser(),
     )
+    assert (configuration.cluster.stale_after, configuration.cluster.not_synced_policy) == (None, FailurePolicy.FAIL)
     assert configuration.server.bind_timeout == 4.0
     runtime = configuration.runtime
     assert (runtime.stack_limit, runtime.module_limit) == (1024 * 1024, 64 * 1024 * 1024)

@@ -18,7 +18,7 @@ from extender.verbs import filter as filter_verb
 from extender.wire import Filtered
 from tests.extender import guests, kwx
 from tests.extender.kwx import Extender, failure, plugin, profile
-from tests.extender.objects import NODE_NAMES, filter_error, filtered, names_args, pod
+from tests.extender.objects import NODE_NAMES, filter_error, filtered, names_args, pod, priorities
 from wasm_runtime.engine import MEBIBYTE, Settings
 from wasm_runtime.engines.wasmtime import WasmtimeEngine
 from wasm_runtime.guest import Pod
@@ -59,7 +59,7 @@ STARTS = {
 
 GOOD = (plugin("filter_by_digit", "72ends in 7"), plugin("score_by_digit"))
 GOOD_FILTER = filtered([name for name in NODE_NAMES if name != "node-7"], failed={"node-7": "ends in 7"})
-GOOD_SCORES = [{"Host": name, "Score": int(name[-1])} for name in NODE_NAMES]
+GOOD_SCORES = priorities({name: int(name[-1]) for name in NODE_NAMES})
 
 
 def bad(name: str, policy: str = "Fail") -> dict[str, Any]:

@@ -28,14 +28,16 @@ UNKNOWN = (
 
 @dataclass
 class Cache:
-    """A cache of the cluster's pods, synced or not."""
+    """A cache of the cluster's pods, all at version 7, to be answered from or not."""
 
     pods: Mapping[str, bytes] = field(default_factory=dict)
-    synced: bool = True
-    problem: str | None = None
+    unusable: str | None = None
 
     def get(self, uid: str) -> bytes | None:
         return self.pods.get(uid)
+
+    def find(self, uid: str, version: str) -> bytes | None:
+        return self.pods.get(uid) if version == "7" else None
 
 
 def shown(name: str, **more: Any) -> PodRequest:
@@ -124,6 +126,24 @@ def test_a_pod_that_is_too_large_is_not_remembered() -> None:
         find(source, key("larger"))
 
 
+# -- the pod of a request --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cache", "uid", "version", "found"),
+    [
+        (None, "uid-of-a", "7", None),
+        (Cache({"uid-of-a": b"a"}), "uid-of-a", "7", b"a"),
+        (Cache({"uid-of-a": b"a"}), "uid-of-a", "8", None),
+        (Cache({"uid-of-a": b"a"}), "uid-of-b", "7", None),
+    ],
+)
+def test_a_pod_of_the_cluster_is_known_at_its_version(
+    cache: Cache | None, uid: str, version: str, found: bytes | None
+) -> None:
+    assert PodSource(cache, None).known(uid, version) == found
+
+
 # -- victims of a preemption -----------------------------------------------------------------------
 
 
@@ -136,7 +156,10 @@ BY_UID = preemption_args({"node-3": meta_victims("uid-of-a", "uid-of-b"), "node-
 A, B = encode_pod(pod("a")), encode_pod(pod("b"))
 
 
-@pytest.mark.parametrize("cache", [None, Cache(), Cache(synced=False)])
+STALE = "the pods of the cluster may be outdated for longer than cluster.staleAfter, 30 s: no answer (for 40 s)"
+
+
+@pytest.mark.parametrize("cache", [None, Cache(), Cache(unusable=STALE)])
 def test_victims_that_came_whole_need_no_cluster(cache: Cache | None) -> None:
     whole = victims_args({"node-3": [pod("b"), pod("a")], "node-4": [], "node-5": [pod("c")]})
     source = PodSource(cache, None)
@@ -150,8 +173,9 @@ def test_victims_by_uid_are_those_of_the_cluster() -> None:
     assert victims(source, BY_UID, "node-4") == []
 
 
-def test_victims_that_are_known_are_found_before_all_are() -> None:
-    assert victims(PodSource(Cache({"uid-of-a": A, "uid-of-b": B}, synced=False), None), BY_UID) == [A, B]
+def test_victims_of_a_stale_cache_are_used_where_that_is_configured() -> None:
+    source = PodSource(Cache({"uid-of-a": A, "uid-of-b": B}, unusable=STALE), None, needs_sync=False)
+    assert victims(source, BY_UID) == [A, B]
 
 
 @pytest.mark.parametrize(
@@ -165,14 +189,7 @@ def test_victims_that_are_known_are_found_before_all_are() -> None:
                 " or nodeCacheCapable: false in the KubeSchedulerConfiguration, so that requests carry them"
             ),
         ),
-        (
-            Cache(synced=False),
-            NotSyncedError("the pods of the cluster are not known yet: listing them"),
-        ),
-        (
-            Cache({"uid-of-a": A}, synced=False, problem="list pods: no answer (for 3 s)"),
-            NotSyncedError("the pods of the cluster are not known yet: list pods: no answer (for 3 s)"),
-        ),
+        (Cache({"uid-of-a": A, "uid-of-b": B}, unusable=STALE), NotSyncedError(STALE)),
         (
             Cache({"uid-of-a": A}),
             PodNotKnownError("the pod of UID uid-of-b, a victim on node node-3, is not in the cluster any more"),

@@ -20,6 +20,7 @@ from tests.extender.objects import (
     nodes_args,
     pod,
     preemption_args,
+    priorities,
     scores,
 )
 from tests.extender.raw import Connection, chunked, request
@@ -267,7 +268,8 @@ def test_a_body_may_come_in_pieces(connection: Connection) -> None:
 def test_what_is_no_http_is_refused_and_the_connection_closed(connection: Connection) -> None:
     connection.send(b"hello\r\n\r\n")
     answer = connection.read()
-    assert (answer.status, answer.body) == (400, b"Invalid HTTP request received.")
+    problem = {"error": "this is no HTTP/1.1: Invalid method encountered"}
+    assert (answer.status, answer.headers["connection"], json.loads(answer.body)) == (400, "close", problem)
     assert connection.is_closed
 
 
@@ -344,9 +346,9 @@ def test_thousands_of_whole_nodes(extender: Extender) -> None:
     nodes = [node(f"node-{at}", labels={"filler": "x" * 3_000}) for at in range(5_000)]
     body = json.dumps(nodes_args(nodes)).encode()
     assert extender.post("/filter", body)["Nodes"]["items"] == nodes
-    assert extender.post("/prioritize", body) == [
-        {"Host": each["metadata"]["name"], "Score": 10 * (each["metadata"]["name"][-1] == "7")} for each in nodes
-    ]
+    assert extender.post("/prioritize", body) == priorities(
+        {each["metadata"]["name"]: 10 * (each["metadata"]["name"][-1] == "7") for each in nodes}
+    )
 
 
 def test_thousands_of_candidates_for_preemption(extender: Extender) -> None:

@@ -20,6 +20,7 @@ from tests.extender.objects import (
     nodes_args,
     pod,
     preemption_args,
+    priorities,
 )
 
 pytest.importorskip("wasmer", reason="wasmer has no release for CPython 3.11 and newer", exc_type=ImportError)
@@ -65,7 +66,7 @@ ANSWERS = {
         names_args(),
         filtered([name for name in NODE_NAMES if name != "node-7"], failed={"node-7": "ends in 7"}),
     ),
-    "prioritize": ("digit/prioritize", names_args(), [{"Host": name, "Score": int(name[-1])} for name in NODE_NAMES]),
+    "prioritize": ("digit/prioritize", names_args(), priorities({name: int(name[-1]) for name in NODE_NAMES})),
     "preempt": (
         "digit/preempt",
         preemption_args({"node-6": meta_victims("a"), "node-7": meta_victims("b")}),
@@ -88,7 +89,7 @@ ANSWERS = {
     "an example": (
         "nodenumber/prioritize",
         names_args(),
-        [{"Host": name, "Score": 10 * (name == "node-7")} for name in NODE_NAMES],
+        priorities({"node-7": 10}),
     ),
     "a trap": (
         "trap/filter",

@@ -26,6 +26,7 @@ from extender.wire import (
 )
 from tests.extender.objects import node, pod
 from wasm_runtime.guest import Pod
+from wasm_runtime.protobuf import encode_pod
 
 ODD_NODE = (
     b'{ "x-unknown" : [1E400, 123456789012345678901234567890, -0.0, 1.10, true , null],\t'
@@ -75,6 +76,26 @@ def test_a_pod_is_known_by_uid_name_and_scheduler() -> None:
 def test_fields_of_a_pod_that_are_absent_or_null_are_empty(json: str, uid: str, name: str, scheduler: str) -> None:
     request, _ = decode_args(args(Pod=json, NodeNames="[]"))
     assert request == PodRequest(Pod(uid, name, request.pod.object), scheduler)
+
+
+def test_a_pod_that_is_known_at_its_version_is_not_converted() -> None:
+    """Nor is it looked for without a UID and a version."""
+    asked = []
+
+    def find(uid: str, version: str) -> bytes | None:
+        asked.append((uid, version))
+        return b"known" if version == "7" else None
+
+    for metadata, content in (
+        ({"uid": "u", "resourceVersion": "7"}, b"known"),
+        ({"uid": "u", "resourceVersion": "8"}, encode_pod({"metadata": {"uid": "u", "resourceVersion": "8"}})),
+        ({"uid": "u"}, encode_pod({"metadata": {"uid": "u"}})),
+        ({"resourceVersion": "7"}, encode_pod({"metadata": {"resourceVersion": "7"}})),
+    ):
+        the_pod = json.dumps({"metadata": metadata})
+        assert decode_args(args(Pod=the_pod, NodeNames="[]"), find)[0].pod.object == content
+        assert decode_preemption(args(Pod=the_pod, NodeNameToMetaVictims="{}"), find)[0].pod.object == content
+    assert asked == [("u", "7"), ("u", "8")]
 
 
 def test_the_same_bytes_are_converted_once() -> None:
@@ -129,7 +150,7 @@ def test_a_pod_that_is_none_is_refused_by_the_path_of_what_is_wrong(body: bytes,
 def test_names_are_kept_in_their_order_with_duplicates() -> None:
     names = ["b", "a", "", "b", "größer", "\u0000"]
     _, candidates = decode_args(args(Pod=POD, Nodes="null", NodeNames=json.dumps(names)))
-    assert candidates == Candidates(names, None, candidates.metadata)
+    assert candidates == Candidates(names, metadata=candidates.metadata)
 
 
 def test_names_win_over_nodes() -> None:
@@ -140,10 +161,30 @@ def test_names_win_over_nodes() -> None:
 
 def test_nodes_are_known_by_name_and_version() -> None:
     items = [node("b", version="2"), node("a", version="1"), node("b", version="")]
-    _, candidates = decode_args(args(Pod=POD, Nodes=json.dumps({"items": items})))
-    assert candidates.names == ["b", "a", "b"]
-    assert candidates.items
-    assert [(item.name, item.version) for item in candidates.items] == [("b", "2"), ("a", "1"), ("b", "")]
+    for _ in range(2):
+        _, candidates = decode_args(args(Pod=POD, Nodes=json.dumps({"items": items})))
+        assert (candidates.names, candidates.versions) == (["b", "a", "b"], ["2", "1", ""])
+        assert [json.loads(bytes(item)) for item in candidates.items or ()] == items
+
+
+def test_nodes_that_begin_alike_are_told_apart() -> None:
+    """What a node's JSON begins with only says with which one to compare it."""
+    alike = [{"spec": {"providerID": "x" * wire.HEAD}, **node(name, version=str(at))} for at, name in enumerate("abb")]
+    for items in ([alike[0]], alike, alike[::-1]):
+        _, candidates = decode_args(args(Pod=POD, Nodes=json.dumps({"items": items})))
+        assert candidates.names == [item["metadata"]["name"] for item in items]
+        assert candidates.versions == [item["metadata"]["resourceVersion"] for item in items]
+
+
+def test_the_memory_for_nodes_that_came_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "NODES_KEPT", 2_000)
+    monkeypatch.setattr(wire, "_heads", wire._Heads())
+    for at in range(50):
+        names = [f"node-{at}-{each}" for each in range(3)]
+        nodes = [node(name, version=str(version)) for version in range(2) for name in names]
+        _, candidates = decode_args(args(Pod=POD, Nodes=json.dumps({"items": nodes})))
+        assert candidates.names == 2 * names
+        assert 0 < sum(len(bytes(head.json)) for head in wire._heads._known.values()) <= 2_000
 
 
 @pytest.mark.parametrize("nodes", ['{"items": null}', '{"items": []}', '{"metadata": {}}', "{}", '{"Items": null}'])
@@ -227,7 +268,7 @@ def test_a_node_that_cannot_be_converted_is_refused_when_a_guest_wants_it(item: 
     _, candidates = decode_args(args(Pod=POD, Nodes=b'{"items": [' + item + b"]}"))
     assert candidates.items
     with pytest.raises(RequestError) as refused:
-        candidates.items[0].to_protobuf()
+        wire.encode_candidate("n", candidates.items[0])
     assert str(refused.value) == problem
 
 
@@ -272,7 +313,7 @@ class TestCase:
         )
         got, candidates = decode_args(body)
         assert (got, candidates.names, bytes(candidates.metadata)) == (DECODED_POD, ["node-1"], b'{"a": 1}')
-        assert [bytes(item.json) for item in candidates.items or ()] == [ODD_NODE]
+        assert [bytes(item) for item in candidates.items or ()] == [ODD_NODE]
 
     @pytest.mark.parametrize("outer", [True, False], ids=["all", "nested only"])
     def test_meta_victims(self, spell: Callable[[str], str], outer: bool) -> None:
@@ -509,7 +550,9 @@ def test_the_other_answers_are_as_extender_v1_has_them() -> None:
     assert wire.encode_filter_error('broken "twice"') == (
         b'{"Nodes":null,"NodeNames":null,"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":"broken \\"twice\\""}'
     )
-    assert wire.encode_priorities(["a", "b"], [10, 0]) == b'[{"Host":"a","Score":10},{"Host":"b","Score":0}]'
+    assert wire.encode_priorities(["a", "b"], [10, 0]) == b'[{"Host":"a","Score":10}]'
+    both = b'[{"Host":"a","Score":10},{"Host":"b","Score":0}]'
+    assert wire.encode_priorities(["a", "b"], [10, 0], zeros=True) == both
     assert wire.encode_priorities((), ()) == b"[]"
     assert wire.encode_victims({"a": MetaVictims([MetaPod("u")], 1)}) == (
         b'{"NodeNameToMetaVictims":{"a":{"Pods":[{"UID":"u"}],"NumPDBViolations":1}}}'

@@ -13,7 +13,7 @@ import yaml
 
 from extender.cluster import ApiBinder, ApiServer, EventRecorder, NodeCache, PodCache, PodKey, not_judged, read_pod
 from tests.controlplane import ControlPlane
-from tests.extender.cluster.support import running, until
+from tests.extender.cluster.support import Ends, running, until
 from wasm_runtime.snapshot import Snapshot
 
 from .overlay import NAMESPACE, SERVICE, SIDECAR, Overlay
@@ -90,7 +90,11 @@ def test_the_identity_is_enough_for_all_that_the_extender_does(control_plane: Co
     async def scenario() -> None:
         api = ApiServer.from_kubeconfig(kubeconfig)
         snapshot, key = Snapshot(), PodKey("default", "web-0", created["metadata"]["uid"])
-        nodes, pods, recorder = NodeCache(api, snapshot), PodCache(api), EventRecorder(api, interval=0.1)
+        nodes, pods, recorder = (
+            NodeCache(api, snapshot, Ends()),
+            PodCache(api, Ends()),
+            EventRecorder(api, interval=0.1),
+        )
         async with running(nodes), running(pods), running(recorder):
             await until(lambda: nodes.synced and len(snapshot) == 1)
             await until(lambda: pods.get(key.uid) is not None)

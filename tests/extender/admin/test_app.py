@@ -91,7 +91,7 @@ def test_nothing_is_logged_of_what_the_configuration_leaves_out(extender: Extend
 def test_the_api_describes_itself(extender: Extender) -> None:
     api = extender.admin.get("/openapi.json").json()
     assert api["info"]["title"] == "kube-wasm-extender"
-    assert sorted(api["paths"]) == ["/api/v1/plugins", "/livez", "/readyz"]
+    assert sorted(api["paths"]) == ["/api/v1/plugins", "/livez", "/metrics", "/readyz"]
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_without_the_nodes_of_the_cluster_the_process_is_alive_but_not_ready(tmp
         for path in ("/readyz", "/readyz?verbose"):
             status, kind, report = text(extender, path)
             assert (status, kind) == (503, PLAIN)
-            assert report.startswith(f"[-]nodes failed: {problem}")
-            assert report.endswith(" s)\n[+]pods ok\nreadyz check failed\n")
+            assert report.startswith(f"[-]nodes failed: the nodes of the cluster are not known yet: {problem}")
+            assert report.endswith(" s)\nreadyz check failed\n")
 
         wants = names_args(["node-0"], pod(annotations={"kwx.dev/accelerator": "h100"}))
         answer = extender.post("/filter", wants)

@@ -102,9 +102,7 @@ def test_filter_of_the_captured_cycle_as_a_table(command: Command) -> None:
 def test_prioritize_of_the_captured_cycle(command: Command) -> None:
     module, request = guests.example("nodenumber"), CYCLE / "prioritize.json"
     scores = {name: 10 if name == "node-3" else 0 for name in NAMES if name < "node-6"}
-    assert answer(command("call", "prioritize", module, request, "--output", "json")) == [
-        {"Host": name, "Score": score} for name, score in scores.items()
-    ]
+    assert answer(command("call", "prioritize", module, request, "--output", "json")) == objects.priorities(scores)
     assert shown(command("call", "prioritize", module, request)) == [
         f"prioritize of pod default/train-3 by {revision(module)}: scores of 6 nodes, in N ms",
         "┏━━━━━━━━┳━━━━━━━┓",

@@ -37,6 +37,17 @@ async def until(condition: Callable[[], bool]) -> None:
     await asyncio.wait_for(poll(), TIMEOUT)
 
 
+class Ends:
+    """Keeps how lists and watches ended."""
+
+    def __init__(self) -> None:
+        self.all: list[tuple[str, str, str]] = []
+
+    def __call__(self, resource: str, verb: str, end: str) -> None:
+        """Counts one."""
+        self.all.append((resource, verb, end))
+
+
 class Runnable(Protocol):
     """What runs until it is cancelled."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from extender.cluster import ApiServer, NodeCache
+from extender.cluster import ApiServer, NodeCache, reflector
 from extender.cluster.envelope import unwrap
 from extender.cluster.reflector import PAGE_SIZE
 from tests.controlplane import ControlPlane
@@ -24,7 +25,7 @@ from tests.extender.cluster.scripted import (
     stream,
     write_kubeconfig,
 )
-from tests.extender.cluster.support import objects, running, until, warnings
+from tests.extender.cluster.support import Ends, objects, running, until, warnings
 from wasm_runtime.snapshot import Snapshot
 
 QUIET = stream(linger=60)
@@ -34,8 +35,9 @@ QUIET = stream(linger=60)
 class Scene:
     """A cache at work against a scripted server."""
 
-    def __init__(self, server: ScriptedServer, cache: NodeCache, snapshot: Snapshot) -> None:
+    def __init__(self, server: ScriptedServer, cache: NodeCache, snapshot: Snapshot, ends: Ends) -> None:
         self.server = server
+        self.ends = ends
         self.cache = cache
         self._snapshot = snapshot
 
@@ -56,14 +58,16 @@ class Scene:
 
 
 @asynccontextmanager
-async def play(directory: Path, *script: Behaviour, lifetime: int = 60, grace: float = 10.0) -> AsyncIterator[Scene]:
+async def play(
+    directory: Path, *script: Behaviour, lifetime: int = 60, grace: float = 10.0, stale_after: float = math.inf
+) -> AsyncIterator[Scene]:
     """A cache that meets `script`."""
     async with ScriptedServer(*script) as server:
         api = ApiServer.from_kubeconfig(write_kubeconfig(directory / "config", {"server": server.url}))
-        snapshot = Snapshot()
-        cache = NodeCache(api, snapshot, lifetime=lifetime, grace=grace)
+        snapshot, ends = Snapshot(), Ends()
+        cache = NodeCache(api, snapshot, ends, stale_after=stale_after, lifetime=lifetime, grace=grace)
         async with running(cache):
-            yield Scene(server, cache, snapshot)
+            yield Scene(server, cache, snapshot, ends)
         await api.aclose()
 
 
@@ -241,11 +245,12 @@ def test_a_watch_that_fell_silent_is_given_up(tmp_path: Path) -> None:
 def test_a_failed_list_is_told_and_tried_again(tmp_path: Path, failure: Behaviour, problem: str) -> None:
     async def scenario() -> None:
         async with play(tmp_path, failure, failure, listed("7", "a"), QUIET) as scene:
-            await until(lambda: scene.cache.problem is not None)
+            await until(lambda: len(scene.ends.all) == 1)
             assert scene.cache.problem == problem.format(url=scene.server.url)
+            assert scene.cache.unusable == f"the nodes of the cluster are not known yet: {scene.cache.problem}"
             assert not scene.cache.synced
             await until(lambda: scene.cache.problem is None)
-            assert scene.cache.synced
+            assert (scene.cache.synced, scene.cache.unusable, scene.cache.outdated) == (True, None, 0)
             assert scene.nodes.keys() == {"a"}
 
     asyncio.run(scenario())
@@ -256,10 +261,87 @@ def test_nodes_stay_while_the_server_is_away(tmp_path: Path) -> None:
         async with play(tmp_path, listed("7", "a"), stream(), hang_up) as scene:
             await until(lambda: len(scene.watches) == 4)
             assert scene.nodes.keys() == {"a"}
-            assert scene.cache.synced
+            assert (scene.cache.synced, scene.cache.unusable) == (True, None)
             assert "watch nodes" in (scene.cache.problem or "")
+            assert scene.cache.outdated > 0
 
     asyncio.run(scenario())
+
+
+def test_a_cache_that_is_outdated_for_long_is_unusable_until_it_is_current_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        script = listed("7", "a"), stream(), hang_up, hang_up, hang_up, QUIET
+        async with play(tmp_path, *script, stale_after=0.1) as scene:
+            await until(lambda: "outdated" in (scene.cache.unusable or ""))
+            assert scene.cache.unusable == (
+                "the nodes of the cluster may be outdated for longer than cluster.staleAfter, 0.1 s: "
+                f"{scene.cache.problem}"
+            )
+            await until(lambda: scene.cache.problem is None)
+            assert scene.cache.unusable is None
+
+    asyncio.run(scenario())
+
+
+def test_before_it_has_begun_a_cache_is_unusable(tmp_path: Path) -> None:
+    api = ApiServer.from_kubeconfig(write_kubeconfig(tmp_path / "config", {"server": "http://127.0.0.1:1"}))
+    cache = NodeCache(api, Snapshot(), Ends())
+    assert cache.unusable == "the nodes of the cluster are not known yet: they are being read (for 0 s)"
+    asyncio.run(api.aclose())
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "end"),
+    [
+        (stream(), "done"),
+        (answer(410, b"too old"), "expired"),
+        (stream(framed(event("ERROR", status(410, "too old")))), "expired"),
+        (answer(401, b"who?"), "unauthorized"),
+        (answer(403, b"you may not"), "refused"),
+        (answer(503, b"not yet"), "refused"),
+        (stream(framed(event("ERROR", status(500, "etcd is away")))), "refused"),
+        (hang_up, "unreachable"),
+        (stream(whole=False), "unreachable"),
+        (stream(b"<html>"), "protocol"),
+    ],
+)
+def test_how_a_watch_ends_is_counted(tmp_path: Path, behaviour: Behaviour, end: str) -> None:
+    async def scenario() -> None:
+        async with play(tmp_path, listed("7", "a"), behaviour) as scene:
+            await until(lambda: len(scene.ends.all) >= 2)
+            assert scene.ends.all[:2] == [("nodes", "list", "done"), ("nodes", "watch", end)]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "end"),
+    [(answer(410, b"too old"), "expired"), (answer(500, b"no"), "refused"), (answer(200, b"[]"), "protocol")],
+)
+def test_how_a_list_ends_is_counted(tmp_path: Path, behaviour: Behaviour, end: str) -> None:
+    async def scenario() -> None:
+        async with play(tmp_path, behaviour, listed("7", "a"), QUIET) as scene:
+            await until(lambda: len(scene.ends.all) == 2)
+            assert scene.ends.all == [("nodes", "list", end), ("nodes", "list", "done")]
+
+    asyncio.run(scenario())
+
+
+def test_a_fault_of_our_own_is_counted_and_all_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        changed = stream(told("MODIFIED", "a", "8"), linger=60)
+        async with play(tmp_path, listed("7", "a"), changed, listed("9", "a"), QUIET) as scene:
+            with monkeypatch.context() as patched:
+                patched.setattr(reflector, "decode_event", None)
+                await until(lambda: len(scene.ends.all) == 2)
+            await until(lambda: scene.nodes == {"a": node("a", "9")})
+            assert scene.ends.all[1:] == [("nodes", "watch", "internal"), ("nodes", "list", "done")]
+
+    asyncio.run(scenario())
+    (said,) = [record.__dict__["error"] for record in caplog.records if record.levelno == logging.WARNING]
+    assert said == "internal error: TypeError(\"'NoneType' object is not callable\")"
 
 
 def test_a_server_that_ends_every_watch_at_once_is_not_overrun(tmp_path: Path) -> None:
@@ -288,7 +370,7 @@ def test_the_log_names_no_credentials(tmp_path: Path, caplog: pytest.LogCaptureF
         async with ScriptedServer(answer(401, b"who?"), listed("7", "a"), say_nothing) as server:
             config = write_kubeconfig(tmp_path / "config", {"server": server.url}, {"token": "open-sesame"})
             api = ApiServer.from_kubeconfig(config)
-            cache = NodeCache(api, Snapshot())
+            cache = NodeCache(api, Snapshot(), Ends())
             async with running(cache):
                 await until(lambda: cache.synced)
             await api.aclose()
@@ -309,7 +391,7 @@ def get_node(control_plane: ControlPlane, name: str) -> bytes:
 async def watching(control_plane: ControlPlane, snapshot: Snapshot) -> AsyncIterator[None]:
     """A cache of the real nodes."""
     api = ApiServer.from_kubeconfig(control_plane.kubeconfig())
-    async with running(NodeCache(api, snapshot)):
+    async with running(NodeCache(api, snapshot, Ends())):
         yield
     await api.aclose()
 

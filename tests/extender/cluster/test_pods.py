@@ -16,7 +16,7 @@ from extender.cluster.errors import ProtocolError, RefusedError, UnreachableErro
 from tests.controlplane import ControlPlane
 from tests.extender.cluster.protobuf import enveloped, event, framed, node_list, text
 from tests.extender.cluster.scripted import Behaviour, ScriptedServer, answer, say_nothing, stream, write_kubeconfig
-from tests.extender.cluster.support import running, until
+from tests.extender.cluster.support import Ends, running, until
 
 KEY = PodKey("default", "web-0", "1f0c")
 PODS = "/api/v1/namespaces/default/pods"
@@ -151,12 +151,14 @@ def test_pods_are_known_by_uid_and_a_name_that_comes_again_is_another(tmp_path: 
             framed(event("MODIFIED", pod("web-1", "b", "10"))),
         )
         async with scripted(tmp_path, *pages, stream(*changes, linger=60)) as (server, api):
-            cache = PodCache(api)
+            cache = PodCache(api, Ends())
             assert (cache.synced, cache.get("a")) == (False, None)
             async with running(cache):
                 await until(lambda: cache.get("b") == pod("web-1", "b", "10"))
-            assert (cache.synced, cache.problem) == (True, None)
+            assert (cache.synced, cache.problem, cache.size) == (True, None, 2)
             assert (cache.get("a"), cache.get("c")) == (None, pod("web-0", "c", "9"))
+            found = [cache.find(*asked) for asked in (("a", "7"), ("a", "8"), ("b", "7"), ("b", "10"), ("c", "9"))]
+            assert found == [None, None, None, pod("web-1", "b", "10"), pod("web-0", "c", "9")]
             assert [got.query for got in server.received] == [
                 {"fieldSelector": UNFINISHED, "limit": "500"},
                 {"fieldSelector": UNFINISHED, "limit": "500", "continue": "next"},
@@ -177,10 +179,29 @@ def test_pods_that_a_new_list_has_not_are_forgotten(tmp_path: Path) -> None:
     async def scenario() -> None:
         first, second = answer(200, node_list("7", pod("web-0", "a"))), answer(200, node_list("9", pod("web-1", "b")))
         async with scripted(tmp_path, first, answer(410, b"too old"), second, stream(linger=60)) as (_, api):
-            cache = PodCache(api)
+            cache = PodCache(api, Ends())
             async with running(cache):
                 await until(lambda: cache.get("b") is not None)
             assert cache.get("a") is None
+
+    asyncio.run(scenario())
+
+
+def test_a_pod_that_a_new_list_has_unchanged_is_kept_as_it_is(tmp_path: Path) -> None:
+    """Else a new list would take the memory of all pods once more."""
+
+    async def scenario() -> None:
+        first, again = (
+            answer(200, node_list(version, *(pod(f"web-{uid}", uid, at) for uid, at in pods.items())))
+            for version, pods in (("7", {"a": "3", "b": "4"}), ("9", {"a": "3", "b": "8"}))
+        )
+        async with scripted(tmp_path, first, stream(), answer(410, b"too old"), again, stream(linger=60)) as (_, api):
+            cache = PodCache(api, Ends())
+            async with running(cache):
+                await until(lambda: cache.size == 2)
+                kept = cache.get("a")
+                await until(lambda: cache.get("b") == pod("web-b", "b", "8"))
+            assert cache.get("a") is kept
 
     asyncio.run(scenario())
 
@@ -192,9 +213,9 @@ def test_a_cache_of_pods_that_is_forbidden_says_so(
 
     async def scenario() -> None:
         async with access(control_plane.service_account_kubeconfig("default", "blind")) as api:
-            cache = PodCache(api)
+            cache = PodCache(api, Ends())
             async with running(cache):
-                await until(lambda: cache.problem is not None)
+                await until(lambda: "403" in (cache.problem or ""))
             assert cache.problem == (
                 f"list pods: {control_plane.server} answered 403: pods is forbidden: "
                 'User "system:serviceaccount:default:blind" cannot list resource "pods" in API group "" '
@@ -215,7 +236,7 @@ def test_real_pods_are_kept_until_they_finish(control_plane: ControlPlane, pods:
 
     async def scenario() -> None:
         async with access(control_plane.kubeconfig()) as api:
-            cache = PodCache(api)
+            cache = PodCache(api, Ends())
             async with running(cache):
                 await until(lambda: all(cache.get(uid) for uid in pods.values()))
                 assert cache.get(pods["web-0"]) == from_server(control_plane, "web-0")
@@ -226,7 +247,7 @@ def test_real_pods_are_kept_until_they_finish(control_plane: ControlPlane, pods:
                 client.delete(f"{PODS}/web-1", params={"gracePeriodSeconds": 0}).raise_for_status()
                 await until(lambda: cache.get(pods["web-1"]) is None)
             # Nor does a list have the one that has finished.
-            again = PodCache(api)
+            again = PodCache(api, Ends())
             async with running(again):
                 await until(lambda: again.synced)
             assert again.get(pods["web-0"]) is None

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.extender.kwx import Extender, failure, plugin, profile
-from tests.extender.objects import NODE_NAMES, names_args, node, nodes_args, pod, scores
+from tests.extender.objects import NODE_NAMES, names_args, node, nodes_args, pod, priorities, scores
 
 
 def constant(score: int, weight: int = 1, **more: Any) -> dict[str, Any]:
@@ -52,6 +52,7 @@ PROFILES = [
     *(profile(f"{name}-of-100", *plugins, scoreRange=100) for name, (plugins, _, _) in MEANS.items()),
     *(profile(name, constant(40), failing) for name, (failing, _) in FAILURES.items()),
     profile("by-digit", plugin("score_by_digit")),
+    profile("by-digit-with-zeros", plugin("score_by_digit"), zeroScores=True),
     profile("default", plugin("nodenumber")),
     profile("mapping", plugin("nodenumber") | {"guestConfig": {"reverse": True}}),
     profile("text", plugin("nodenumber", '{"reverse": true}')),
@@ -71,7 +72,7 @@ def ask(extender: Extender, name: str, request: Any = None) -> Any:
 
 
 def all_nodes(score: int) -> list[dict[str, Any]]:
-    return [{"Host": name, "Score": score} for name in NODE_NAMES]
+    return priorities(dict.fromkeys(NODE_NAMES, score))
 
 
 @pytest.mark.parametrize("score", ROUNDED)
@@ -106,6 +107,15 @@ def test_whole_nodes_are_scored_like_names(extender: Extender) -> None:
     assert ask(extender, "by-digit", request) == scores(node_9=9, node_0=0, node_5=5)
 
 
+def test_zeros_are_named_where_that_is_asked_for(extender: Extender) -> None:
+    names = ["node-1", "node-0"]
+    assert ask(extender, "by-digit", names_args(names)) == [{"Host": "node-1", "Score": 1}]
+    assert ask(extender, "by-digit-with-zeros", names_args(names)) == [
+        {"Host": "node-1", "Score": 1},
+        {"Host": "node-0", "Score": 0},
+    ]
+
+
 def test_a_name_that_comes_twice_is_scored_twice(extender: Extender) -> None:
     names = ["node-4", "node-2", "node-4"]
     assert ask(extender, "by-digit", names_args(names)) == [
@@ -123,7 +133,7 @@ def test_no_nodes_have_no_scores(extender: Extender) -> None:
 
 def test_thousands_of_names(extender: Extender) -> None:
     names = [f"node-{at}" for at in range(5_000)]
-    assert ask(extender, "by-digit", names_args(names)) == [{"Host": name, "Score": int(name[-1])} for name in names]
+    assert ask(extender, "by-digit", names_args(names)) == priorities({name: int(name[-1]) for name in names})
 
 
 @pytest.mark.parametrize(
@@ -133,11 +143,11 @@ def test_thousands_of_names(extender: Extender) -> None:
 def test_the_example_prefers_nodes_by_the_last_digit_of_the_pods_name(
     extender: Extender, name: str, on_7: int, elsewhere: int
 ) -> None:
-    expected = [{"Host": each, "Score": on_7 if each == "node-7" else elsewhere} for each in NODE_NAMES]
+    expected = priorities({each: on_7 if each == "node-7" else elsewhere for each in NODE_NAMES})
     assert ask(extender, name) == expected
 
 
 def test_another_pod_begins_another_cycle(extender: Extender) -> None:
     for digit in (3, 8, 3):
         answer = ask(extender, "default", names_args(the_pod=pod(f"web-{digit}")))
-        assert answer == [{"Host": name, "Score": 10 * (name == f"node-{digit}")} for name in NODE_NAMES]
+        assert answer == priorities({f"node-{digit}": 10})

@@ -236,18 +236,12 @@ class WasmerInstance:
 
     def _tell_news(self, deadline: float, most: int) -> bool:
         """Tells a guest that keeps nodes what became of them. Returns whether it knows all."""
-        residents = self._residents
-        if residents is None or residents.is_level:
+        if self._residents is None:
             return True
-        news = residents.take(most)
-        self._tell_of("noderemoved", news.removed, deadline)
-        self._tell_of("nodechanged", news.changed, deadline)
-        return residents.is_level
+        return self._residents.tell(lambda export, nodes: self._tell_of(export, nodes, deadline), most)
 
     def _tell_of(self, export: str, nodes: list[int], deadline: float) -> None:
         """Should time be over in between, then nobody knows any more what the guest was told: it cannot go on."""
-        if not nodes:
-            return
         host = self._host
         host.begin()
 

@@ -1,0 +1,27 @@
+"""Whether a plugin is quick enough to run on the loop that serves all verbs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+QUICK: Final = 0.002
+"""Seconds of the processor that a plugin may hold the loop: about what ten verbs take that wait behind it."""
+
+PROOF: Final = 32
+"""Verbs in a row that must have been quick: a new plugin has yet to show it, one that was slow to show it again."""
+
+
+class Pace:
+    """How quick a plugin was of late. A lost update between threads does no harm."""
+
+    def __init__(self) -> None:
+        self._quick_in_a_row = 0
+
+    def note(self, seconds: float) -> None:
+        """Counts a verb that has taken that much of the processor: what others took meanwhile is not the plugin's."""
+        self._quick_in_a_row = self._quick_in_a_row + 1 if seconds <= QUICK else 0
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether another thread would cost more than it saves."""
+        return self._quick_in_a_row >= PROOF

@@ -1,0 +1,98 @@
+"""The extender beside a cluster: whether it keeps pods, and what it uses them for."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from bench.peers import objects
+from bench.peers.apiserver import Cluster, api_server
+from tests.extender import guests
+from tests.extender.kwx import Extender, plugin, profile
+from tests.extender.objects import meta_victims, names_args, preemption_args
+from wasm_runtime.plugin import digest
+
+NODES, PODS = 3, 700
+"""More pods than a page of a list has."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with api_server(NODES, PODS) as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=["every_export", "nodenumber"])
+def guest(request: pytest.FixtureRequest) -> str:
+    """A guest that asks for the pods that would be evicted, and one that does not."""
+    return str(request.param)
+
+
+@pytest.fixture
+def extender(tmp_path: Path, cluster: Cluster, guest: str) -> Iterator[Extender]:
+    shutil.copy(guests.build(guest, tmp_path), tmp_path / "guest.wasm")
+    connected = {"mode": "kubeconfig", "kubeconfig": str(cluster.write_kubeconfig(tmp_path))}
+    with Extender(tmp_path, profile("default", plugin("guest")), cluster=connected) as extender:
+        extender.wait_until(lambda: extender.admin.get("/readyz").is_success)
+        yield extender
+
+
+def kept(extender: Extender) -> tuple[float, float]:
+    """How many nodes and pods are known."""
+    families = text_string_to_metric_families(extender.admin.get("/metrics").text)
+    sizes = {sample.name: sample.value for family in families for sample in family.samples}
+    return sizes["kwx_nodes"], sizes["kwx_pods"]
+
+
+def conditions(extender: Extender) -> str:
+    """What readiness is made of."""
+    return extender.admin.get("/readyz?verbose").text
+
+
+def pod_in_cluster(at: int, version: str = "") -> objects.Object:
+    """A pod as kube-scheduler sends it, with a mistake that only who converts it finds."""
+    found = objects.running_pod(at, objects.node_name(at % NODES))
+    found["metadata"]["resourceVersion"] = version or found["metadata"]["resourceVersion"]
+    return {**found, "spec": {"containers": "none"}}
+
+
+MISTAKE = (400, 'Pod: spec.containers: expected a list, got "none"')
+
+
+@pytest.mark.parametrize("guest", ["every_export"], indirect=True)
+def test_pods_are_kept_for_a_plugin_that_asks_for_them(extender: Extender) -> None:
+    assert kept(extender) == (NODES, PODS)
+    assert conditions(extender) == "[+]nodes ok\n[+]pods ok\nreadyz check passed\n"
+
+
+@pytest.mark.parametrize("guest", ["every_export"], indirect=True)
+def test_the_pod_of_a_request_is_the_clusters_at_the_same_version(extender: Extender) -> None:
+    names = [objects.node_name(0)]
+    assert extender.post("/filter", names_args(names, pod_in_cluster(1)))["NodeNames"] == names
+    assert extender.post("/prioritize", names_args(names, pod_in_cluster(2))) == []
+    victims = preemption_args({names[0]: meta_victims()}, pod_in_cluster(3))
+    assert extender.post("/preempt", victims) == {"NodeNameToMetaVictims": {names[0]: meta_victims()}}
+    assert extender.refuse("/filter", msgspec.json.encode(names_args(names, pod_in_cluster(1, "older")))) == MISTAKE
+
+
+@pytest.mark.parametrize("guest", ["nodenumber"], indirect=True)
+def test_pods_are_kept_from_when_they_are_first_asked_for(extender: Extender) -> None:
+    """Readiness does not depend on them then: all but that preempt can be answered."""
+    assert kept(extender) == (NODES, 0)
+    assert extender.refuse("/filter", msgspec.json.encode(names_args([], pod_in_cluster(1)))) == MISTAKE
+    (extender.folder / "guest.wasm").write_bytes(guests.module("every_export"))
+    extender.wait_until(
+        lambda: extender.admin.get("/api/v1/plugins").json()[0]["digest"] == digest(guests.module("every_export"))
+    )
+    victim = objects.running_pod(5, objects.node_name(0))["metadata"]["uid"]
+    candidates = {objects.node_name(0): meta_victims(victim)}
+    extender.wait_until(
+        lambda: extender.post("/preempt", preemption_args(candidates))["NodeNameToMetaVictims"] == candidates
+    )
+    assert kept(extender) == (NODES, PODS)
+    assert conditions(extender) == "[+]nodes ok\nreadyz check passed\n"
