@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import compress
 from operator import ne
 from typing import Final, Protocol
@@ -11,8 +12,8 @@ from msgspec import Raw
 from extender.wire import Candidates, RequestError, encode_candidate
 from wasm_runtime.snapshot import Nodes, Snapshot
 
-MOST_KEPT: Final = 50_000
-"""Nodes from requests that are kept converted; beyond it they are forgotten and converted anew."""
+MOST_KEPT: Final = 20_000
+"""Nodes from requests that are kept converted, four times what Kubernetes is made for; beyond it all begins anew."""
 
 
 class NotSyncedError(Exception):
@@ -28,26 +29,34 @@ class Cache(Protocol):
 
 
 class NodeSource:
-    """Finds the nodes of a request. For the serving thread only, but for `current`."""
+    """Finds the nodes of a request. For the serving thread only, but for `current`.
+
+    With a cache their objects are the cluster's, and requests only name them. Without one they are those of the
+    requests seen so far, each as it came last.
+    """
 
     def __init__(
-        self, cache: Cache | None, cluster: Snapshot, requests: Snapshot | None = None, *, needs_sync: bool = True
+        self,
+        cache: Cache | None,
+        nodes: Snapshot,
+        anew: Callable[[], Snapshot] = Snapshot,
+        *,
+        needs_sync: bool = True,
     ) -> None:
-        """`requests` takes the nodes that come with requests.
+        """`nodes` is what the cache feeds, or takes the nodes of requests until one of `anew` has to take its place.
 
-        Without `needs_sync`, requests are answered from names alone while the cache is not to be answered from.
+        Without `needs_sync`, requests are answered from what is known while the cache is not to be answered from.
         """
         self._cache = cache
         self._needs_sync = needs_sync
-        self._cluster = cluster
-        self._requests = Snapshot() if requests is None else requests
-        self._current = self._requests if cache is None else cluster
+        self._current = nodes
+        self._anew = anew
         self._versions: dict[str, str | None] = {}
         """By name, that of each node of a request that was converted; None where it has none to tell changes by."""
 
     @property
     def current(self) -> Snapshot:
-        """The nodes that guests saw last, from the cluster or from requests. May be read from any thread."""
+        """The nodes that guests see. May be read from any thread."""
         return self._current
 
     def find(self, candidates: Candidates, wants_objects: bool) -> Nodes:
@@ -55,17 +64,13 @@ class NodeSource:
 
         Raises NotSyncedError, or RequestError for a node that cannot be converted.
         """
-        if wants_objects:
-            if candidates.items is None:
-                self._current = self._requests if self._cache is None else self._cluster
-            else:
-                self._convert(candidates, candidates.items)
-                self._current = self._requests
+        if wants_objects and self._cache is None and candidates.items is not None:
+            self._convert(candidates, candidates.items)
         return self.named(candidates.names, wants_objects)
 
     def named(self, names: list[str], wants_objects: bool) -> Nodes:
-        """Nodes by name, from where filter and prioritize last had theirs. Raises NotSyncedError or RequestError."""
-        if wants_objects and self._needs_sync and self._cache is not None and self._current is self._cluster:
+        """Nodes by name. Raises NotSyncedError or RequestError."""
+        if wants_objects and self._needs_sync and self._cache is not None:
             problem = self._cache.unusable
             if problem:
                 raise NotSyncedError(problem)
@@ -75,12 +80,14 @@ class NodeSource:
             raise RequestError(str(error)) from None
 
     def _convert(self, candidates: Candidates, items: list[Raw]) -> None:
-        """Converts the nodes of which this version has not been seen."""
+        """Converts the nodes of which this version has not been seen.
+
+        Where they become too many, those of this request go to a new snapshot: threads may still judge by the old one.
+        """
         nodes = list(zip(candidates.names, candidates.versions, items, strict=True))
         new = list(compress(nodes, map(ne, candidates.versions, map(self._versions.get, candidates.names))))
-        if len(self._versions) + len(new) > MOST_KEPT:
-            self._versions.clear()
-            self._requests.replace({})
-            new = nodes
-        self._requests.put([(name, encode_candidate(name, json)) for name, _, json in new])
+        added = {name for name, _, _ in new} - self._versions.keys()
+        if added and len(self._versions) + len(added) > MOST_KEPT:
+            self._current, self._versions, new = self._anew(), {}, nodes
+        self._current.put([(name, encode_candidate(name, json)) for name, _, json in new])
         self._versions.update((name, version or None) for name, version, _ in new)

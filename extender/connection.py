@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, Protocol, cast
-from urllib.parse import unquote
 
-import httptools
 from uvicorn.server import ServerState
 
 from extender import wire
+from extender.reader import Reader, Request
 
 IDLE: Final = 300.0
-"""Seconds without a word after which a connection is closed: longer than Go's client keeps an idle one, so that it
-never writes to a connection that we are closing."""
+"""Seconds without a word after which a client is left, and one that takes no answers: longer than Go's client keeps an
+idle connection, so that it never writes to one that we are closing."""
 
-LONGEST_HEAD: Final = 64 * 1024
-"""Bytes of a request's target and headers."""
+LOOK_EVERY: Final = 10.0
+"""Seconds between two looks whether a client is to be left."""
 
 
 class Answer(NamedTuple):
@@ -47,25 +47,22 @@ class Application(Protocol):
         """What a request is answered whose body is longer."""
 
 
-class _Request(NamedTuple):
-    method: str
-    path: str
-    body: bytes
-    keeps_alive: bool
-
-
 class Connection(asyncio.Protocol):
-    """One connection. Requests that come before their turn wait for it."""
+    """One connection. What comes before its turn waits for it; nothing is done whose answer cannot be sent any more.
+
+    A client is left that is silent or takes no answers for IDLE seconds, or does not send a request within
+    `reader.LONGEST_ARRIVAL` seconds; it may take LOOK_EVERY seconds more.
+    """
 
     def __init__(self, application: Application, server_state: ServerState, **_: object) -> None:
         """`server_state` is uvicorn's."""
         self._application = application
         self._state = server_state
         self._loop = asyncio.get_running_loop()
-        self._parser: Any = httptools.HttpRequestParser(self)
-        self._waiting: deque[_Request] = deque()
+        self._reader = Reader(self, application.max_request_bytes, self._loop.time)
+        self._waiting: deque[Callable[[], None]] = deque()
         self._answering: asyncio.Task[None] | None = None
-        self._is_clogged = self._is_ending = self._is_amid = False
+        self._is_clogged = self._is_ending = False
 
     # -- what asyncio and uvicorn call -------------------------------------------------------------
 
@@ -73,26 +70,17 @@ class Connection(asyncio.Protocol):
         """A client is there."""
         self._transport = cast(asyncio.Transport, transport)
         self._state.connections.add(self)  # type: ignore[arg-type]
-        self._heard = self._loop.time()
-        self._timer = self._loop.call_later(IDLE, self._look_whether_idle)
+        self._timer = self._loop.call_later(LOOK_EVERY, self._look)
 
     def connection_lost(self, _: Exception | None) -> None:
-        """The client is gone. What it asked for is done nevertheless: a bind, say."""
+        """The client is gone. What is being done for it is done nevertheless: a bind, say."""
         self._state.connections.discard(self)
         self._timer.cancel()
         self._waiting.clear()
-        self._is_ending = True
 
     def data_received(self, data: bytes) -> None:
         """Some bytes of a request, of the rest of one, or of several."""
-        self._heard = self._loop.time()
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._is_ending = True  # The request has been answered; what follows is of another protocol.
-            self._end_when_done()
-        except httptools.HttpParserError as error:
-            self._refuse(HTTPStatus.BAD_REQUEST, f"this is no HTTP/1.1: {error.__cause__ or error}")
+        self._reader.feed(data)
 
     def pause_writing(self) -> None:
         """The client does not take its answers: it may not ask any more for now."""
@@ -105,70 +93,40 @@ class Connection(asyncio.Protocol):
         self._go_on()
 
     def shutdown(self) -> None:
-        """Closes the connection, after the answer that is under way."""
+        """Closes the connection, after the answer that is under way, or that of a request that has begun to come."""
         self._is_ending = True
-        self._end_when_done()
+        if not (self._answering or self._waiting or self._reader.is_amid):
+            self._transport.close()
 
-    # -- what the parser calls ---------------------------------------------------------------------
+    # -- what the reader calls ---------------------------------------------------------------------
 
-    def on_message_begin(self) -> None:
-        """A request begins."""
-        self._target = b""
-        self._body: list[bytes] = []
-        self._head_length = self._body_length = 0
-        self._expects = self._is_refused = False
-        self._is_amid = True
+    def take(self, request: Request) -> None:
+        """Answers a request."""
+        self._in_turn(self._answer, request)
 
-    def on_url(self, url: bytes) -> None:
-        """A part of the request's target."""
-        self._target += url
-        self._count_head(url)
+    def take_too_long(self, request: Request) -> None:
+        """Answers one that is too long."""
+        self._in_turn(self._write, request, self._application.too_long())
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """A header."""
-        self._count_head(name + value)
-        lower = name.lower()
-        if lower == b"content-length":
-            self._body_length = int(value)
-        elif lower == b"expect":
-            self._expects = value.lower() == b"100-continue"
+    def invite(self) -> None:
+        """Lets the client send its body."""
+        self._in_turn(self._transport.write, b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def on_headers_complete(self) -> None:
-        """The body is to come."""
-        if self._body_length > self._application.max_request_bytes:
-            self._refuse_body()
-        elif self._expects:
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._body_length = 0
-
-    def on_body(self, body: bytes) -> None:
-        """A part of the body."""
-        self._body_length += len(body)
-        if self._is_refused:
-            return
-        if self._body_length > self._application.max_request_bytes:
-            self._refuse_body()
-        else:
-            self._body.append(body)
-
-    def on_message_complete(self) -> None:
-        """The request is there."""
-        self._is_amid = False
-        if self._is_refused or self._is_ending:
-            return
-        path = httptools.parse_url(self._target).path.decode("latin-1")
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self._body = []
-        method = self._parser.get_method().decode("latin-1")
-        request = _Request(method, unquote(path), body, self._parser.should_keep_alive())
-        if self._answering or self._is_clogged:
-            self._waiting.append(request)
-        else:
-            self._handle(request)
+    def refuse(self, status: HTTPStatus, problem: str) -> None:
+        """Answers what is no request, and closes the connection."""
+        nothing = Request("", "", b"", is_last=True)
+        self._in_turn(self._write, nothing, Answer(status, wire.encode_problem(problem)))
 
     # -- answering ---------------------------------------------------------------------------------
 
-    def _handle(self, request: _Request) -> None:
+    def _in_turn(self, step: Callable[..., None], *arguments: Any) -> None:
+        """Takes a step at once, or after those that came before it; never after the last answer."""
+        if self._answering or self._is_clogged:
+            self._waiting.append(partial(step, *arguments))
+        elif not self._transport.is_closing():
+            step(*arguments)
+
+    def _answer(self, request: Request) -> None:
         self._state.total_requests += 1
         answer = self._application.answer(request.method, request.path, request.body)
         if isinstance(answer, Answer):
@@ -179,61 +137,46 @@ class Connection(asyncio.Protocol):
         self._state.tasks.add(self._answering)
         self._answering.add_done_callback(self._state.tasks.discard)
 
-    async def _write_later(self, request: _Request, answer: Awaitable[Answer]) -> None:
+    async def _write_later(self, request: Request, coming: Awaitable[Answer]) -> None:
         try:
-            self._write(request, await answer)
+            answer = await coming
+            if not self._transport.is_closing():
+                self._write(request, answer)
+        except BaseException:
+            self._transport.abort()  # It has no answer, and none after it would be taken for its own.
+            raise
         finally:
             self._answering = None
-            self._heard = self._loop.time()
             self._go_on()
 
-    def _go_on(self) -> None:
-        """Takes the next request, where there is nothing else to be done."""
-        while self._waiting and not (self._answering or self._is_clogged):
-            self._handle(self._waiting.popleft())
-        if not (self._answering or self._is_clogged or self._transport.is_closing()):
-            self._transport.resume_reading()
-        self._end_when_done()
-
-    def _write(self, request: _Request, answer: Answer) -> None:
-        if self._transport.is_closing():
-            return
-        is_last = self._is_ending or not request.keeps_alive
+    def _write(self, request: Request, answer: Answer) -> None:
+        is_last = self._is_ending or request.is_last
         headers = (*answer.headers, ("connection", "close")) if is_last else answer.headers
         head = _head(answer.status, len(answer.body), headers)
         self._transport.write(head if request.method == "HEAD" else head + answer.body)
         if is_last:
             self._transport.close()
 
-    def _end_when_done(self) -> None:
-        if self._is_ending and not (self._answering or self._waiting or self._is_amid):
-            self._transport.close()
+    def _go_on(self) -> None:
+        """Takes the steps that wait, and listens again, where there is nothing else to be done."""
+        while self._is_free and self._waiting:
+            self._waiting.popleft()()
+        if self._is_free:
+            self._reader.rest()
+            self._transport.resume_reading()
 
-    def _count_head(self, data: bytes) -> None:
-        self._head_length += len(data)
-        if self._head_length > LONGEST_HEAD and not self._is_refused:
-            self._is_refused = True
-            problem = f"the target and the headers are longer than {LONGEST_HEAD} bytes"
-            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, problem)
+    @property
+    def _is_free(self) -> bool:
+        return not (self._answering or self._is_clogged or self._transport.is_closing())
 
-    def _refuse_body(self) -> None:
-        """Answers at once; the rest of the body is read and dropped, so that the connection can be kept."""
-        self._is_refused = True
-        self._body.clear()
-        self._write(_Request("POST", "", b"", keeps_alive=True), self._application.too_long())
-
-    def _refuse(self, status: HTTPStatus, problem: str) -> None:
-        """Answers what is no request, and closes the connection."""
-        self._is_ending = True
-        self._waiting.clear()
-        self._write(_Request("", "", b"", keeps_alive=False), Answer(status, wire.encode_problem(problem)))
-
-    def _look_whether_idle(self) -> None:
-        left = self._heard + IDLE - self._loop.time()
-        if left <= 0 and not self._answering:
-            self._transport.close()
-        else:
-            self._timer = self._loop.call_later(max(left, 1.0), self._look_whether_idle)
+    def _look(self) -> None:
+        """Leaves a client that has been waited for too long."""
+        if not self._answering and self._loop.time() - self._reader.heard > IDLE:
+            self._transport.abort()
+            return
+        if self._is_free:
+            self._reader.look_at_clock()
+        self._timer = self._loop.call_later(LOOK_EVERY, self._look)
 
 
 def _head(status: int, length: int, headers: tuple[tuple[str, str], ...]) -> bytes:

@@ -28,9 +28,9 @@ class GuestLog:
         self.recorder: Recorder = LogRecorder()
         """Where Events go."""
 
-    def report(self, plugin: str, pod: Pod, journal: Journal) -> None:
-        """Logs a guest's lines, each with plugin, pod and node, and records its Events."""
-        fields = {"plugin": plugin, "pod": pod.name}
+    def report(self, plugin: str, pod: Pod | None, journal: Journal) -> None:
+        """Logs a guest's lines, each with plugin, pod and node if it is about one, and records its Events."""
+        fields = {"plugin": plugin, **({"pod": pod.name} if pod else {})}
         for record in journal.records:
             if isinstance(record, Event):
                 self._record(record, fields)

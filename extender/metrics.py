@@ -18,17 +18,17 @@ Phase = Literal["decode", "nodes", "judge", "encode"]
 class Laps:
     """How long each part of a verb takes, one after the other."""
 
-    __slots__ = ("_begun", "_phases", "_verb")
+    __slots__ = ("_begun", "_phases", "verb")
 
     def __init__(self, phases: Histogram, verb: Verb) -> None:
         self._phases = phases
-        self._verb = verb
+        self.verb = verb
         self._begun = time.perf_counter()
 
     def end(self, phase: Phase) -> None:
         """Counts the part that ends now; the next one begins."""
         now = time.perf_counter()
-        self._phases.count(now - self._begun, self._verb, phase)
+        self._phases.count(now - self._begun, self.verb, phase)
         self._begun = now
 
 

@@ -1,18 +1,19 @@
-"""Whether a plugin is quick enough to run on the loop that serves all verbs."""
+"""Whether plugins are quick enough to run on the loop that serves all verbs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 QUICK: Final = 0.002
-"""Seconds of the processor that a plugin may hold the loop: about what ten verbs take that wait behind it."""
+"""Seconds of the processor that a verb's plugins may hold the loop: about what ten verbs take that wait behind it."""
 
 PROOF: Final = 32
 """Verbs in a row that must have been quick: a new plugin has yet to show it, one that was slow to show it again."""
 
 
 class Pace:
-    """How quick a plugin was of late. A lost update between threads does no harm."""
+    """How quick a verb was of late with a plugin. A lost update between threads does no harm."""
 
     def __init__(self) -> None:
         self._quick_in_a_row = 0
@@ -25,3 +26,8 @@ class Pace:
     def is_quick(self) -> bool:
         """Whether another thread would cost more than it saves."""
         return self._quick_in_a_row >= PROOF
+
+
+def paces() -> Mapping[str, Pace]:
+    """Those of a new plugin, by the verb: it may be quick in one and slow in another."""
+    return {"filter": Pace(), "prioritize": Pace(), "preempt": Pace()}

@@ -40,7 +40,7 @@ class PodCache(Protocol):
 
 
 class PodSource:
-    """Finds pods. For the serving thread only."""
+    """Finds pods. For the serving thread only, but for `victims`."""
 
     def __init__(self, cache: PodCache | None, read: Reader | None, *, needs_sync: bool = True) -> None:
         """With `cluster.mode: none` and `dry-run` there is neither a cache nor a reader.
@@ -83,7 +83,7 @@ class PodSource:
         return PodRequest(Pod(key.uid, str(key), found), scheduler_name(found))
 
     def victims(self, preemption: Preemption, node: str) -> Sequence[bytes]:
-        """The pods that would be evicted from a node, each a protobuf v1.Pod.
+        """The pods that would be evicted from a node, each a protobuf v1.Pod. May be asked from any thread.
 
         Raises NotSyncedError, PodNotKnownError or RequestError.
         """

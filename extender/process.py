@@ -44,6 +44,7 @@ from extender.server import Verbs, Webhook
 from extender.waiting import WaitingPods
 from wasm_runtime.errors import GuestError
 from wasm_runtime.plugin import Plugin
+from wasm_runtime.protobuf.convert import converter
 from wasm_runtime.snapshot import Snapshot
 from wasm_runtime.upkeep import Upkeep
 
@@ -165,6 +166,7 @@ def _serve(
     watcher = Watcher(registry)
     background = Background()
     try:
+        needs_sync = configuration.cluster.not_synced_policy is FailurePolicy.FAIL
         stale_after = configuration.cluster.stale_after or math.inf
         node_cache = NodeCache(watched, nodes, metrics.read, stale_after=stale_after) if watched else None
         pod_cache = (
@@ -175,17 +177,16 @@ def _serve(
         recorder = EventRecorder(watched) if watched else None
         checks = []
         if node_cache and pod_cache and recorder:
-            checks = [_check("nodes", node_cache)]
+            checks = [_check("nodes", node_cache, needs_sync)]
             guest_log.recorder = recorder
             metrics.kept("nodes", lambda: len(nodes), lambda: node_cache.outdated)
             metrics.kept("pods", lambda: pod_cache.size, lambda: pod_cache.outdated)
             background.spawn(recorder.run(), "event recorder")
             background.spawn(node_cache.run(), "node cache")
             if registry.wants_pods:
-                checks.append(_check("pods", pod_cache.start()))
+                checks.append(_check("pods", pod_cache.start(), needs_sync))
         background.spawn(_admin(create_app(registry, Health(checks), metrics), admin_socket), "admin server")
-        needs_sync = configuration.cluster.not_synced_policy is FailurePolicy.FAIL
-        source = NodeSource(node_cache, nodes, Snapshot(upkeep.wake), needs_sync=needs_sync)
+        source = NodeSource(node_cache, nodes, partial(Snapshot, upkeep.wake), needs_sync=needs_sync)
         upkeep.start()
         watcher.start()
         verbs = Verbs(
@@ -199,6 +200,7 @@ def _serve(
             recorder,
         )
         webhook = Webhook(verbs, registry, server.max_request_bytes)
+        converter()  # Made now, so that the first request need not wait for it.
         _spare_collector()
         logger.info(
             "serving",
@@ -307,6 +309,11 @@ def _binder(configuration: ExtenderConfiguration, api: ApiServer | None) -> Bind
     return DryRunBinder() if configuration.cluster.mode == "dry-run" else NoBinder()
 
 
-def _check(name: str, cache: Reflector[Any]) -> Check:
-    """A cache is ready when it may be answered from, even if it is outdated: without us nothing is scheduled at all."""
-    return Check(name, lambda: cache.unusable, lambda: cache.problem)
+def _check(name: str, cache: Reflector[Any], needs_sync: bool) -> Check:
+    """A cache is ready when it may be answered from, even if it is outdated: without us nothing is scheduled at all.
+
+    Without `needs_sync` requests are answered whatever there is in it.
+    """
+    if needs_sync:
+        return Check(name, lambda: cache.unusable, lambda: cache.problem)
+    return Check(name, warning=lambda: cache.unusable or cache.problem)

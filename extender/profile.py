@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
-from extender.pace import Pace
+from extender.pace import Pace, paces
 from wasm_runtime.errors import Fault, GuestError
 from wasm_runtime.guest import Pod
 from wasm_runtime.plugin import Plugin
@@ -30,13 +29,13 @@ class FailurePolicy(str, Enum):
 MENDS: Final = {
     Fault.NO_NODE_DATA: (
         "set cluster.mode to kubeconfig or in-cluster, so that nodes are read from the API server,"
-        " or nodeCacheCapable: false in the KubeSchedulerConfiguration, so that requests carry them"
+        " or nodeCacheCapable: false in the KubeSchedulerConfiguration, so that requests carry them;"
+        " with such a cluster.mode the nodes have not been listed yet, see /readyz?verbose"
     ),
     Fault.DEADLINE: "mend the guest, or raise the plugin's timeout",
     Fault.MEMORY: "mend the guest, or raise the plugin's memoryLimit",
     Fault.TABLES: "mend the guest, or raise the plugin's tableLimit",
     Fault.STACK: "mend the guest, or raise runtime.stackLimit",
-    Fault.BUSY: "raise the plugin's instances",
 }
 """What the author or the operator can do about a fault."""
 
@@ -70,12 +69,13 @@ class Entry:
     plugin: Plugin
     weight: int = 1
     failure_policy: FailurePolicy = FailurePolicy.FAIL
-    pace: Pace = field(default_factory=Pace)
-    """The plugin's."""
+    paces: Mapping[str, Pace] = field(default_factory=paces)
+    """The plugin's, by the verb."""
 
     def swap(self, plugin: Plugin) -> Plugin:
         """Puts another plugin in the place of one, which is returned. It has yet to show its pace."""
-        old, self.plugin, self.pace = self.plugin, plugin, Pace()
+        self.paces = paces()  # First: no other thread may see the new plugin with the old one's.
+        old, self.plugin = self.plugin, plugin
         return old
 
     def attempt(
@@ -86,7 +86,6 @@ class Entry:
         Raises PluginFailedError if it failed and that is not to be ignored.
         """
         plugin = self.plugin
-        begun = time.thread_time()
         try:
             return action(plugin, pod, *args, **kwargs)
         except GuestError as error:
@@ -95,8 +94,6 @@ class Entry:
                 raise failure from error
             logger.warning("left out of a verb: %s", failure, extra={"pod": pod.name, **failure.fields})
             return None
-        finally:
-            self.pace.note(time.thread_time() - begun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +109,8 @@ class Profile:
 
     def frozen(self) -> Profile:
         """The profile as it is now, for one request: what goes live meanwhile is for the next one."""
-        entries = [Entry(entry.plugin, entry.weight, entry.failure_policy, entry.pace) for entry in self.entries]
-        return replace(self, entries=entries)
+        entries = [Entry(entry.plugin, entry.weight, entry.failure_policy, entry.paces) for entry in self.entries]
+        return Profile(self.name, entries, self.score_range, self.zero_scores)
 
     @property
     def wants_nodes(self) -> bool:
@@ -125,10 +122,14 @@ class Profile:
         """Whether any plugin has a part in the binding cycle."""
         return any(entry.plugin.binds for entry in self.entries)
 
-    @property
-    def is_quick(self) -> bool:
-        """Whether all plugins are quick enough to run on the loop that serves all verbs, and none is waited for."""
-        return all(entry.pace.is_quick and entry.plugin.is_free for entry in self.entries)
+    def is_quick(self, verb: str, pod: Pod) -> bool:
+        """Whether the plugins are quick enough to run on the loop that serves all verbs, and none is waited for."""
+        return all(entry.paces[verb].is_quick and entry.plugin.is_free(pod) for entry in self.entries)
+
+    def note(self, verb: str, seconds: float) -> None:
+        """Counts a verb that has taken the plugins so many seconds of the processor."""
+        for entry in self.entries:
+            entry.paces[verb].note(seconds)
 
     def runs(self, export: str) -> bool:
         """Whether any plugin serves an export."""

@@ -25,6 +25,7 @@ from extender.verbs import filter as filter_verb
 from extender.verbs.bind import Binding, RejectedError
 from extender.waiting import WaitingPods
 from extender.wire import PodRequest, RequestError
+from wasm_runtime.guest import Pod
 from wasm_runtime.snapshot import Nodes
 
 T = TypeVar("T")
@@ -89,6 +90,7 @@ class Verbs:
 
         return self._judge(
             laps,
+            request.pod,
             judges,
             lambda: self._nodes.find(candidates, judges.wants_nodes),
             lambda nodes: filter_verb.run(judges, request.pod, nodes),
@@ -109,6 +111,7 @@ class Verbs:
 
         return self._judge(
             laps,
+            request.pod,
             judges,
             lambda: self._nodes.find(candidates, judges.wants_nodes),
             lambda nodes: prioritize.run(judges, request.pod, nodes),
@@ -132,6 +135,7 @@ class Verbs:
 
         return self._judge(
             laps,
+            request.pod,
             judges,
             lambda: self._nodes.named(list(preemption.victims), judges.wants_nodes),
             lambda nodes: preempt.run(judges, request.pod, nodes, victims),
@@ -142,6 +146,7 @@ class Verbs:
     def _judge(
         self,
         laps: Laps,
+        pod: Pod,
         profile: Profile,
         find: Callable[[], Nodes],
         run: Callable[[Nodes], T],
@@ -159,17 +164,21 @@ class Verbs:
         laps.end("nodes")
 
         def judge() -> bytes:
+            begun = time.thread_time()
             try:
                 result = run(nodes)
             except UNANSWERABLE as error:
                 return refuse(error)
             finally:
                 laps.end("judge")
+                profile.note(laps.verb, time.thread_time() - begun)
             answer = encode(nodes, result)
             laps.end("encode")
             return answer
 
-        return judge() if profile.is_quick else asyncio.get_running_loop().run_in_executor(self._judging, judge)
+        if profile.is_quick(laps.verb, pod):
+            return judge()
+        return asyncio.get_running_loop().run_in_executor(self._judging, judge)
 
     def _report(self, verb: str, request: PodRequest, error: Exception) -> None:
         """Tells of a failure where the answer cannot: to the log, and to those who look at the pod."""

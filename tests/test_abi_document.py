@@ -7,10 +7,12 @@ from pathlib import Path
 
 from wasm_runtime import abi
 from wasm_runtime.driver import layout
-from wasm_runtime.engine import KIBIBYTE, Settings
+from wasm_runtime.engine import KIBIBYTE, LONG_REASONS, Settings
 from wasm_runtime.engines.wasmtime.instance import TABLES
 from wasm_runtime.guest import name
 from wasm_runtime.pool import CYCLE
+from wasm_runtime.residents import AT_A_TIME
+from wasm_runtime.snapshot import SLACK
 
 DOCUMENT = (Path(__file__).parents[1] / "sdk-guest" / "ABI.md").read_text(encoding="utf-8")
 
@@ -61,4 +63,8 @@ def test_limits() -> None:
     assert f"`outputLimit` ({Settings('plugin').output_limit // KIBIBYTE} KiB) a call" in DOCUMENT
     assert f"after {CYCLE:.0f} seconds" in DOCUMENT
     assert f"{TABLES} tables |" in DOCUMENT
+    assert f"most nodes there were at once, plus {SLACK:,} and the names" in DOCUMENT
+    assert f"Reasons beyond {LONG_REASONS} and one for each node" in DOCUMENT
+    assert f"| time of announcing {AT_A_TIME} nodes, " in DOCUMENT
+    assert f"| the verb fails after the {AT_A_TIME} at hand; " in DOCUMENT
     assert f"must be in {abi.MIN_NODE_SCORE}..{abi.MAX_NODE_SCORE}" in DOCUMENT

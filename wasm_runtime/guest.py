@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Concatenate, Final, Literal, NamedTuple, ParamSpec, TypeVar
+from typing import Final, Literal, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
@@ -29,6 +29,12 @@ _SCORE_CODES: Final = _mask({Code.SUCCESS})
 
 MOST_CLUSTER_EVENTS: Final = 256
 """Kubernetes has some ten resources and as many actions."""
+
+IDLE: Final = 0.25
+"""Seconds after a call, if no other comes, after which a guest collects its garbage."""
+
+CALM: Final = 10.0
+"""Seconds between two collections while no call comes and the guest is but told of nodes."""
 
 Stage = Literal["filter", "score", "preempt", "postFilter", "bind"]
 """Parts of a pod's cycle; `preempt` is Filter on the candidates for preemption, `bind` all of the binding cycle."""
@@ -103,16 +109,19 @@ class Guest:
         self._exports = exports
         self.uid: str | None = None
         """The pod whose PreFilter the instance has seen."""
-        self.entered = 0.0
-        """When a stage of that pod's cycle was last entered, on the clock of `time.monotonic`."""
+        self.left = 0.0
+        """When it was last given back, on the clock of `time.monotonic`."""
         self.is_broken = False
         """Whether the instance must not be used again."""
-        self.is_collected = True
-        """Whether it has collected its garbage since it was last called; of no meaning where it does not."""
         self.spans: list[Span] = []
         """How long its calls took, for who reads and empties it."""
         self.pre_filter = PreFilter()
         self._at = 0
+        self._collected = time.monotonic()
+        self._is_called = False
+        """Whether it was called since it last collected its garbage."""
+        self._is_told = False
+        """Whether it was told of nodes since then."""
 
     def enter(self, pod: Pod, nodes: Nodes, stage: Stage, deadline: float) -> None:
         """Goes on to a stage of the pod's cycle, beginning a new cycle where that is due.
@@ -121,8 +130,7 @@ class Guest:
         that this cycle has come to or passed: the scheduler is then trying the pod again.
         """
         at = _ORDER.index(stage)
-        self.entered = time.monotonic()
-        self.is_collected = False
+        self._is_called = True
         if self.uid != pod.uid or at <= self._at:
             self._begin(pod, nodes, deadline)
         self._at = at
@@ -141,6 +149,7 @@ class Guest:
 
     def enqueue(self, nodes: Nodes, deadline: float) -> list[ClusterEvent]:
         """Calls enqueue: the changes after which a pod that the guest rejected is worth another attempt."""
+        self._is_called = True
         call = _call(nodes, deadline)
         try:
             self._once("enqueue", call, {Code.SUCCESS})
@@ -228,16 +237,23 @@ class Guest:
 
         Tells a guest that keeps nodes of at most `most` of them; returns whether it knows all.
         """
+        if self._ask(self._instance.level, nodes, deadline, 0):
+            return True
+        self._is_told = True
         return self._ask(self._instance.level, nodes, deadline, most)
 
     @property
-    def collects(self) -> bool:
-        """Whether there is garbage that it could collect."""
-        return "collectgarbage" in self._exports and not self.is_collected
+    def is_to_collect(self) -> bool:
+        """Whether it has garbage, and this is the time to collect it."""
+        now = time.monotonic()
+        is_idle = now - self.left >= IDLE
+        is_due = self._is_called or (self._is_told and now - self._collected >= CALM)
+        return "collectgarbage" in self._exports and is_idle and is_due
 
     def collect(self, deadline: float) -> None:
         """Lets the guest collect its garbage."""
-        self.is_collected = True
+        self._collected = time.monotonic()
+        self._is_called = self._is_told = False
         self._ask(self._instance.collect, deadline)
 
     def journal(self) -> Journal:
@@ -249,38 +265,38 @@ class Guest:
         self._instance.close()
 
     def _run_once(self, export: str, call: Call) -> Result:
-        return self._call(self._instance.once, export, call)
+        begun = time.perf_counter()
+        try:
+            return self._ask(self._instance.once, export, call)
+        finally:
+            self._note(export, call, begun)
 
     def _once(self, export: str, call: Call, expected: Collection[Code]) -> Answer:
         result = self._run_once(export, call)
         return Answer(self._status(export, call, result.low, result.reason, expected), result.high)
 
     def _each(self, export: str, nodes: Nodes, deadline: float, tolerated: int) -> NodeResults:
+        """Calls an export for each node, or its list for all of them unless one is not resident."""
         call = _call(nodes, deadline)
-        results = self._at_once(abi.LISTS[export], call, tolerated) if abi.LISTS[export] in self._exports else None
-        if results is None:
-            results = self._call(self._instance.each, export, call, tolerated)
+        begun = time.perf_counter()
+        called, listed = abi.LISTS[export], None
+        try:
+            if called in self._exports:
+                listed = self._ask(self._instance.at_once, called, call, tolerated)
+            if listed is None:
+                called = export
+                results = self._ask(self._instance.each, called, call, tolerated)
+        finally:
+            self._note(called, call, begun)
+        if listed is not None:
+            status, results = listed
+            self._status(called, call, status.low, status.reason, {Code.SUCCESS})
         self._check_last(export, results, nodes, tolerated)
         return results
 
-    def _at_once(self, export: str, call: Call, tolerated: int) -> NodeResults | None:
-        """Calls an export for a list of nodes. None if one of them is not resident."""
-        results = self._call(self._instance.at_once, export, call, tolerated)
-        if results is None:
-            self.spans.pop()
-            return None
-        self._status(export, call, results.status.low, results.status.reason, {Code.SUCCESS})
-        return results.nodes
-
-    def _call(
-        self, ask: Callable[Concatenate[str, Call, P], T], export: str, call: Call, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        """Calls an export, and notes how long that takes."""
-        begun = time.perf_counter()
-        try:
-            return self._ask(ask, export, call, *args, **kwargs)
-        finally:
-            self.spans.append(Span(export, call.level, time.perf_counter() - begun - call.level))
+    def _note(self, export: str, call: Call, begun: float) -> None:
+        """Notes how long a call took that began then, on the clock of `time.perf_counter`."""
+        self.spans.append(Span(export, call.level, time.perf_counter() - begun - call.level))
 
     def _ask(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Asks something of the instance. Notes whether it can be used again: not after what has no name, either."""

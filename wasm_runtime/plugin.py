@@ -14,20 +14,18 @@ from wasm_runtime.engine import Engine, Handle, Journal, Module, NoHandle, Setti
 from wasm_runtime.errors import GuestError
 from wasm_runtime.guest import Guest, Pod, Stage
 from wasm_runtime.pool import Pool
+from wasm_runtime.residents import AT_A_TIME
 from wasm_runtime.snapshot import Nodes, Snapshot
 from wasm_runtime.validate import validate
 
 IMPLIED: Final = {"filter": {"preFilter"}, "score": {"preScore"}}
 """Extension points that come with another one."""
 
-AT_A_TIME: Final = 16
-"""Nodes that a guest is told of before a pod may have it: some milliseconds even where each is decoded in full."""
+PATIENCE: Final = 20
+"""Timeouts in which a new guest is told of nodes before a pod may have it. What it does not know then is told later."""
 
-IDLE: Final = 0.25
-"""Seconds without a call after which a guest collects its garbage."""
-
-Sink = Callable[[str, Pod, Journal], None]
-"""Takes what a guest logged: name of the plugin, pod, journal."""
+Sink = Callable[[str, Pod | None, Journal], None]
+"""Takes what a guest logged: name of the plugin, the pod if it was about one, journal."""
 
 Observer = Callable[[str, float, Sequence[Span]], None]
 """Takes how long a verb took in a plugin: name of the plugin, seconds that it waited for a guest, its calls."""
@@ -56,7 +54,7 @@ class Plugin:
         """Compiles and checks the module and makes a first guest, so that problems show at once.
 
         `extension_points` narrows what is called to some of what the module exports; `nodes` are told to the first
-        guest. Raises ModuleError or GuestError.
+        guest, for `PATIENCE` timeouts at most. Raises ModuleError or GuestError.
         """
         self.name = settings.name
         self.digest = digest(wasm)
@@ -71,16 +69,26 @@ class Plugin:
         self._sink = sink
         self._observer = observer
         self._handle = handle or NoHandle()
-        self.nodes = nodes
-        """The nodes that the guests were last to know."""
+        self._nodes = nodes
+        self._closed = False
         self._pool = Pool(
-            settings.name, self._new_guest, settings.instances, keeps_cycles=self.binds, prepare=self._prepare
+            settings.name,
+            self._new_guest,
+            settings.instances,
+            keeps_cycles=self.binds,
+            learns="nodechanged" in self._module.exports,
+            prepare=self._prepare,
         )
         try:
             self.cluster_events = self._cluster_events()
         except GuestError:
             self.close()
             raise
+
+    @property
+    def nodes(self) -> Snapshot | None:
+        """What a new guest is told of: the nodes of the last request or upkeep, else those given in the beginning."""
+        return self._nodes
 
     @property
     def exports(self) -> list[str]:
@@ -106,7 +114,7 @@ class Plugin:
         """
         begun = time.monotonic()
         deadline = begun + self.settings.timeout
-        self.nodes = nodes.snapshot
+        self._nodes = nodes.snapshot
         guest = self._pool.take(pod.uid, deadline, spare=1 if stage == "bind" else 0)
         waited = time.monotonic() - begun
         try:
@@ -119,8 +127,7 @@ class Plugin:
             finally:
                 self._pool.put_back(guest)
             self._observer(self.name, waited, spans)
-            if journal.records or journal.dropped:
-                self._sink(self.name, pod, journal)
+            self._pass_on(journal, pod)
 
     def deadline(self) -> float:
         """When a call that begins now is interrupted, on the clock of `time.monotonic`."""
@@ -132,38 +139,58 @@ class Plugin:
 
     def close(self) -> None:
         """Gives the guests back, those in use when they are done."""
+        self._closed = True
         self._pool.close()
 
-    @property
-    def is_free(self) -> bool:
-        """Whether a verb need not wait for a guest."""
-        return self._pool.has_idle
+    def is_free(self, pod: Pod) -> bool:
+        """Whether a verb for the pod need not wait for a guest, nor for its making."""
+        return self._pool.has_idle(pod.uid)
 
-    def tend(self, nodes: Snapshot) -> bool:
+    def tend(self, nodes: Snapshot, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Does some of what is better done while no pod needs the guests. Returns whether there is more to do.
 
-        They are brought up to date, and collect their garbage once nobody has called them for `IDLE` seconds.
+        They are brought up to date, and collect their garbage when it is time; none is begun with once it `is_over`.
         Raises GuestError.
         """
-        self.nodes = nodes
-        return self._pool.tend(self._tend)
+        self._nodes = nodes
+        return self._pool.tend(lambda guest: not is_over() and self._tend(guest))
 
     def _tend(self, guest: Guest) -> bool:
-        if self._tell(guest):
-            return True
-        if guest.collects and time.monotonic() - guest.entered >= IDLE:
-            guest.collect(self.deadline())
-        return False
+        with self._between_pods(guest):
+            if self._tell(guest):
+                return True
+            if guest.is_to_collect:
+                guest.collect(self.deadline())
+            return False
 
     def _prepare(self, guest: Guest) -> None:
-        while self._tell(guest):
-            pass
+        """Tells a new guest of as many nodes as there are when it begins, in bounded time. The upkeep does the rest."""
+        if self._nodes is None:
+            return
+        until = time.monotonic() + PATIENCE * self.settings.timeout
+        with self._between_pods(guest):
+            for _ in range(0, len(self._nodes) + 1, AT_A_TIME):
+                if self._closed or time.monotonic() >= until or not self._tell(guest):
+                    break
+
+    @contextmanager
+    def _between_pods(self, guest: Guest) -> Iterator[None]:
+        """What a guest does meanwhile is no pod's: neither what it logs nor the time that it takes."""
+        try:
+            yield
+        finally:
+            guest.spans.clear()
+            self._pass_on(guest.journal(), None)
+
+    def _pass_on(self, journal: Journal, pod: Pod | None) -> None:
+        if journal.records or journal.dropped:
+            self._sink(self.name, pod, journal)
 
     def _tell(self, guest: Guest) -> bool:
         """Brings a guest up to date, a few nodes at a time. Returns whether there are more."""
-        if self.nodes is None:
+        if self._nodes is None:
             return False
-        return not guest.level(Nodes(self.nodes, ()), self.deadline(), AT_A_TIME)
+        return not guest.level(Nodes(self._nodes, ()), self.deadline(), AT_A_TIME)
 
     def _new_guest(self) -> Guest:
         return Guest(self._module.instantiate(self.settings, self._handle), self._enabled | _cycle(self._module))
@@ -174,7 +201,8 @@ class Plugin:
         deadline = self.deadline()
         guest = self._pool.take("", deadline)
         try:
-            return guest.enqueue(Nodes(Snapshot() if self.nodes is None else self.nodes, ()), deadline)
+            with self._between_pods(guest):
+                return guest.enqueue(Nodes(Snapshot() if self._nodes is None else self._nodes, ()), deadline)
         finally:
             self._pool.put_back(guest)
 

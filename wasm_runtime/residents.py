@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from itertools import islice
 from typing import Final, NamedTuple
 
+from wasm_runtime.errors import Fault, GuestError
 from wasm_runtime.snapshot import ABSENT, Changes
 
 EVERY: Final = 1 << 62
 """No bound for a number of nodes."""
+
+AT_A_TIME: Final = 16
+"""Nodes that a guest is told of in one go: some milliseconds even where each is decoded in full."""
+
+Tell = Callable[[str, list[int], float], object]
+"""Calls an export of the guest for each node, by index, until a deadline."""
 
 
 class News(NamedTuple):
@@ -59,15 +67,36 @@ class Residents:
             self._told[at] = self._changed.pop(at)
         return News(removed, changed)
 
-    def tell(self, call: Callable[[str, list[int]], object], most: int = EVERY) -> bool:
-        """Calls an export for each of the next news: `call` takes its name and indices. Returns whether that is all."""
-        if not self.is_level:
-            news = self.take(most)
+    def tell(self, call: Tell, deadline: float, most: int) -> bool:
+        """Tells the guest the next news, of at most `most` nodes. Returns whether that is all.
+
+        Raises GuestError, always a fatal one: nobody knows then what the guest has been told.
+        """
+        news = self.take(most)
+        try:
             if news.removed:
-                call("noderemoved", news.removed)
+                call("noderemoved", news.removed, deadline)
             if news.changed:
-                call("nodechanged", news.changed)
+                call("nodechanged", news.changed, deadline)
+        except GuestError as error:
+            error.fatal = True
+            raise
         return self.is_level
+
+    def tell_all(self, call: Tell, deadline: float, timeout: float) -> None:
+        """Tells the guest all news, a few nodes at a time, for each of which it has a timeout in seconds.
+
+        Raises GuestError: a fatal one if that fails, one that is not when the deadline has come in between.
+        """
+        while not self.is_level:
+            self.tell(call, time.monotonic() + timeout, AT_A_TIME)
+            if time.monotonic() >= deadline:
+                raise GuestError(Fault.BUSY, "nodechanged", f"its time was over while it learned of nodes: {self}")
+
+    def __str__(self) -> str:
+        known = len(self._told.keys() | self._changed.keys())
+        left = len(self._gone.keys() | self._changed.keys())
+        return f"{known - left:,} of {known:,} are told"
 
     @property
     def is_level(self) -> bool:

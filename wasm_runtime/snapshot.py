@@ -13,9 +13,11 @@ from wasm_runtime.protobuf.varint import varint
 ABSENT = b""
 """The object of a node of which only the name is known, or of one that was removed."""
 
+NEVER: Final = -1
+"""The epoch of a copy that has not begun."""
+
 SLACK = 16_384
 """Names without an object that are kept beyond three times the live nodes."""
-
 
 LONGEST_NAME: Final = 253
 """Characters of a node's name (a DNS subdomain, RFC 1123)."""
@@ -25,7 +27,7 @@ class Located(NamedTuple):
     """Where the nodes of a request stand, as long as `epoch` lasts."""
 
     epoch: int
-    indices: list[int]
+    indices: Sequence[int]
 
 
 class Changes(NamedTuple):
@@ -63,7 +65,7 @@ class Snapshot:
         self._changed: dict[int, int] = {}
         """The position of each entry's last change, the latest last."""
         self._live = 0
-        self._last: tuple[Sequence[str], Located] = ([], Located(0, []))
+        self._last: tuple[list[str], Located] = ([], Located(0, []))
         """What was located last, or is likely to be next."""
 
     def __len__(self) -> int:
@@ -105,7 +107,7 @@ class Snapshot:
             except KeyError:
                 self._begin_epoch_when_wasteful()
             else:
-                self._last = names, located
+                self._last = list(names), located
                 return located
             if len(max(names, key=len)) > LONGEST_NAME:
                 raise ValueError(f"a node name has more than {LONGEST_NAME} characters")
@@ -117,7 +119,7 @@ class Snapshot:
     def expect(self, names: Sequence[str], located: Located) -> None:
         """Says which names are likely to be located next, and where they are."""
         with self._lock:
-            self._last = names, located
+            self._last = list(names), located
 
     def node_list(self) -> bytes:
         """All nodes that have an object, as a protobuf v1.NodeList."""
@@ -205,7 +207,7 @@ class Nodes:
     def __len__(self) -> int:
         return len(self.names)
 
-    def located(self, epoch: int) -> list[int] | None:
+    def located(self, epoch: int) -> Sequence[int] | None:
         """The index of each node in that epoch; None if it is over, or not begun when last looked."""
         if self._located.epoch != epoch:
             self._located = self.snapshot.locate(self.names)

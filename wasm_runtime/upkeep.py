@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from wasm_runtime.plugin import IDLE, Plugin
+from wasm_runtime.guest import IDLE
+from wasm_runtime.plugin import Plugin
 from wasm_runtime.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
 
 PAUSE: Final = 0.01
 """Seconds between two rounds: of hundreds of changes a second several are told at a time."""
@@ -48,8 +52,11 @@ class Upkeep:
         while not self._stopped:
             self._woken.wait(IDLE)
             self._woken.clear()
-            while self._tend_all() and not self._stopped:
-                pass
+            try:
+                while self._tend_all() and not self._stopped:
+                    pass
+            except Exception:  # What is to be kept up, or the report, is at fault, and may be better next time.
+                logger.exception("a round of upkeep has failed")
             time.sleep(PAUSE)
 
     def _tend_all(self) -> bool:
@@ -57,8 +64,10 @@ class Upkeep:
         return any(left)
 
     def _tend(self, plugin: Plugin) -> bool:
+        if self._stopped:
+            return False
         try:
-            return plugin.tend(self._nodes())
+            return plugin.tend(self._nodes(), lambda: self._stopped)
         except Exception as error:  # The thread has other plugins to tend.
             self._report(plugin, error)
             return False

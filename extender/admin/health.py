@@ -14,7 +14,7 @@ class Check(NamedTuple):
     """A condition of readiness."""
 
     name: str
-    problem: Callable[[], str | None]
+    problem: Callable[[], str | None] = _nothing
     """What is wrong, or None."""
     warning: Callable[[], str | None] = _nothing
     """What is not as it should be, but does not matter to readiness, or None."""

@@ -40,15 +40,27 @@ LIST_TIMEOUT: Final = 60.0
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
 """Seconds before a failed list or watch is tried again."""
+GATHER: Final = 0.01
+"""Seconds that a watch is left alone after an event that came alone: of hundreds a second several are read together."""
+AT_ONCE: Final = 0.001
+"""Seconds within which a chunk comes that was there already."""
 LIFETIME: Final = 60
 GRACE: Final = 10.0
 BEING_READ: Final = "they are being read"
 
 Verb = Literal["list", "watch"]
-End = Literal["done", "expired", "unauthorized", "refused", "untrusted", "unreachable", "protocol", "internal"]
-"""How a list or a watch ended. A watch is done when its time was over."""
+End = Literal[
+    "done", "expired", "broken", "unauthorized", "refused", "untrusted", "unreachable", "protocol", "internal"
+]
+"""How a list or a watch ended. A watch is done when its time was over, and broken by an event of type ERROR."""
+
+
+class _BrokenError(RefusedError):
+    """The server ended a watch by an event of type ERROR."""
+
 
 _ENDS: Final[tuple[tuple[type[ClusterError], End], ...]] = (
+    (_BrokenError, "broken"),
     (UnauthorizedError, "unauthorized"),
     (RefusedError, "refused"),
     (UntrustedError, "untrusted"),
@@ -58,8 +70,8 @@ _ENDS: Final[tuple[tuple[type[ClusterError], End], ...]] = (
 )
 """The end of the first class that an error is of."""
 
-_LOST: Final = frozenset[End]({"expired", "protocol", "internal"})
-"""Ends after which a watch cannot be resumed."""
+_LOST: Final = frozenset[End]({"expired", "broken", "protocol", "internal"})
+"""Ends after which a watch is not resumed: all is listed anew."""
 
 Count = Callable[[str, Verb, End], None]
 """Counts a list or a watch that has ended, of the resource of that name."""
@@ -139,7 +151,9 @@ class Reflector(Generic[T]):
         self._version = ""
         self._pauses = pauses(FIRST_PAUSE, LONGEST_PAUSE)
         self._synced = False
-        self._lapse: _Lapse | None = _Lapse(BEING_READ, time.monotonic())
+        self._heard = time.monotonic()
+        """When the server last said something in a watch: what it has not said since is missing."""
+        self._lapse: _Lapse | None = _Lapse(BEING_READ, self._heard)
 
     @property
     def synced(self) -> bool:
@@ -154,7 +168,10 @@ class Reflector(Generic[T]):
 
     @property
     def outdated(self) -> float:
-        """For how many seconds the sink may have missed changes; 0 while it is current."""
+        """For how many seconds the sink may have missed changes; 0 while it is current.
+
+        They count from the last word of the server, however late its silence is noticed.
+        """
         lapse = self._lapse
         return lapse.age if lapse else 0.0
 
@@ -218,10 +235,11 @@ class Reflector(Generic[T]):
         }
         request = ApiRequest("watch", self._resource.name, self._resource.path, query, accept=WATCH_STREAM)
         async with self._api.stream(request, self._silence) as chunks:
-            opened = time.monotonic()
+            opened = self._heard = time.monotonic()
             self._clear()
             try:
                 await self._follow(chunks)
+                self._heard = time.monotonic()
             finally:
                 # A server that ends each watch at once is one to be left alone for a while.
                 if time.monotonic() - opened >= LONGEST_PAUSE:
@@ -229,17 +247,17 @@ class Reflector(Generic[T]):
 
     async def _follow(self, chunks: AsyncIterator[bytes]) -> None:
         decoder = FrameDecoder()
-        async for chunk in chunks:
+        async for chunk in _gathered(chunks):
             for frame in decoder.feed(chunk):
                 self._apply(decode_event(frame))
         if not decoder.is_between_frames:
             raise UnreachableError(f"watch {self._resource.name}: the answer ended in the middle of an event")
 
     def _apply(self, event: WatchEvent) -> None:
+        self._heard = time.monotonic()
         if event.type is EventType.ERROR:
             status = decode_status(event.object)
-            self._version = ""
-            raise RefusedError(
+            raise _BrokenError(
                 f"watch {self._resource.name}: {self._api.address} ended the watch with {status.code}: "
                 f"{status.message}",
                 status.code,
@@ -259,7 +277,7 @@ class Reflector(Generic[T]):
             self._version = ""
         cause = f"{self._api.address} does not speak as an API server: {error}" if end == "protocol" else str(error)
         earlier = self._lapse
-        self._lapse = _Lapse(cause, earlier.since if earlier else time.monotonic())
+        self._lapse = _Lapse(cause, earlier.since if earlier else self._heard)
         if not earlier or cause != earlier.cause:
             logger.warning("the %s are not current", self._resource.name, extra={"error": cause})
 
@@ -273,3 +291,14 @@ def _end(error: ClusterError) -> End:
     if isinstance(error, RefusedError) and error.code == HTTPStatus.GONE:
         return "expired"
     return next(end for kind, end in _ENDS if isinstance(error, kind))
+
+
+async def _gathered(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Chunks as they come, with a pause behind each that was waited for."""
+    asked = time.monotonic()
+    async for chunk in chunks:
+        waited = time.monotonic() - asked
+        yield chunk
+        if waited > AT_ONCE:
+            await asyncio.sleep(GATHER)
+        asked = time.monotonic()

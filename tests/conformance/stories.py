@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from unittest.mock import patch
@@ -92,6 +93,17 @@ def filters(*names: str, uid: str = "1", between: Step = lambda _: None) -> Step
     return does
 
 
+def filters_late(*names: str) -> Step:
+    """Filter for a pod, whose time is over."""
+
+    def does(scene: Scene) -> object:
+        nodes = Nodes(scene.snapshot, names)
+        with scene.plugin.guest(_pod("1"), nodes, "filter") as (guest, _):
+            return guest.filter(nodes, time.monotonic() - 1)
+
+    return does
+
+
 def narrows(*names: str) -> Step:
     """Filter for the nodes that PreFilter has left."""
 
@@ -141,7 +153,7 @@ def tend(scene: Scene) -> bool:
 def idle(scene: Scene) -> None:
     """Nobody needs the guests for a long while."""
     for guest in scene.plugin._pool._idle:
-        guest.entered = 0.0
+        guest.left = 0.0
 
 
 def _pod(uid: str) -> Pod:

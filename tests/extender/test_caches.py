@@ -12,9 +12,21 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bench.peers import objects
 from bench.peers.apiserver import Cluster, api_server
+from extender.profile import MENDS
 from tests.extender import guests
-from tests.extender.kwx import Extender, plugin, profile
-from tests.extender.objects import meta_victims, names_args, preemption_args
+from tests.extender.cluster.scripted import write_kubeconfig
+from tests.extender.kwx import Extender, failure, plugin, profile
+from tests.extender.objects import (
+    filter_error,
+    filtered,
+    meta_victims,
+    names_args,
+    node,
+    nodes_args,
+    pod,
+    preemption_args,
+)
+from wasm_runtime.errors import Fault
 from wasm_runtime.plugin import digest
 
 NODES, PODS = 3, 700
@@ -96,3 +108,41 @@ def test_pods_are_kept_from_when_they_are_first_asked_for(extender: Extender) ->
     )
     assert kept(extender) == (NODES, PODS)
     assert conditions(extender) == "[+]nodes ok\nreadyz check passed\n"
+
+
+TRAIN = pod("train-1", annotations={"kwx.dev/accelerator": objects.node_name(1)})
+
+
+def test_preempt_and_bind_see_the_clusters_nodes_whatever_filter_was_sent(tmp_path: Path, cluster: Cluster) -> None:
+    """A preemption's candidates are among the nodes that filter was not asked about."""
+    labelled = plugin("accelerator", '{"label": "kubernetes.io/hostname"}')
+    connected = {"mode": "kubeconfig", "kubeconfig": str(cluster.write_kubeconfig(tmp_path))}
+    candidates = {objects.node_name(at): meta_victims("victim") for at in range(NODES)}
+    kept = {objects.node_name(1): candidates[objects.node_name(1)]}
+    with Extender(tmp_path, profile("default", labelled), cluster=connected) as extender:
+        extender.wait_until(lambda: extender.admin.get("/readyz").is_success)
+        for asked in names_args([objects.node_name(0)], TRAIN), nodes_args([node(objects.node_name(0))], TRAIN):
+            extender.post("/filter", asked)
+            assert extender.post("/preempt", preemption_args(candidates, TRAIN)) == {"NodeNameToMetaVictims": kept}
+
+
+NOT_LISTED = failure(
+    plugin("accelerator"),
+    "filter: the guest asked for a node's object, but none is known here: only names were given;"
+    f" {MENDS[Fault.NO_NODE_DATA]}",
+)
+
+
+def test_before_the_first_list_what_reads_no_nodes_is_answered_where_that_is_configured(tmp_path: Path) -> None:
+    """And the extender is ready: out of a Service's endpoints it would answer nothing at all."""
+    nowhere = write_kubeconfig(tmp_path / "config", {"server": "http://127.0.0.1:1"})
+    connected = {"mode": "kubeconfig", "kubeconfig": str(nowhere), "notSyncedPolicy": "Ignore"}
+    profiles = profile("default", plugin("accelerator")), profile("names", plugin("nodenumber"))
+    with Extender(tmp_path, *profiles, cluster=connected) as extender:
+        asked = names_args(["node-0"], TRAIN)
+        assert extender.post("/filter", asked) == filter_error(NOT_LISTED)
+        assert extender.post("/profiles/names/filter", asked) == filtered(["node-0"])
+        extender.wait_until(lambda: "cannot be reached" in conditions(extender))
+        assert extender.admin.get("/readyz").is_success
+        (line, *_) = conditions(extender).splitlines()
+        assert line.startswith("[+]nodes ok, but the nodes of the cluster are not known yet: list nodes: http://127.")

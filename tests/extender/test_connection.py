@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
+import select
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Iterator
-from functools import partial
+import tracemalloc
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 import uvicorn
+from uvicorn.server import ServerState
 
-from extender import connection
-from extender.connection import LONGEST_HEAD, Answer
+from extender import connection, reader
+from extender.connection import Answer
 from extender.process import _uvicorn
+from extender.reader import LONGEST_HEAD
 from tests.extender.raw import Connection, chunked, request
 
 LIMIT = 1_000
 
 
 class Echo:
-    """Answers with what it was asked; at /later not before it may, and at /slow in a while."""
+    """Answers with what it was asked; at /later not before it may, and at /fault not at all."""
 
     max_request_bytes = LIMIT
 
@@ -34,6 +39,8 @@ class Echo:
         answer = Answer(200, b"%s %s %d" % (method.encode(), path.encode(), len(body)))
         if path == "/large":
             return Answer(200, b"x" * 20_000_000)
+        if path == "/fault":
+            raise ZeroDivisionError
         return self._later(answer) if path == "/later" else answer
 
     async def _later(self, answer: Answer) -> Answer:
@@ -49,9 +56,18 @@ class Served:
         self.application = Echo()
         listener = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = listener.getsockname()
-        self.server = uvicorn.Server(_uvicorn(None, partial(connection.Connection, self.application)))
+        self.server = uvicorn.Server(_uvicorn(None, self._connect))
         self._thread = threading.Thread(target=self.server.run, args=([listener],))
         self._thread.start()
+
+    def _connect(self, server_state: ServerState, **_: object) -> connection.Connection:
+        return connection.Connection(self.application, server_state)
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < end
+            time.sleep(0.001)
 
     def stop(self) -> None:
         self.application.may_answer.set()
@@ -59,11 +75,19 @@ class Served:
         self._thread.join()
 
 
-@pytest.fixture
-def served() -> Iterator[Served]:
+@pytest.fixture(scope="module")
+def running() -> Iterator[Served]:
     served = Served()
     yield served
     served.stop()
+
+
+@pytest.fixture
+def served(running: Served) -> Iterator[Served]:
+    """With an application of the test's own; goes on after the test."""
+    running.application = Echo()
+    yield running
+    running.application.may_answer.set()
 
 
 @pytest.fixture
@@ -76,6 +100,14 @@ def head(method: str, target: str, *headers: str, version: str = "1.1") -> bytes
     return "\r\n".join([f"{method} {target} HTTP/{version}", *headers, "", ""]).encode()
 
 
+def is_gone(client: Connection) -> bool:
+    """Whether the other side has closed the connection, be it in the midst of what it was sent; waits for it."""
+    with contextlib.suppress(ConnectionError):
+        while client._file.read(1_000_000):
+            pass
+    return True
+
+
 @pytest.mark.parametrize(
     ("target", "path"),
     [
@@ -83,6 +115,8 @@ def head(method: str, target: str, *headers: str, version: str = "1.1") -> bytes
         ("/a?b=/c", b"/a"),
         ("/a%20b", b"/a b"),
         ("http://host:80/a?b", b"/a"),
+        ("http://host", b"/"),
+        ("http://host?a", b"/"),
         ("//a", b"//a"),
         ("/", b"/"),
     ],
@@ -112,7 +146,8 @@ def test_an_answer_to_head_has_no_body(client: Connection) -> None:
         ("1.1", "Host: x", True),
         ("1.1", "Connection: close", False),
         ("1.0", "Host: x", False),
-        ("1.0", "Connection: keep-alive", True),
+        ("1.0", "Connection: keep-alive", False),
+        ("1.1", "Connection: keep-alive", True),
     ],
 )
 def test_a_connection_is_kept_as_the_client_wants(
@@ -146,6 +181,41 @@ def test_a_body_that_grows_too_long_is_refused_once_and_the_connection_kept(clie
 
 
 @pytest.mark.parametrize(
+    ("version", "header"), [("1.1", "Connection: close"), ("1.0", "Host: x"), ("1.0", "Connection: keep-alive")]
+)
+def test_a_body_too_long_ends_the_connection_where_the_client_wants(
+    client: Connection, version: str, header: str
+) -> None:
+    sent = head("POST", "/a", header, f"Content-Length: {LIMIT + 1}", version=version) + b"x" * (LIMIT + 1)
+    client.send(sent + request("/b", b""))
+    answer = client.read()
+    assert (answer.status, answer.headers["connection"], answer.body) == (413, "close", b"too long")
+    assert client.is_closed
+
+
+@pytest.mark.parametrize("rest", [b"no chunk", b"1\r\nx\r\n0\r\nX: " + b"x" * 1_000_000], ids=["no chunk", "trailer"])
+def test_a_body_is_refused_once_whatever_comes_after(client: Connection, rest: bytes) -> None:
+    client.send(chunked("/a", [b"x" * (LIMIT + 1)]).removesuffix(b"0\r\n\r\n"))
+    assert client.read()[::2] == (413, b"too long")
+    client.send(rest)
+    assert is_gone(client)
+
+
+def test_a_body_in_tiny_pieces_takes_little_more_than_its_size(served: Served) -> None:
+    size = 200_000
+    served.application.max_request_bytes = size
+    sent = chunked("/a", [b"xy"] * (size // 2))
+    with Connection(served.address) as client:
+        tracemalloc.start()
+        try:
+            client.send(sent)
+            assert client.read().body == b"POST /a %d" % size
+            assert tracemalloc.get_traced_memory()[1] < 1_500_000
+        finally:
+            tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
     "sent",
     [
         head("POST", "/" + "a" * LONGEST_HEAD, "Content-Length: 0"),
@@ -165,6 +235,50 @@ def test_a_head_without_end_is_refused(client: Connection, sent: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    ("begin", "more"),
+    [
+        (b"", b"\r\n"),
+        (b"POST /", b"a"),
+        (b"POST /a HTTP/1.1\r\n", b"x"),
+        (b"POST /a HTTP/1.1\r\nX: ", b"x"),
+        (b"POST /a HTTP/1.1\r\n", b"X: x\r\n"),
+        (b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;x=", b"x"),
+        (b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX: ", b"x"),
+    ],
+    ids=["empty lines", "target", "name", "value", "headers", "chunk", "trailer"],
+)
+def test_a_head_that_never_ends_is_refused_and_holds_nobody_up(served: Served, begin: bytes, more: bytes) -> None:
+    with Connection(served.address) as client, Connection(served.address) as other:
+        client.send(begin)
+        with pytest.raises(ConnectionError):
+            for _ in range(40):
+                client.send(more * (1_000_000 // len(more)))
+                assert other.ask("/other", b"").body == b"POST /other 0"
+        assert is_gone(client)
+    assert set(served.application.asked) == {"/other"}
+
+
+def test_why_a_head_that_never_ends_is_refused(served: Served, client: Connection) -> None:
+    client.send(b"POST /a HTTP/1.1\r\nX: ")
+    with Connection(served.address) as other:
+        assert other.ask("/other", b"").body == b"POST /other 0"
+    client.send(b"x" * (LONGEST_HEAD + 1))
+    answer = client.read()
+    assert (answer.status, answer.headers["connection"], answer.body) == (
+        431,
+        "close",
+        b'{"error":"the target and the headers are longer than 65536 bytes"}',
+    )
+
+
+def test_a_head_and_a_body_may_come_byte_by_byte(client: Connection) -> None:
+    for _ in range(2):
+        for byte in head("POST", "/a", "X: y", "Content-Length: 4") + b"1234":
+            client.send(bytes([byte]))
+        assert client.read().body == b"POST /a 4"
+
+
+@pytest.mark.parametrize(
     ("sent", "problem"),
     [
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "this is no HTTP/1.1: Invalid method encountered"),
@@ -177,8 +291,12 @@ def test_a_head_without_end_is_refused(client: Connection, sent: bytes) -> None:
             b"POST /a HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
             "this is no HTTP/1.1: Transfer-Encoding can't be present with Content-Length",
         ),
+        (
+            b"GET http://host:99999/a HTTP/1.1\r\n\r\n",
+            "this is no HTTP/1.1: the target is no URL: http://host:99999/a",
+        ),
     ],
-    ids=["TLS", "length", "two lengths", "length and chunks"],
+    ids=["TLS", "length", "two lengths", "length and chunks", "port"],
 )
 def test_what_is_no_http_is_refused(client: Connection, sent: bytes, problem: str) -> None:
     client.send(sent)
@@ -189,8 +307,26 @@ def test_what_is_no_http_is_refused(client: Connection, sent: bytes, problem: st
 
 def test_an_upgrade_is_answered_as_any_request_and_ends_the_connection(client: Connection) -> None:
     client.send(head("GET", "/a", "Connection: Upgrade", "Upgrade: websocket") + b"\x81\x05hello")
-    assert client.read().body == b"GET /a 0"
+    answer = client.read()
+    assert (answer.headers["connection"], answer.body) == ("close", b"GET /a 0")
     assert client.is_closed
+
+
+def test_so_is_a_tunnel(client: Connection) -> None:
+    client.send(head("CONNECT", "host:443") + b"\x16\x03\x01")
+    answer = client.read()
+    assert (answer.headers["connection"], answer.body) == ("close", b"CONNECT / 0")
+    assert client.is_closed
+
+
+def test_a_fault_of_our_own_is_logged_and_not_shown(client: Connection, caplog: pytest.LogCaptureFixture) -> None:
+    client.send(request("/fault", b"") + request("/next", b""))
+    answer = client.read()
+    assert (answer.status, answer.body) == (500, b'{"error":"internal error, see the log of the extender"}')
+    assert client.is_closed
+    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert record.message == "a request failed for a fault of our own"
+    assert record.exc_info and record.exc_info[0] is ZeroDivisionError
 
 
 def test_requests_wait_for_the_answer_of_the_one_before(served: Served, client: Connection) -> None:
@@ -200,6 +336,52 @@ def test_requests_wait_for_the_answer_of_the_one_before(served: Served, client: 
     assert "/next" not in served.application.asked
     served.application.may_answer.set()
     assert [client.read().body for _ in range(3)] == [b"POST /later 0", b"POST /next 2", b"POST /last 3"]
+
+
+@pytest.mark.parametrize(
+    ("after", "status"),
+    [
+        (b"NONSENSE\x01\r\n\r\n", 400),
+        (head("GET", "http://host:99999/"), 400),
+        (request("/long", b"x" * (LIMIT + 1)), 413),
+        (head("POST", "/a", f"X: {'x' * LONGEST_HEAD}"), 431),
+    ],
+)
+def test_a_refusal_waits_for_the_answer_of_the_one_before(
+    served: Served, client: Connection, after: bytes, status: int
+) -> None:
+    client.send(request("/later", b"") + after)
+    served.wait_until(lambda: "/later" in served.application.asked)
+    with Connection(served.address) as other:
+        assert other.ask("/other", b"").body == b"POST /other 0"
+    served.application.may_answer.set()
+    assert client.read().body == b"POST /later 0"
+    assert client.read().status == status
+    if status == 413:
+        assert client.ask("/b", b"").body == b"POST /b 0"
+    else:
+        assert client.is_closed
+
+
+def test_leave_to_go_on_waits_for_the_answer_of_the_one_before(served: Served, client: Connection) -> None:
+    client.send(request("/later", b"") + head("POST", "/a", "Content-Length: 4", "Expect: 100-continue"))
+    served.wait_until(lambda: "/later" in served.application.asked)
+    served.application.may_answer.set()
+    assert client.read().body == b"POST /later 0"
+    assert client._file.readline() + client._file.readline() == b"HTTP/1.1 100 Continue\r\n\r\n"
+    client.send(b"1234")
+    assert client.read().body == b"POST /a 4"
+
+
+@pytest.mark.parametrize("path", ["/later", "/now"])
+def test_nothing_is_done_after_the_last_answer(served: Served, client: Connection, path: str) -> None:
+    last = head("GET", path, "Connection: Upgrade", "Upgrade: websocket")
+    client.send(request("/later", b"") + last + request("/bind", b""))
+    served.wait_until(lambda: "/later" in served.application.asked)
+    served.application.may_answer.set()
+    assert [client.read().body for _ in range(2)] == [b"POST /later 0", b"GET %s 0" % path.encode()]
+    assert client.is_closed
+    assert served.application.asked == ["/later", path]
 
 
 def test_a_client_that_takes_no_answers_may_ask_for_no_more(served: Served) -> None:
@@ -218,41 +400,126 @@ def test_a_client_that_takes_no_answers_may_ask_for_no_more(served: Served) -> N
         assert other.ask("/other", b"").body == b"POST /other 0"
 
 
-def test_the_end_waits_for_the_answer_that_is_under_way(served: Served, client: Connection) -> None:
-    with Connection(served.address) as idle:
+@pytest.fixture
+def ending() -> Iterator[Served]:
+    served = Served()
+    yield served
+    served.stop()
+
+
+def test_the_end_waits_for_the_answer_that_is_under_way(ending: Served) -> None:
+    with Connection(ending.address) as client, Connection(ending.address) as idle:
         assert idle.ask("/a", b"").body == b"POST /a 0"
         client.send(request("/later", b""))
-        while "/later" not in served.application.asked:
+        while "/later" not in ending.application.asked:
             time.sleep(0.001)
-        served.server.should_exit = True
+        ending.server.should_exit = True
         assert idle.is_closed
-        served.application.may_answer.set()
+        ending.application.may_answer.set()
         answer = client.read()
         assert (answer.headers["connection"], answer.body) == ("close", b"POST /later 0")
         assert client.is_closed
 
 
+@pytest.mark.parametrize("at", [9, -7, -3])
+def test_the_end_waits_for_a_request_that_has_begun_to_come(ending: Served, at: int) -> None:
+    with Connection(ending.address) as client, Connection(ending.address) as idle:
+        assert idle.ask("/a", b"").body == b"POST /a 0"
+        sent = request("/bind", b"12345")
+        client.send(sent[:at])
+        ending.wait_until(lambda: len(ending.server.server_state.connections) == 2)
+        ending.server.should_exit = True
+        assert idle.is_closed
+        client.send(sent[at:])
+        answer = client.read()
+        assert (answer.headers["connection"], answer.body) == ("close", b"POST /bind 5")
+        assert client.is_closed
+
+
+def test_the_end_does_not_wait_for_a_body_that_is_refused(ending: Served) -> None:
+    with Connection(ending.address) as client:
+        client.send(head("POST", "/a", f"Content-Length: {LIMIT + 1}"))
+        assert client.read()[::2] == (413, b"too long")
+        client.send(b"x")
+        ending.server.should_exit = True
+        assert is_gone(client)
+
+
+def test_nothing_is_done_after_an_answer_that_is_given_up(ending: Served) -> None:
+    with Connection(ending.address) as client:
+        ending.server.config.timeout_graceful_shutdown = 1
+        client.send(request("/later", b"") + request("/bind", b""))
+        ending.wait_until(lambda: "/later" in ending.application.asked)
+        ending.server.should_exit = True
+        assert is_gone(client)
+    ending.stop()
+    assert ending.application.asked == ["/later"]
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """Leaves clients soon."""
+    monkeypatch.setattr(connection, "IDLE", 0.3)
+    monkeypatch.setattr(connection, "LOOK_EVERY", 0.05)
+    served = Served()
+    yield served
+    served.stop()
+
+
 @pytest.mark.parametrize("sent", [b"", b"POST /a HT", head("POST", "/a", "Content-Length: 10") + b"12345"])
-def test_a_client_that_says_nothing_for_long_is_left(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
-    monkeypatch.setattr(connection, "IDLE", 0.2)
-    served = Served()
-    try:
-        with Connection(served.address) as client:
-            client.send(sent)
-            assert client.is_closed
-        assert served.application.asked == []
-    finally:
-        served.stop()
+def test_a_client_that_says_nothing_for_long_is_left(hasty: Served, sent: bytes) -> None:
+    with Connection(hasty.address) as client:
+        client.send(sent)
+        assert client.is_closed
+    assert hasty.application.asked == []
 
 
-def test_one_that_waits_for_its_answer_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "IDLE", 0.2)
-    served = Served()
-    try:
-        with Connection(served.address) as client:
-            client.send(request("/later", b""))
-            time.sleep(1.5)
-            served.application.may_answer.set()
-            assert client.read().body == b"POST /later 0"
-    finally:
-        served.stop()
+@pytest.mark.parametrize("header", ["Connection: keep-alive", "Connection: close"])
+def test_one_that_takes_no_answers_is_left(hasty: Served, header: str) -> None:
+    with Connection(hasty.address) as client:
+        client.send(head("POST", "/large", header))
+        hasty.wait_until(lambda: "/large" in hasty.application.asked)
+        hasty.wait_until(lambda: not hasty.server.server_state.connections)
+        assert is_gone(client)
+
+
+def test_one_that_waits_for_its_answer_is_not(hasty: Served) -> None:
+    with Connection(hasty.address) as client:
+        client.send(request("/later", b""))
+        time.sleep(1)
+        hasty.application.may_answer.set()
+        assert client.read().body == b"POST /later 0"
+
+
+@pytest.mark.parametrize("begin", [b"POST /a HTTP/1.1\r\nX: ", head("POST", "/a", "Content-Length: 1000")])
+def test_one_whose_request_does_not_come_to_its_end_is_left(
+    monkeypatch: pytest.MonkeyPatch, hasty: Served, begin: bytes
+) -> None:
+    monkeypatch.setattr(reader, "LONGEST_ARRIVAL", 0.5)
+    with Connection(hasty.address) as client:
+        assert client.ask("/a", b"").body == b"POST /a 0"
+        client.send(begin)
+        trickle(client)
+        answer = client.read()
+        assert (answer.status, answer.headers["connection"], answer.body) == (
+            408,
+            "close",
+            b'{"error":"the request has not come to its end within 0.5 seconds"}',
+        )
+        assert is_gone(client)
+    assert hasty.application.asked == ["/a"]
+
+
+def test_so_is_one_that_goes_on_with_a_refused_body(monkeypatch: pytest.MonkeyPatch, hasty: Served) -> None:
+    monkeypatch.setattr(reader, "LONGEST_ARRIVAL", 0.5)
+    with Connection(hasty.address) as client:
+        client.send(head("POST", "/a", "Content-Length: 1000000"))
+        assert client.read()[::2] == (413, b"too long")
+        trickle(client)
+        assert is_gone(client)
+
+
+def trickle(client: Connection) -> None:
+    """Sends byte after byte until the other side has said something."""
+    while not select.select([client._socket], [], [], 0.05)[0]:
+        client.send(b"x")

@@ -87,6 +87,18 @@ def test_what_was_dropped_is_counted_and_the_limit_named(guest_log: GuestLog, ca
     ]
 
 
+def test_what_is_logged_between_pods_has_no_pod(guest_log: GuestLog, caplog: pytest.LogCaptureFixture) -> None:
+    guest_log.report("p", None, Journal([Log(Severity.ERROR, "full", (), "node-3"), Record(b"[]")], 17))
+    assert [(message, fields) for _, message, fields in lines(caplog)] == [
+        ("full", {"plugin": "p", "node": "node-3", "guest": {}}),
+        ("the guest recorded what is no Event: Expected `object`, got `array`", {"plugin": "p"}),
+        (
+            "the guest logs more than is kept of one verb; raise the plugin's outputLimit",
+            {"plugin": "p", "dropped": 17},
+        ),
+    ]
+
+
 def test_events_go_to_the_recorder_between_the_lines(guest_log: GuestLog, caplog: pytest.LogCaptureFixture) -> None:
     events = guest_log.recorder = Events()
     message = (

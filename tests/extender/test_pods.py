@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -202,6 +204,18 @@ def test_victims_that_are_not_known_are_an_error_that_says_why(cache: Cache | No
         victims(source, BY_UID)
     assert str(unknown.value) == str(error)
     assert victims(source, BY_UID, "node-4") == []
+
+
+def test_victims_may_be_asked_for_by_many_threads() -> None:
+    names = [f"pod-{at}" for at in range(64)]
+    by_uid = preemption_args({name: meta_victims(f"uid-of-{name}") for name in names})
+    whole = victims_args({name: [pod(name)] for name in names})
+    expected = [[encode_pod(pod(name))] for name in names]
+    source = PodSource(Cache({f"uid-of-{name}": encode_pod(pod(name)) for name in names}), None)
+    with ThreadPoolExecutor(8) as threads:
+        for request in by_uid, whole:
+            _, preemption = decode_preemption(json.dumps(request).encode())
+            assert list(threads.map(partial(source.victims, preemption), names * 8)) == expected * 8
 
 
 def test_a_victim_that_is_no_pod_is_the_callers_fault() -> None:

@@ -17,7 +17,7 @@ class Loader:
 
     def __init__(self, engine: WasmtimeEngine) -> None:
         self.engine = engine
-        self.journals: list[tuple[str, Pod, Journal]] = []
+        self.journals: list[tuple[str, Pod | None, Journal]] = []
         self._made: list[Plugin | Instance] = []
 
     def plugin(

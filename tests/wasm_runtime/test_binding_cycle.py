@@ -152,7 +152,7 @@ def test_binding_leaves_one_guest_to_the_scheduling_cycle(load: Loader) -> None:
         with pytest.raises(GuestError) as caught, plugin.guest(second.pod, second.nodes, "bind"):
             pass
         assert (str(caught.value), caught.value.fault, caught.value.fatal) == (
-            "instance: all 1 that may be used here are in use",
+            "instance: all 1 that may be used here are in use; raise the plugin's instances",
             Fault.BUSY,
             False,
         )

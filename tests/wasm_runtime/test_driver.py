@@ -58,7 +58,7 @@ def test_driver_text_has_no_name_left_to_put_in() -> None:
         "once": Signature(("i32", "i32"), ("i64",)),
         "each": Signature(("i32",) * 8, ("i32",)),
         "tell": Signature(("i32",) * 4),
-        "all": Signature(("i32",) * 9, ("i64",)),
+        "all": Signature(("i32",) * 10, ("i64",)),
     }
 
 

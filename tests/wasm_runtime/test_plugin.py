@@ -3,11 +3,13 @@
 import contextlib
 import gc
 import hashlib
+import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from wasmtime._func import FUNCTIONS
@@ -15,9 +17,12 @@ from wasmtime._func import FUNCTIONS
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guests import EXIT, LOG, NODE, REASON, SPIN, TEXT, binary, call, export, module
 from tests.wasm_runtime.world import close, filter_nodes, score, until, world
-from wasm_runtime import Fault, GuestError, ModuleError, Plugin, Settings, WasmtimeEngine
-from wasm_runtime.engine import NodeResults
+from wasm_runtime import Fault, GuestError, ModuleError, Nodes, Plugin, Pod, Settings, Snapshot, WasmtimeEngine
+from wasm_runtime.engine import Journal, Log, NodeResults, Span
 from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
+from wasm_runtime.guest import IDLE
+from wasm_runtime.residents import AT_A_TIME
+from wasm_runtime.snapshot import Located
 
 ONE = world({"node-a": b"A"})
 NOOP = module(export("filter", "(i32.const 0)"))
@@ -80,7 +85,7 @@ def test_a_call_waits_for_a_guest_at_most_until_its_deadline(load: Loader) -> No
         with pytest.raises(GuestError) as caught:
             filter_nodes(plugin, ONE.with_pod("2"))
         assert (str(caught.value), caught.value.fault) == (
-            "instance: all 1 that may be used here are in use",
+            "instance: all 1 that may be used here are in use; raise the plugin's instances",
             Fault.BUSY,
         )
     assert filter_nodes(plugin, ONE) == NodeResults(1, [], [], [])
@@ -189,6 +194,169 @@ def test_a_plugin_whose_guest_cannot_take_the_nodes_is_not_made(
     with pytest.raises(MemoryError, match="4 GiB"):
         Plugin(engine, binary(NOOP), Settings("plugin"), nodes=ONE.snapshot)
     assert open_instances() == 0
+
+
+NAMES = ("nodechanged", "collectgarbage", "enqueue", "filter")
+
+
+def says(name: str) -> str:
+    return call(LOG, 0, TEXT + "".join(NAMES).index(name), len(name))
+
+
+def keeps(changed: str = "", *fields: str) -> str:
+    """A guest that keeps nodes, and what it does when it is told of one."""
+    return module(
+        '(func (export "noderemoved") (param i32))',
+        f'(func $nodechanged (export "nodechanged") (param i32) {changed})',
+        *(fields or [export("filter", "(i32.const 0)")]),
+        uses=[LOG],
+        text="".join(NAMES),
+    )
+
+
+def told(plugin: Plugin) -> list[int]:
+    """Of how many nodes the idle guests were told."""
+    return [len(guest._instance._residents._told) for guest in plugin._pool._idle]
+
+
+Make = Callable[..., Plugin]
+
+
+@pytest.fixture
+def make(open_instances: Callable[[], int], engine: WasmtimeEngine) -> Iterator[Make]:
+    """Makes plugins whose first guest is to know nodes."""
+    made: list[Plugin] = []
+
+    def make(text: str, nodes: Snapshot, **given: Any) -> Plugin:
+        made.append(Plugin(engine, binary(text), Settings("plugin", timeout=30), nodes=nodes, **given))
+        return made[-1]
+
+    yield make
+    for plugin in made:
+        close(plugin)
+    assert open_instances() == 0
+
+
+MANY = world({f"node-{at}": b"N" for at in range(3 * AT_A_TIME)})
+
+
+class TestLearning:
+    def test_of_a_guest_that_the_pool_grows_by_is_no_part_of_a_verb(self, make: Make) -> None:
+        """The second guest knows all nodes when the second pod gets it."""
+        plugin = make(keeps(), MANY.snapshot)
+        one, two = (plugin.guest(at.pod, at.nodes, "filter") for at in (MANY, MANY.with_pod("2")))
+        with one, two as (guest, _):
+            assert len(guest._instance._residents._told) == len(MANY.nodes)
+
+    def test_ends_with_the_nodes_that_there_were_when_it_began(self, make: Make) -> None:
+        """Though in each round there are as many new ones as it tells of."""
+
+        class Growing(Snapshot):
+            def locate(self, names: Sequence[str]) -> Located:
+                assert len(self) < 9 * AT_A_TIME
+                self.put((f"node-{len(self)}-{at}", b"N") for at in range(AT_A_TIME))
+                return super().locate(names)
+
+        assert told(make(keeps(), Growing())) == [AT_A_TIME]
+
+    def test_that_takes_too_long_is_left_to_the_upkeep(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("wasm_runtime.plugin.PATIENCE", 0)
+        plugin = make(keeps(), MANY.snapshot)
+        assert told(plugin) == [0]
+        while plugin.tend(MANY.snapshot):
+            pass
+        assert told(plugin) == [len(MANY.nodes)]
+
+    def test_ends_when_the_plugin_is_closed(self, make: Make) -> None:
+        class Closing(Snapshot):
+            def locate(self, names: Sequence[str]) -> Located:
+                if guest.is_broken:
+                    plugin.close()
+                return super().locate(names)
+
+        observed = Observed()
+        plugin = make(keeps(says("nodechanged")), Snapshot(), sink=observed.sink)
+        (guest,) = plugin._pool._idle
+        nodes = Closing()
+        nodes.put((name, b"N") for name in MANY.nodes.names)
+        with plugin.guest(MANY.pod, Nodes(nodes, ["node-0"]), "filter"):
+            guest.is_broken = True
+        plugin._pool._maker.shutdown()
+        assert observed.logged == [(None, ["nodechanged"] * AT_A_TIME, 0)]
+
+
+def test_a_new_guest_is_told_of_the_nodes_of_the_last_request_or_upkeep(load: Loader) -> None:
+    plugin = load.plugin(NOOP)
+    assert plugin.nodes is None
+    filter_nodes(plugin, ONE)
+    assert plugin.nodes is ONE.snapshot
+    plugin.tend(MANY.snapshot)
+    assert plugin.nodes is MANY.snapshot
+
+
+class Observed:
+    """What a plugin passes on of its guests."""
+
+    def __init__(self) -> None:
+        self.logged: list[tuple[Pod | None, list[str], int]] = []
+        self.spans: list[Span] = []
+
+    def sink(self, _: str, pod: Pod | None, journal: Journal) -> None:
+        messages = [record.message for record in journal.records if isinstance(record, Log)]
+        self.logged.append((pod, messages, journal.dropped))
+
+    def observe(self, _: str, __: float, spans: Sequence[Span]) -> None:
+        self.spans += spans
+
+
+def test_what_a_guest_does_between_pods_is_no_pods(make: Make) -> None:
+    """Neither what it logs nor the time that it takes."""
+    guest = keeps(
+        says("nodechanged"),
+        f'(func (export "collectgarbage") {says("collectgarbage")})',
+        export("enqueue", says("enqueue")),
+        export("filter", says("filter"), "(i32.const 0)"),
+    )
+    at, observed = world({"node-a": b"A"}), Observed()
+    plugin = make(guest, at.snapshot, sink=observed.sink, observer=observed.observe)
+    assert observed.logged == [(None, ["nodechanged"], 0), (None, ["enqueue"], 0)]
+    at.snapshot.put([("node-b", b"B"), ("node-c", b"C")])
+    plugin.tend(at.snapshot)
+    filter_nodes(plugin, at)
+    plugin._pool._idle[0].left -= IDLE
+    plugin.tend(at.snapshot)
+    assert observed.logged[2:] == [
+        (None, ["nodechanged"] * 2, 0),
+        (at.pod, ["filter"], 0),
+        (None, ["collectgarbage"], 0),
+    ]
+    assert [span.export for span in observed.spans] == ["filter"]
+
+
+def test_what_a_guest_logs_between_pods_is_not_lost_when_it_breaks(make: Make) -> None:
+    at, observed = world({}), Observed()
+    plugin = make(keeps(says("nodechanged") + "unreachable"), at.snapshot, sink=observed.sink)
+    at.snapshot.put([("node-a", b"A")])
+    with pytest.raises(GuestError, match=r"^nodechanged of node node-a: trap: unreachable in nodechanged$"):
+        plugin.tend(at.snapshot)
+    assert observed.logged[0] == (None, ["nodechanged"], 0)
+
+
+def test_the_time_of_a_list_that_cannot_be_judged_at_once_is_that_of_the_call(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look at the clock is a second later: twice it is looked whether nodes are to be told, for a second each."""
+    guest = keeps(
+        "",
+        '(func (export "nodebuffer") (param i32) (result i32) (i32.const 8192))',
+        '(func (export "filternodes") (param i32) (result i32) unreachable)',
+        export("filter", "(i32.const 0)"),
+    )
+    observed = Observed()
+    plugin = make(guest, ONE.snapshot, observer=observed.observe)
+    monkeypatch.setattr(time, "perf_counter", map(float, itertools.count()).__next__)
+    filter_nodes(plugin, ONE._replace(nodes=Nodes(ONE.snapshot, ["node-a", "unknown"])))
+    assert observed.spans == [Span("filter", 2.0, 3.0)]
 
 
 def test_else_the_one_that_was_idle_longest(load: Loader) -> None:

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -31,8 +32,8 @@ class Pools:
         """Cleared, every guest stays in the making."""
         self.may_make.set()
 
-    def __call__(self, limit: int, *, keeps_cycles: bool = False) -> Pool:
-        pool = Pool("plugin", self._new, limit, keeps_cycles=keeps_cycles)
+    def __call__(self, limit: int, **does: Any) -> Pool:
+        pool = Pool("plugin", self._new, limit, **{"keeps_cycles": False, **does})
         self._pools.append(pool)
         return pool
 
@@ -56,7 +57,7 @@ class Pools:
         self.may_make.set()
         for pool in self._pools:
             pool.close()
-            pool._replacer.shutdown()
+            pool._maker.shutdown()
         self._threads.shutdown()
         for guest in self.made:
             guest.close()
@@ -83,10 +84,10 @@ def busy(pool: Pool, spare: int = 0) -> str:
 
 
 def on_cycle(pool: Pool, *uids: str) -> list[Guest]:
-    """Idle guests, each on the cycle of a pod that it has just been entered for."""
+    """Idle guests, each on the cycle of a pod that has just given it back."""
     guests = [take(pool, uid) for uid in uids]
     for guest, uid in zip(guests, uids, strict=True):
-        guest.uid, guest.entered = uid, time.monotonic()
+        guest.uid = uid
         pool.put_back(guest)
     return guests
 
@@ -102,7 +103,7 @@ class TestLimit:
         pool = pools(limit)
         taken = [take(pool) for _ in range(limit)]
         assert len({id(guest) for guest in taken}) == open_instances() == len(pool) == limit
-        assert busy(pool) == f"instance: all {limit} that may be used here are in use"
+        assert busy(pool) == f"instance: all {limit} that may be used here are in use; raise the plugin's instances"
         assert len(pool) == limit
 
     def test_is_grown_to_only_when_needed(self, pools: Pools) -> None:
@@ -118,7 +119,7 @@ class TestLimit:
         pools.may_make.clear()
         making = pools._threads.submit(pool.take, NOBODY, time.monotonic())
         until(lambda: len(pool) == 2)
-        assert busy(pool) == "instance: all 2 that may be used here are in use"
+        assert busy(pool) == "instance: all 2 that may be used here are in use; raise the plugin's instances"
         pools.may_make.set()
         assert making.result() is pools.made[1]
 
@@ -138,15 +139,15 @@ class TestSpare:
         pool = pools(3)
         for _ in range(2):
             take(pool, spare=1)
-        assert busy(pool, spare=1) == "instance: all 2 that may be used here are in use"
+        assert busy(pool, spare=1) == "instance: all 2 that may be used here are in use; raise the plugin's instances"
         take(pool)
-        assert busy(pool) == "instance: all 3 that may be used here are in use"
+        assert busy(pool) == "instance: all 3 that may be used here are in use; raise the plugin's instances"
 
     def test_leaves_an_idle_one_to_others(self, pools: Pools) -> None:
         pool = pools(2)
         one, two = take(pool), take(pool)
         pool.put_back(two)
-        assert busy(pool, spare=1) == "instance: all 1 that may be used here are in use"
+        assert busy(pool, spare=1) == "instance: all 1 that may be used here are in use; raise the plugin's instances"
         assert take(pool) is two
         pool.put_back(one)
         pool.put_back(two)
@@ -181,6 +182,21 @@ class TestChoice:
         longest, other = on_cycle(pool, "a", "b")
         assert [take(pool, "c"), take(pool, "d")] == [longest, other]
 
+    @pytest.mark.parametrize(
+        ("limit", "keeps_cycles", "idle"),
+        [(3, True, [True, False, False]), (2, True, [True, True, True]), (3, False, [True, True, True])],
+    )
+    def test_may_be_had_at_once_if_the_guests_are_not_kept_for_others(
+        self, pools: Pools, limit: int, keeps_cycles: bool, idle: list[bool]
+    ) -> None:
+        """Where another one would be made, which takes its time, that is not at once."""
+        pool = pools(limit, keeps_cycles=keeps_cycles)
+        on_cycle(pool, "a", "b")
+        assert [pool.has_idle(uid) for uid in ("a", "c", NOBODY)] == idle
+        pool.forget("b")
+        assert pool.has_idle("c")
+        assert len(pools.made) == 2
+
     def test_of_one_that_leaves_some_to_others_is_the_same(self, pools: Pools) -> None:
         """Two are the most that it may have, so that there is no third to be made."""
         pool = pools(3, keeps_cycles=True)
@@ -202,13 +218,13 @@ class TestChoice:
     def test_is_one_that_nobody_came_back_to(self, pools: Pools, ago: float, taken: bool) -> None:
         pool = pools(3, keeps_cycles=True)
         _, left = on_cycle(pool, "a", "b")
-        left.entered -= ago
+        left.left -= ago
         assert (take(pool, "c") is left) is taken
 
     def test_is_the_pods_own_even_when_nobody_came_back_for_long(self, pools: Pools) -> None:
         pool = pools(3, keeps_cycles=True)
         first, second = on_cycle(pool, "a", "b")
-        first.entered = second.entered = 0.0
+        first.left = second.left = 0.0
         assert take(pool, "b") is second
 
 
@@ -246,7 +262,7 @@ class TestWaiting:
         take(pool)
         with pytest.raises(GuestError) as caught:
             pools.waits(pool, seconds=0.1).result()
-        assert str(caught.value) == "instance: all 1 that may be used here are in use"
+        assert str(caught.value) == "instance: all 1 that may be used here are in use; raise the plugin's instances"
         assert caught.value.fault is Fault.BUSY
 
     def test_ends_with_one_that_was_made_by_another_who_gave_up(self, pools: Pools) -> None:
@@ -293,14 +309,16 @@ class TestReplacement:
         broken = take(pool)
         pools.may_make.clear()
         pool.put_back(breaks(broken))
-        assert busy(pool) == "instance: what broke is still being replaced"
+        assert busy(pool) == "instance: another one is still being made"
 
     def test_takes_its_share_of_the_limit(self, pools: Pools) -> None:
         pool = pools(2)
         broken, _ = take(pool), take(pool)
         pools.may_make.clear()
         pool.put_back(breaks(broken))
-        assert busy(pool) == "instance: all 2 that may be used here are in use"
+        assert busy(pool) == "instance: another one is still being made"
+        assert busy(pool, spare=1) == "instance: all 1 that may be used here are in use; raise the plugin's instances"
+        assert len(pool) == 2
 
     def test_leaves_idle_ones_to_those_that_wait(self, pools: Pools) -> None:
         """Of two, the one in use breaks: one that leaves one to others may have the idle one meanwhile."""
@@ -406,7 +424,7 @@ class TestTending:
         pool = pools(5)
         work = Work(pools)
         tending = work.tends(pool)
-        assert not pool.has_idle
+        assert not pool.has_idle(NOBODY)
         waiting = pools.waits(pool)
         work.may_end.set()
         assert waiting.result() is pools.made[0]
@@ -418,24 +436,71 @@ class TestTending:
         first, second = on_cycle(pool, "a", "b")
         work = Work(pools)
         tending = work.tends(pool)
-        assert pool.has_idle
-        assert take(pool, "a") is second
+        assert [pool.has_idle(uid) for uid in "abc"] == [False, True, True]
+        assert take(pool, "c") is second
         work.may_end.set()
         assert not tending.result()
         assert work.done == [first]
 
-    @pytest.mark.parametrize(
-        ("limit", "message"),
-        [
-            (1, "instance: all 1 that may be used here are in use"),
-            (2, "instance: it still learns of nodes or collects garbage"),
-        ],
-    )
-    def test_that_takes_longer_than_the_deadline(self, pools: Pools, limit: int, message: str) -> None:
+    @pytest.mark.parametrize("keeps_cycles", [True, False])
+    def test_of_the_guest_on_a_pods_cycle_is_waited_for(self, pools: Pools, keeps_cycles: bool) -> None:
+        """Another one knows nothing of the pod."""
+        pool = pools(3, keeps_cycles=keeps_cycles)
+        own, other = on_cycle(pool, "a", "b")
+        other.end_cycle()
+        work = Work(pools)
+        tending = work.tends(pool)
+        waiting = pools.waits(pool, uid="a")
+        assert pool._idle == [other]
+        work.may_end.set()
+        assert waiting.result() is own
+        assert not tending.result()
+
+    def test_of_the_guest_on_a_pods_cycle_that_takes_longer_than_the_deadline(self, pools: Pools) -> None:
+        pool = pools(2)
+        on_cycle(pool, "a", "b")
+        work = Work(pools)
+        tending = work.tends(pool)
+        with pytest.raises(GuestError, match=r"^instance: it still learns of nodes or collects garbage$"):
+            take(pool, "a")
+        work.may_end.set()
+        assert not tending.result()
+
+    def test_of_a_guest_that_is_on_no_known_pods_cycle_is_not_waited_for(self, pools: Pools) -> None:
+        pool = pools(2)
+        _, other = on_cycle(pool, "a", "b")
+        pool._idle[0].uid = NOBODY
+        work = Work(pools)
+        tending = work.tends(pool)
+        assert take(pool, NOBODY) is other
+        work.may_end.set()
+        assert not tending.result()
+
+    def test_does_not_keep_a_cycle_from_ending(self, pools: Pools) -> None:
+        pool = pools(1)
+        (guest,) = on_cycle(pool, "a")
+        work = Work(pools)
+        tending = work.tends(pool)
+        pool.forget("a")
+        work.may_end.set()
+        assert not tending.result()
+        assert guest.uid is None
+
+    def test_does_not_count_as_use(self, pools: Pools) -> None:
+        """Nobody has come back to the guest's cycle, and garbage is collected once it was idle for a while."""
+        pool = pools(1)
+        (guest,) = on_cycle(pool, "a")
+        guest.left = 5.0
+        assert not pool.tend(lambda _: False)
+        assert guest.left == 5.0
+
+    @pytest.mark.parametrize("limit", [1, 2])
+    def test_that_takes_longer_than_the_deadline(self, pools: Pools, limit: int) -> None:
+        """More instances would be no help."""
         pool = pools(limit)
         work = Work(pools)
         tending = work.tends(pool)
-        assert busy(pool) == message
+        assert busy(pool) == "instance: it still learns of nodes or collects garbage"
         work.may_end.set()
         assert not tending.result()
         assert take(pool) is pools.made[0]
@@ -539,6 +604,95 @@ class TestPreparation:
         assert open_instances() == 1
 
 
+class TestLearning:
+    """Guests that are prepared though somebody waits for them."""
+
+    @pytest.fixture
+    def prepared(self) -> list[Guest]:
+        return []
+
+    @pytest.fixture
+    def pool(self, pools: Pools, prepared: list[Guest]) -> Pool:
+        return pools(3, learns=True, prepare=prepared.append)
+
+    def test_is_not_a_part_of_the_request_that_makes_the_pool_grow(
+        self, pools: Pools, pool: Pool, prepared: list[Guest]
+    ) -> None:
+        take(pool)
+        pools.may_make.clear()
+        waiting = pools.waits(pool)
+        assert busy(pool) == "instance: another one is still being made"
+        pools.may_make.set()
+        assert waiting.result() is pools.made[1]
+        assert prepared == pools.made
+        assert len(pool) == len(pools.made) == 2
+
+    def test_is_not_waited_for_if_another_comes_back(self, pools: Pools, pool: Pool) -> None:
+        guest = take(pool)
+        pools.may_make.clear()
+        waiting = pools.waits(pool)
+        pool.put_back(guest)
+        assert waiting.result() is guest
+        pools.may_make.set()
+        settle(pool)
+        assert pool._idle == pools.made[1:]
+
+    def test_of_several_is_one_after_the_other(self, pools: Pools, pool: Pool, prepared: list[Guest]) -> None:
+        guests = [pool.take(NOBODY, time.monotonic() + 60) for _ in range(3)]
+        assert guests == prepared == pools.made
+        assert busy(pool) == "instance: all 3 that may be used here are in use; raise the plugin's instances"
+
+    @pytest.mark.parametrize(
+        "error", [GuestError(Fault.TRAP, "nodechanged", "trap: unreachable"), MemoryError("no room")], ids=type
+    )
+    @pytest.mark.parametrize("what", ["making", "preparing"])
+    def test_that_fails_fails_who_asked_for_it(
+        self, open_instances: Callable[[], int], pools: Pools, pool: Pool, what: str, error: Exception
+    ) -> None:
+        """Who else waits is the next to ask, and gets an answer of its own."""
+
+        def fails(_: Guest) -> None:
+            raise error
+
+        take(pool)
+        pools.may_make.clear()
+        waiting = [pools.waits(pool) for _ in range(2)]
+        if what == "making":
+            pools.error = error
+        else:
+            pool._prepare = fails
+        pools.may_make.set()
+        for each in waiting:
+            with pytest.raises(type(error)) as caught:
+                each.result()
+            assert caught.value is error
+        assert open_instances() == len(pool) == 1
+
+    def test_that_fails_does_not_fail_who_has_another_by_then(self, pools: Pools, pool: Pool) -> None:
+        guest = take(pool)
+        pools.error = MemoryError("no room")
+        pools.may_make.clear()
+        waiting = pools.waits(pool)
+        with pool._changed:
+            pools.may_make.set()
+            pool.put_back(guest)
+        assert waiting.result() is guest
+
+    def test_ends_with_the_pool(self, open_instances: Callable[[], int], pools: Pools, pool: Pool) -> None:
+        """Those who hold it still get guests, which they tell of nodes themselves."""
+        take(pool)
+        pools.may_make.clear()
+        waiting = pools.waits(pool)
+        pool.close()
+        pools.may_make.set()
+        guests = [pools.made[0], waiting.result(), take(pool)]
+        pool._maker.shutdown()
+        assert open_instances() == len(pool) == 3
+        for guest in guests:
+            pool.put_back(guest)
+        assert open_instances() == len(pool) == 0
+
+
 class TestClose:
     def test_gives_idle_guests_back(self, pools: Pools, open_instances: Callable[[], int]) -> None:
         pool = pools(3)
@@ -571,7 +725,7 @@ class TestClose:
         until(lambda: open_instances() == 2)
         pool.close()
         pools.may_make.set()
-        pool._replacer.shutdown()
+        pool._maker.shutdown()
         assert open_instances() == len(pool) == 0
         assert len(pools.made) == 4
 
@@ -590,8 +744,8 @@ class TestClose:
         pool = pools(1)
         pool.put_back(breaks(take(pool)))
         settle(pool)
-        (thread,) = pool._replacer._threads
-        assert thread.name.startswith("replaces-plugin")
+        (thread,) = pool._maker._threads
+        assert thread.name.startswith("makes-plugin")
         pool.close()
         thread.join(60)
         assert not thread.is_alive()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -10,9 +11,8 @@ from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guests import NOW, SPIN, binary, export, module, types
 from tests.wasm_runtime.world import World, close, filter_nodes, score, world
 from wasm_runtime import Fault, GuestError, Nodes, Plugin, Settings, WasmtimeEngine, abi
-from wasm_runtime.engine import MEBIBYTE, NodeResults
-from wasm_runtime.plugin import AT_A_TIME
-from wasm_runtime.residents import News, Residents
+from wasm_runtime.engine import MEBIBYTE, Call, NodeResults
+from wasm_runtime.residents import AT_A_TIME, News, Residents
 from wasm_runtime.snapshot import ABSENT, Changes
 
 ONE = {"node-a": b"A"}
@@ -37,7 +37,7 @@ def rest(plugin: Plugin, at: World) -> None:
     """Calls the guest, and has it idle for long."""
     filter_nodes(plugin, at)
     for guest in plugin._pool._idle:
-        guest.entered = 0.0
+        guest.left = 0.0
 
 
 def lose(plugin: Plugin, at: World) -> None:
@@ -127,19 +127,25 @@ class TestTime:
         uses=(NOW,),
     )
     MANY = world({f"node-{at}": b"N" for at in range(5 * AT_A_TIME)})
+    ONE_OF_THEM = MANY._replace(nodes=Nodes(MANY.snapshot, ["node-0"]))
 
-    def test_of_nodes_that_a_verb_has_to_wait_for_is_its_own(self, load: Loader) -> None:
+    def test_of_a_verb_is_over_when_it_has_waited_for_nodes_and_the_guest_goes_on(self, load: Loader) -> None:
         plugin = load.plugin(self.SLOW, timeout=0.3)
+        (guest,) = plugin._pool._idle
         message, fault, fatal = failure(lambda: filter_nodes(plugin, self.MANY))
-        where, _, cause = message.partition(": ")
-        assert where.startswith("nodechanged of node node-")
-        assert (cause, fault, fatal) == ("interrupted at its timeout of 300 ms", Fault.DEADLINE, True)
+        told = len(guest._instance._residents._told)
+        cause = f"its time was over while it learned of nodes: {told} of {len(self.MANY.nodes)} are told"
+        assert (message, fault, fatal) == (f"nodechanged: {cause}", Fault.BUSY, False)
+        assert told % AT_A_TIME == 0
+        while tend(plugin, self.MANY):
+            pass
+        assert filter_nodes(plugin, self.ONE_OF_THEM) == NodeResults(1, [], [], [])
+        assert plugin._pool._idle == [guest]
 
     def test_of_nodes_that_a_guest_is_told_of_before(self, engine: WasmtimeEngine) -> None:
         """Each few of them have a timeout of their own."""
         plugin = Plugin(engine, binary(self.SLOW), Settings("plugin", timeout=0.3), nodes=self.MANY.snapshot)
-        one = self.MANY._replace(nodes=Nodes(self.MANY.snapshot, ["node-0"]))
-        assert filter_nodes(plugin, one) == NodeResults(1, [], [], [])
+        assert filter_nodes(plugin, self.ONE_OF_THEM) == NodeResults(1, [], [], [])
         close(plugin)
 
 
@@ -197,3 +203,36 @@ class TestResidents:
         residents.forget_source()
         residents.note(changes((0, "a", b"A"), (1, "other", b"B")))
         assert residents.take() == News([2, 1], [1])
+
+    @pytest.mark.parametrize("export", ["noderemoved", "nodechanged"])
+    def test_that_were_not_told_without_fault_break_the_guest(self, export: str) -> None:
+        """Whatever has gone wrong, even if a guest can go on after the like."""
+
+        def call(name: str, *_: object) -> None:
+            if name == export:
+                raise GuestError(Fault.LIMIT, name, "no more")
+
+        residents = Residents()
+        residents.note(changes((0, "a", b"A"), (1, "b", b"B")))
+        residents.take()
+        residents.note(changes((0, "a", ABSENT), (1, "b", b"X")))
+        assert failure(lambda: residents.tell(call, 0.0, 2)) == (f"{export}: no more", Fault.LIMIT, True)
+
+
+class TestLevel:
+    """The time that a call takes to bring the instance's nodes up to date."""
+
+    def test_counts_where_that_fails(self, load: Loader) -> None:
+        instance = load.instance(keeper({"nodechanged": SPIN}), timeout=0.1)
+        call = Call(world(ONE).nodes, time.monotonic() + 30)
+        message = "nodechanged of node node-a: interrupted at its timeout of 100 ms"
+        assert failure(lambda: instance.at_once("filternodes", call, -1)) == (message, Fault.DEADLINE, True)
+        assert call.level > 0
+
+    def test_counts_each_time(self, load: Loader) -> None:
+        instance = load.instance(keeper({}).replace("unreachable", "(i32.const 0)", 1))
+        call = Call(world(ONE, names=["node-a", "unknown"]).nodes, time.monotonic() + 30)
+        assert instance.at_once("filternodes", call, -1) is None
+        before = call.level
+        instance.each("filter", call, -1)
+        assert call.level > before > 0

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from tests.wasm_runtime.protobuf_bytes import node_list
 from wasm_runtime import Nodes, Snapshot
-from wasm_runtime.snapshot import ABSENT, Changes, Located
-
-NEVER = -1
+from wasm_runtime.snapshot import ABSENT, NEVER, Changes, Located
 
 
 @pytest.fixture
@@ -112,6 +110,22 @@ def test_locate_gives_each_name_an_index_of_its_own(snapshot: Snapshot) -> None:
     assert snapshot.changes(0, 1) == Changes(0, 3, 3, 1, [(1, "x", ABSENT), (2, "y", ABSENT)])
 
 
+def test_locate_keeps_no_list_that_may_change(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1", b=b"2").items())
+    names = ["a"]
+    assert snapshot.locate(names) == Located(0, [0])
+    names[0] = "b"
+    assert snapshot.locate(names) == Located(0, [1])
+
+
+def test_expect_keeps_no_list_that_may_change(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1", b=b"2").items())
+    names = ["a"]
+    snapshot.expect(names, Located(0, [0]))
+    names[0] = "b"
+    assert snapshot.locate(names) == Located(0, [1])
+
+
 def test_node_list_has_live_nodes_in_the_order_of_their_indices(snapshot: Snapshot) -> None:
     snapshot.put(nodes(b=b"2", a=b"1" * 300, gone=b"3").items())
     snapshot.locate(["never"])
@@ -168,6 +182,19 @@ def test_names_that_come_and_go_take_bounded_room(snapshot: Snapshot, live: int)
         largest = max(largest, snapshot.changes(NEVER, 0).entries)  # type: ignore[union-attr]
     assert largest <= LITTLE + 4 * (live + 1) + 4
     assert len(snapshot) == live
+
+
+@pytest.mark.usefixtures("little_slack")
+@pytest.mark.parametrize("live", [1, 10])
+@pytest.mark.parametrize("asked", [0, 1, 50])
+def test_indices_are_below_the_bound_that_guests_are_told(snapshot: Snapshot, live: int, asked: int) -> None:
+    """Four times the most nodes there were at once, `SLACK`, and the names of a request or list."""
+    largest = 0
+    for round_ in range(200):
+        snapshot.replace({f"live-{round_}-{at}": b"1" for at in range(live)})
+        snapshot.locate([f"name-{round_}-{at}" for at in range(asked)])
+        largest = max(largest, snapshot.everything().entries)
+    assert LITTLE < largest <= 4 * live + LITTLE + max(asked, live)
 
 
 class TestNodes:

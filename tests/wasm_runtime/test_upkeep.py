@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
 from tests.wasm_runtime import keeper
 from tests.wasm_runtime.conftest import Loader
-from tests.wasm_runtime.guests import export, module
+from tests.wasm_runtime.guests import binary, export, module
 from tests.wasm_runtime.world import World, filter_nodes, score, until, world
-from wasm_runtime import Nodes, Plugin, Snapshot
-from wasm_runtime.guest import Guest
-from wasm_runtime.plugin import AT_A_TIME, IDLE
+from wasm_runtime import Nodes, Plugin, Settings, Snapshot, WasmtimeEngine
+from wasm_runtime.engine import NoHandle
+from wasm_runtime.guest import CALM, IDLE, Guest
+from wasm_runtime.residents import AT_A_TIME
 from wasm_runtime.upkeep import Upkeep
 
 COLLECTS = module(
@@ -60,12 +62,12 @@ def knows(plugin: Plugin, nodes: int) -> bool:
 def leave(plugin: Plugin) -> None:
     """Makes as if nobody had called the guest for long."""
     for guest in plugin._pool._idle:
-        guest.entered -= IDLE
+        guest.left -= IDLE
 
 
 def has_collected(plugin: Plugin) -> bool:
     guest = only_guest(plugin)
-    return guest is not None and guest.is_collected
+    return guest is not None and not guest._is_called
 
 
 def test_guests_are_told_of_changes(load: Loader, kept: Kept) -> None:
@@ -116,9 +118,61 @@ def test_garbage_is_not_collected_between_two_verbs(load: Loader, later: float, 
     score(plugin, ONE)
     guest = only_guest(plugin)
     assert guest is not None
-    guest.entered += later
+    guest.left += later
     assert not plugin.tend(ONE.snapshot)
     assert score(plugin, ONE) == [collected]
+
+
+def test_a_guest_is_idle_from_when_it_is_given_back(load: Loader) -> None:
+    """However long a stage has taken, as one does in which a pod waits on Permit."""
+    plugin = load.plugin(COLLECTS)
+    with plugin.guest(ONE.pod, ONE.nodes, "bind") as (guest, _):
+        guest.left = 0.0
+    assert not plugin.tend(ONE.snapshot)
+    assert score(plugin, ONE) == [0]
+
+
+class TestGarbageOfNodes:
+    """A guest that is told of nodes, and that no pod comes to."""
+
+    @pytest.fixture
+    def guest(self, engine: WasmtimeEngine) -> Iterator[Guest]:
+        exports = [f'(func (export "{name}") (param i32))' for name in ("nodechanged", "noderemoved")]
+        compiled = engine.compile(binary(COLLECTS.replace("(module $guest", f"(module $guest {' '.join(exports)}")))
+        guest = Guest(compiled.instantiate(Settings("plugin"), NoHandle()), compiled.exports)
+        yield guest
+        guest.close()
+
+    def tell(self, guest: Guest, text: bytes) -> None:
+        snapshot = world({"node-a": text}).snapshot
+        assert guest.level(Nodes(snapshot, ()), time.monotonic() + 30)
+
+    def test_is_collected_after_a_while(self, guest: Guest) -> None:
+        self.tell(guest, b"A")
+        assert not guest.is_to_collect
+        guest._collected -= CALM
+        assert guest.is_to_collect
+
+    def test_is_collected_once(self, guest: Guest) -> None:
+        self.tell(guest, b"A")
+        guest.collect(time.monotonic() + 30)
+        guest._collected -= CALM
+        assert not guest.is_to_collect
+        self.tell(guest, b"B")
+        assert guest.is_to_collect
+
+    def test_is_none_if_there_is_nothing_to_tell(self, guest: Guest) -> None:
+        self.tell(guest, b"A")
+        guest.collect(time.monotonic() + 30)
+        guest._collected -= CALM
+        self.tell(guest, b"A")
+        assert not guest.is_to_collect
+
+    def test_is_not_collected_between_two_verbs(self, guest: Guest) -> None:
+        self.tell(guest, b"A")
+        guest._collected -= CALM
+        guest.left = time.monotonic()
+        assert not guest.is_to_collect
 
 
 def test_a_guest_that_fails_is_reported_and_replaced(load: Loader, kept: Kept) -> None:
@@ -147,6 +201,42 @@ def test_a_plugin_that_is_closed_is_left_alone(load: Loader, kept: Kept) -> None
     assert kept.errors == []
 
 
+class TestFaultOfOurs:
+    """What upkeep is given to work with fails once."""
+
+    def test_of_the_list_of_plugins(self, load: Loader, caplog: pytest.LogCaptureFixture) -> None:
+        plugin = load.plugin(keeper.GUEST)
+
+        def plugins() -> Iterable[Plugin]:
+            if not caplog.records:
+                raise OSError("the registry has failed")
+            return [plugin]
+
+        self.goes_on(plugins, lambda *_: None, plugin)
+        assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == ["the registry has failed"]
+
+    def test_of_the_report(self, load: Loader, caplog: pytest.LogCaptureFixture) -> None:
+        bad, good = load.plugin(FAILS), load.plugin(keeper.GUEST)
+        score(bad, ONE)
+        leave(bad)
+
+        def report(*_: object) -> None:
+            raise OSError("the log has failed")
+
+        self.goes_on(lambda: [bad, good], report, good)
+        assert [record.getMessage() for record in caplog.records] == ["a round of upkeep has failed"]
+
+    @staticmethod
+    def goes_on(
+        plugins: Callable[[], Iterable[Plugin]], report: Callable[[Plugin, Exception], object], good: Plugin
+    ) -> None:
+        upkeep = Upkeep(plugins, lambda: ONE.snapshot, report)
+        upkeep.start()
+        upkeep.wake()
+        until(lambda: knows(good, 1))
+        upkeep.stop()
+
+
 class Slow:
     """A plugin that takes its time, and has always more to do."""
 
@@ -155,7 +245,7 @@ class Slow:
         self.may_end = threading.Event()
         self.times = 0
 
-    def tend(self, _: Snapshot) -> bool:
+    def tend(self, _: Snapshot, __: Callable[[], bool]) -> bool:
         self.begun.set()
         assert self.may_end.wait(60)
         self.times += 1
@@ -164,8 +254,9 @@ class Slow:
 
 class TestStop:
     def test_waits_for_the_guest_at_hand(self) -> None:
-        slow = Slow()
-        upkeep = Upkeep(lambda: [slow], Snapshot, lambda *_: None)  # type: ignore[list-item]
+        """And for no other plugin's."""
+        slow, other = Slow(), Slow()
+        upkeep = Upkeep(lambda: [slow, other], Snapshot, lambda *_: None)  # type: ignore[list-item]
         upkeep.start()
         assert slow.begun.wait(60)
         stopping = threading.Thread(target=upkeep.stop)
@@ -175,7 +266,16 @@ class TestStop:
         slow.may_end.set()
         stopping.join(60)
         assert not upkeep._thread.is_alive()
-        assert slow.times == 1
+        assert (slow.times, other.times) == (1, 0)
+
+    def test_leaves_the_other_guests_of_the_plugin_alone(self, load: Loader) -> None:
+        plugin = load.plugin(COLLECTS)
+        with plugin.guest(ONE.pod, ONE.nodes, "score"):
+            score(plugin, ONE.with_pod("2"))
+        leave(plugin)
+        first, second = plugin._pool._idle
+        assert not plugin.tend(ONE.snapshot, lambda: not first._is_called)
+        assert [first._is_called, second._is_called] == [False, True]
 
     def test_may_come_again_or_before_it_began(self, kept: Kept) -> None:
         kept.upkeep.stop()

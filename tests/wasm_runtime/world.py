@@ -49,15 +49,15 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def settle(pool: Pool) -> None:
-    """Waits until no guest of the pool is being replaced."""
+    """Waits until no guest of the pool is in the making."""
     with pool._changed:
-        assert pool._changed.wait_for(lambda: not pool._replacing, timeout=60)
+        assert pool._changed.wait_for(lambda: not pool._making, timeout=60)
 
 
 def close(plugin: Plugin) -> None:
     """Closes a plugin, and waits until all that it had is given back."""
     plugin.close()
-    plugin._pool._replacer.shutdown()
+    plugin._pool._maker.shutdown()
 
 
 def pre_filter(plugin: Plugin, at: World, stage: Stage = "filter") -> PreFilter:

@@ -535,12 +535,13 @@
     (i32.const 1))
 
   ;; Calls a point once for all of `count` nodes, whose numbers it finds in a buffer of the guest, and copies what
-  ;; it has written over them to `answers`; those of Filter are split. Returns the point's code << 32 | the number of
-  ;; nodes that were answered for; %NONE without a call where a node has no object; the buffer's address << 32 | %NO_ROOM
-  ;; where it is not in the memory.
+  ;; it has written over them to `answers`; those of Filter are split. The places of its reasons, not of those that the
+  ;; buffer came with, are written to `numbered`. Returns the point's code << 32 | the number of nodes that were answered
+  ;; for; %NONE without a call where a node has no object; the buffer's address << 32 | %NO_ROOM where it is not in the
+  ;; memory.
   (func (export "all") (param $buffer i32) (param $point i32) (param $splits i32) (param $tolerated i32)
                        (param $count i32) (param $nodes i32) (param $answers i32) (param $codes i32) (param $reasons i32)
-                       (result i64)
+                       (param $numbered i32) (result i64)
     (local $code i32) (local $at i32) (local $size i32)
     (if (i32.eqz (call $are_resident (local.get $count) (local.get $nodes))) (then (return (i64.const %NONE))))
     (call $begin)
@@ -548,6 +549,8 @@
     (local.set $at (call_indirect $points (type $sized) (local.get $count) (local.get $buffer)))
     (if (i32.eqz (call $readable (local.get $at) (local.get $size)))
       (then (return (i64.or (i64.shl (i64.extend_i32_u (local.get $at)) (i64.const 32)) (i64.const %NO_ROOM)))))
+    (call $begin)
+    (i32.store $call offset=@numbered (i32.const 0) (local.get $numbered))
     (memory.copy $guest $call (local.get $at) (local.get $nodes) (local.get $size))
     (local.set $code (call_indirect $points (type $sized) (local.get $count) (local.get $point)))
     (memory.copy $call $guest (local.get $answers) (local.get $at) (local.get $size))

@@ -12,7 +12,7 @@ U32 = ctypes.c_uint32
 NONE: Final = 0xFFFF_FFFF
 """No node; or a reason for which there was no room."""
 NO_ROOM: Final = 0xFFFF_FFFE
-"""Instead of a number of nodes: the guest's buffer is too small."""
+"""Instead of a number of nodes: the guest's buffer is not in its memory."""
 
 
 class Header(ctypes.LittleEndianStructure):

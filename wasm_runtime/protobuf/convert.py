@@ -5,6 +5,7 @@ with it, is left to `encode`, which has the errors; the bytes are the same from 
 """
 
 import weakref
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Final, cast
@@ -22,7 +23,7 @@ LONGEST: Final = 4 * 1024 * 1024
 """Bytes of the longest text that the module is given. The API server takes objects of 3 MiB."""
 
 _ROOM: Final = 65_536
-"""Bytes of the texts for which there is room from the start."""
+"""Bytes of the texts for which there is room from the start, and which take less than a millisecond."""
 
 _UINT32: Final = 0xFFFF_FFFF
 _NOT_TAKEN: Final = -1
@@ -38,6 +39,7 @@ class Converter:
         self._memory = cast(Memory, exports["memory"])
         self._reserve = Function(store, cast(Func, exports["reserve"]), 1)
         self._convert = Function(store, cast(Func, exports["convert"]), 2, keeps_gil=True)
+        self._convert_long = Function(store, cast(Func, exports["convert"]), 2)
         self._lock = Lock()
         weakref.finalize(self, _close, store, self._lock)
         self._make_room()
@@ -52,7 +54,8 @@ class Converter:
             if len(json) > self._room and not self._make_room(len(json)):
                 return None
             self._write(json)
-            answer = self._convert(self._messages[message], len(json))
+            convert = self._convert if len(json) <= _ROOM else self._convert_long
+            answer = convert(self._messages[message], len(json))
             if answer == _NOT_TAKEN:
                 return None
             begin = answer >> 32
@@ -80,7 +83,13 @@ def _close(store: Store, lock: Lock) -> None:
     store.close()
 
 
-_convert: Final = Converter(MODULE.read_bytes()).convert
+@cache
+def converter() -> Converter:
+    """That of the process, made when it is first asked for, which takes 25 ms.
+
+    Not at import: wasmtime then takes over signals that a program may set up after it has imported what it needs.
+    """
+    return Converter(MODULE.read_bytes())
 
 
 def convert_pod(json: bytes) -> bytes:
@@ -92,11 +101,11 @@ def convert_pod(json: bytes) -> bytes:
         UnicodeDecodeError: the text is no UTF-8.
         RecursionError: the text is nested without end.
     """
-    pod = _convert("Pod", json)
+    pod = converter().convert("Pod", json)
     return encode_pod(msgspec.json.decode(json)) if pod is None else pod
 
 
 def convert_node(json: bytes) -> bytes:
     """What `encode_node` makes of a Node's JSON. Raises as `convert_pod` does."""
-    node = _convert("Node", json)
+    node = converter().convert("Node", json)
     return encode_node(msgspec.json.decode(json)) if node is None else node

@@ -241,18 +241,23 @@ def _many_reasons() -> Iterator[Case]:
         story(THERE, filters("node-a")),
         [_filtered([2], "\ufffd.")],
     )
-    again = [call(REASON, TEXT, 2), call(REASON, TEXT, 1)]
+    often = (
+        "(local $i i32) (loop $again"
+        f" {call(REASON, 16_384, REASON_LIMIT)} (local.set $i (i32.add (local.get $i) (i32.const 1)))"
+        f" (br_if $again (i32.lt_u (local.get $i) (i32.const {2 * LONG_REASONS}))))"
+    )
+    buffer = resident("nodebuffer", often, value=NUMBERS)
     yield Case(
-        "reasons of nodebuffer have the first numbers",
-        guest(
-            KEPT,
-            resident("nodebuffer", *again, value=NUMBERS),
-            _list("filternodes", call(REASON, TEXT, 3), stores),
-            uses=[REASON],
-            data={TEXT: "abc"},
-        ),
+        "reasons of nodebuffer have no numbers, and take no room",
+        guest(KEPT, buffer, _list("filternodes", call(REASON, TEXT, 3), stores), uses=[REASON], data={TEXT: "abc"}),
         story(THERE, filters("node-a", "node-b", "node-c")),
-        [_filtered([2, 2, 2], "ab", "a", "abc")],
+        [_filtered([2, 2, 2], "abc", "", "")],
+    )
+    yield Case(
+        "a reason of nodebuffer is none of filternodes",
+        guest(KEPT, buffer, _list("filternodes", code=1), uses=[REASON]),
+        story(THERE, filters("node-a")),
+        [failed(Fault.STATUS, "filternodes: Error without a reason")],
     )
 
 

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from tests.conformance.calls import failed
+from tests.conformance.calls import Failed, failed
 from tests.conformance.case import Case
 from tests.conformance.cases.endings import COUNTS, ENDINGS
 from tests.conformance.guests import (
@@ -23,13 +23,30 @@ from tests.conformance.guests import (
     tell,
     told,
 )
-from tests.conformance.stories import Step, back, elsewhere, filters, idle, put, remove, scores, story, tend
+from tests.conformance.stories import (
+    Step,
+    back,
+    elsewhere,
+    filters,
+    filters_late,
+    idle,
+    put,
+    remove,
+    scores,
+    story,
+    tend,
+)
 from tests.wasm_runtime.guests import call
 from wasm_runtime import Fault
 from wasm_runtime.engine import Event, Log, NodeResults
-from wasm_runtime.plugin import AT_A_TIME
+from wasm_runtime.residents import AT_A_TIME
 
 NODE_NAMES: Final = "k8s.io/scheduler/result.node_names"
+
+DOCUMENTS: Final = [
+    "k8s.io/api/nodeList",
+    *(f"k8s.io/scheduler/{name}" for name in ("filteredNodeList", "nodeToStatusMap", "nodeScoreList")),
+]
 
 AT: Final = 2048
 """Where a guest that is told of a node puts together what it tells."""
@@ -268,7 +285,45 @@ def _tending() -> Iterator[Case]:
     )
 
 
+def _late(told: int, known: int) -> Failed:
+    cause = f"its time was over while it learned of nodes: {told} of {known} are told"
+    return failed(Fault.BUSY, f"nodechanged: {cause}")
+
+
+def _without_time() -> Iterator[Case]:
+    """Whatever becomes of a verb, the guest goes on from where it was."""
+    late, some = filters_late("node-0"), filters("node-0")
+    yield _case(
+        "a verb's time is over after some nodes, and the next one's after all",
+        [put(MANY), late, late, some],
+        *MANY_LINES,
+        value=[_late(AT_A_TIME, len(MANY)), _late(len(MANY), len(MANY)), PASS],
+    )
+    yield _case(
+        "a verb's time is over after some nodes, and the rest is told meanwhile",
+        [put(MANY), late, tend, some],
+        *MANY_LINES,
+        value=[_late(AT_A_TIME, len(MANY)), False, PASS],
+    )
+    yield _case(
+        "a verb's time is over after some nodes, of which others are gone",
+        [put(MANY), some, remove(*list(MANY)[1:]), put({"node-0": "X"} | A), late, some],
+        *MANY_LINES,
+        *(f"{at}-" for at in range(1, len(MANY))),
+        *("0+node-0=X", f"{len(MANY)}+node-a=A"),
+        value=[PASS, _late(0, 3), PASS],
+    )
+
+
 def _looking() -> Iterator[Case]:
+    lengths = " ".join(tell(call(each, BUFFER, 64)) for each in DOCUMENTS)
+    yield Case(
+        "documents have no bytes where a guest is told of nodes, or collects garbage",
+        guest(*(resident(each, lengths) for each in FAILING), export("filter"), uses=DOCUMENTS),
+        story(put(A | B), ASK, remove("node-a"), ASK, idle, tend, ASK),
+        [PASS, PASS, False, PASS],
+        [told(0, node=node) for node in ("node-a", "node-b", "", "") for _ in DOCUMENTS],
+    )
     asked = (tell(call(NODE_OBJECT, TEXT + 192 + at, 6, BUFFER, 1), BUFFER, 1) for at in (0, 6))
     yield Case(
         "noderemoved asks for the node that is gone, and for another one",
@@ -350,4 +405,4 @@ def _failures() -> Iterator[Case]:
     )
 
 
-CASES = [*_changes(), *_places(), *_cycles(), *_tending(), *_looking(), *_failures()]
+CASES = [*_changes(), *_places(), *_cycles(), *_tending(), *_without_time(), *_looking(), *_failures()]

@@ -40,11 +40,13 @@ def answer(code: int, body: bytes) -> Behaviour:
     return behave
 
 
-def stream(*chunks: bytes, whole: bool = True, linger: float = 0.0) -> Behaviour:
-    """Answers with a watch: the chunks one by one, silence, and, if `whole`, the end of the body."""
+def stream(*chunks: bytes, whole: bool = True, linger: float = 0.0, when: asyncio.Event | None = None) -> Behaviour:
+    """Answers with a watch: after `when` the chunks one by one, silence, and, if `whole`, the end of the body."""
 
     async def behave(_: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n")
+        if when:
+            await when.wait()
         for chunk in chunks:
             writer.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
             await writer.drain()

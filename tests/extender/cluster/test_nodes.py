@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -283,6 +284,32 @@ def test_a_cache_that_is_outdated_for_long_is_unusable_until_it_is_current_again
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("last_word", "linger", "silence"),
+    [(told("ADDED", "b", "8"), 60, 1), (bookmark("8"), 60, 1), (b"", 0, 0)],
+    ids=["event", "bookmark", "end"],
+)
+def test_a_cache_is_outdated_from_the_servers_last_word(
+    tmp_path: Path, last_word: bytes, linger: float, silence: float
+) -> None:
+    """And not from when its silence was noticed."""
+
+    async def scenario() -> None:
+        when = asyncio.Event()
+        watch = stream(*filter(None, [last_word]), linger=linger, when=when)
+        async with play(tmp_path, listed("7", "a"), watch, hang_up, lifetime=1, grace=0.2, stale_after=1) as scene:
+            await until(lambda: scene.cache.problem is None)
+            await asyncio.sleep(0.2)
+            before = time.monotonic()
+            when.set()
+            await until(lambda: scene.cache.problem is not None)
+            outdated = scene.cache.outdated
+            assert silence < outdated <= time.monotonic() - before
+            assert not silence or "outdated" in (scene.cache.unusable or "")
+
+    asyncio.run(scenario())
+
+
 def test_before_it_has_begun_a_cache_is_unusable(tmp_path: Path) -> None:
     api = ApiServer.from_kubeconfig(write_kubeconfig(tmp_path / "config", {"server": "http://127.0.0.1:1"}))
     cache = NodeCache(api, Snapshot(), Ends())
@@ -299,7 +326,7 @@ def test_before_it_has_begun_a_cache_is_unusable(tmp_path: Path) -> None:
         (answer(401, b"who?"), "unauthorized"),
         (answer(403, b"you may not"), "refused"),
         (answer(503, b"not yet"), "refused"),
-        (stream(framed(event("ERROR", status(500, "etcd is away")))), "refused"),
+        (stream(framed(event("ERROR", status(500, "etcd is away")))), "broken"),
         (hang_up, "unreachable"),
         (stream(whole=False), "unreachable"),
         (stream(b"<html>"), "protocol"),

@@ -281,7 +281,8 @@ ABSENT = failure(
     plugin("accelerator"),
     "filter: the guest asked for a node's object, but none is known here: only names were given;"
     " set cluster.mode to kubeconfig or in-cluster, so that nodes are read from the API server, or"
-    " nodeCacheCapable: false in the KubeSchedulerConfiguration, so that requests carry them",
+    " nodeCacheCapable: false in the KubeSchedulerConfiguration, so that requests carry them;"
+    " with such a cluster.mode the nodes have not been listed yet, see /readyz?verbose",
 )
 
 

@@ -109,7 +109,7 @@ class Player:
     def _tend(self, plugin: Plugin) -> None:
         """What upkeep does when no pod has come for a while."""
         for guest in plugin._pool._idle:
-            guest.entered = 0.0
+            guest.left = 0.0
         try:
             while plugin.tend(self._nodes.snapshot):
                 pass

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -88,6 +91,41 @@ def test_the_table_fits_the_module() -> None:
 def test_the_shipped_module_is_small_and_imports_nothing() -> None:
     assert MODULE.stat().st_size < 32_768
     assert wasmtime.Module(wasmtime.Engine(), MODULE.read_bytes()).imports == []
+
+
+# -- the other threads -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("length", "others_run"), [(1, False), (65_000, False), (MEBIBYTE, True)])
+def test_other_threads_run_while_a_long_text_is_converted(length: int, others_run: bool) -> None:
+    """For a short one it would take longer to come back. Python itself takes no turn from this thread meanwhile."""
+    text = metadata(name="n" * length)
+    is_taken("Pod", text)
+    turns: list[None] = []
+    stop = threading.Event()
+
+    def runs() -> None:
+        while not stop.is_set():
+            turns.append(None)
+            time.sleep(0)
+
+    interval = sys.getswitchinterval()
+    thread = threading.Thread(target=runs)
+    thread.start()
+    sys.setswitchinterval(1_000)
+    try:
+        time.sleep(0.001)
+        turns.clear()
+        for _ in range(1_000):
+            converter.convert("Pod", text)
+            if turns:
+                break
+        had_turns = bool(turns)
+    finally:
+        sys.setswitchinterval(interval)
+        stop.set()
+        thread.join()
+    assert had_turns is others_run
 
 
 # -- what is taken ---------------------------------------------------------------------------------

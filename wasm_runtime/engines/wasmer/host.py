@@ -54,14 +54,11 @@ class Host:
         self.error: Exception | None = None
         """What a callback has raised: the guest goes on, and the call fails when it is over."""
 
-    def begin(self, call: Call | None = None, room: int = 0, *, numbered: int = 0) -> None:
-        """Forgets the last call. Without one, the guest can hand over nothing.
-
-        `room` is for reasons, in bytes; `numbered` is how many can be told apart by their number.
-        """
+    def begin(self, call: Call | None = None, room: int = 0) -> None:
+        """Forgets the last call. Without one, the guest can hand over nothing. `room` is for reasons, in bytes."""
         self._call = call
         self._documents.clear()
-        self.reasons.begin(room, numbered)
+        self.reasons.begin(room)
         self.target = b""
         self.current, self.is_data_absent, self.error = None, False, None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import wasmer
@@ -181,7 +181,7 @@ class WasmerInstance:
 
     def _at_once(self, export: str, call: Call, tolerated: int) -> ListResults | None:
         host, count = self._host, len(call.nodes)
-        indices = self._begin(call, _room(call), numbered=LONG_REASONS + count)
+        indices = self._begin(call, _room(call))
         if not all(map(host.nodes.objects.__getitem__, indices)):
             host.end()
             return None
@@ -193,6 +193,8 @@ class WasmerInstance:
             if not host.memory.has(at, 4 * count):
                 raise no_room(at, count)
             host.memory.write(at, array("I", indices).tobytes())
+            host.enter()
+            host.reasons.number(LONG_REASONS + count)
             code = self._functions[export](count)
             return code, host.memory.read(at, 4 * count)
 
@@ -221,34 +223,30 @@ class WasmerInstance:
         self._host.begin()
         self._run("collectgarbage", deadline, lambda: self._enter("collectgarbage", deadline))
 
-    def _begin(self, call: Call, room: int, *, numbered: int = 0) -> list[int]:
+    def _begin(self, call: Call, room: int) -> Sequence[int]:
         """Begins a call, all nodes being up to date. Returns the indices of its own."""
         begun = time.perf_counter()
-        indices = self._host.nodes.level(call.nodes)
-        self._tell_news(call.deadline, EVERY)
-        call.level = time.perf_counter() - begun
-        self._host.begin(call, room, numbered=numbered)
+        try:
+            indices = self._host.nodes.level(call.nodes)
+            if self._residents is not None:
+                self._residents.tell_all(self._tell_of, call.deadline, self._settings.timeout)
+        finally:
+            call.level += time.perf_counter() - begun
+        self._host.begin(call, room)
         return indices
 
     def _level(self, nodes: Nodes, deadline: float, most: int) -> bool:
         self._host.nodes.level(nodes)
-        return self._tell_news(deadline, most)
-
-    def _tell_news(self, deadline: float, most: int) -> bool:
-        """Tells a guest that keeps nodes what became of them. Returns whether it knows all."""
-        if self._residents is None:
-            return True
-        return self._residents.tell(lambda export, nodes: self._tell_of(export, nodes, deadline), most)
+        return self._residents is None or self._residents.tell(self._tell_of, deadline, most)
 
     def _tell_of(self, export: str, nodes: list[int], deadline: float) -> None:
-        """Should time be over in between, then nobody knows any more what the guest was told: it cannot go on."""
         host = self._host
         host.begin()
 
         def loop() -> None:
             for index in nodes:
                 host.current = index if export == "nodechanged" else None
-                self._check_time(export, deadline, fatal=True)
+                self._check_time(export, deadline)
                 host.enter()
                 self._functions[export](index)
             host.current = None
@@ -263,10 +261,10 @@ class WasmerInstance:
         low = ((result & NONE) ^ _SIGN) - _SIGN
         return low, result >> 32 if export in _PACKED else 0
 
-    def _check_time(self, export: str, deadline: float, *, fatal: bool = False) -> None:
+    def _check_time(self, export: str, deadline: float) -> None:
         if time.monotonic() > deadline:
             cause = f"not called: {self._timeout} was over"
-            raise GuestError(Fault.DEADLINE, export, cause, node=self._host.node.decode(), fatal=fatal)
+            raise GuestError(Fault.DEADLINE, export, cause, node=self._host.node.decode(), fatal=False)
 
     def _run(self, export: str, deadline: float, does: Callable[[], T]) -> T:
         host = self._host

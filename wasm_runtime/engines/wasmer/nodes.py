@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
 
 from wasm_runtime.images import ImageStates
 from wasm_runtime.residents import Residents
-from wasm_runtime.snapshot import ABSENT, Changes, Nodes, Snapshot
-
-NEVER: Final = -1
-"""The epoch of a copy that has not begun."""
+from wasm_runtime.snapshot import ABSENT, NEVER, Changes, Nodes, Snapshot
 
 
 class NodeTable:
@@ -40,7 +37,7 @@ class NodeTable:
         """The index of a name."""
         return self._index.get(name)
 
-    def level(self, nodes: Nodes) -> list[int]:
+    def level(self, nodes: Nodes) -> Sequence[int]:
         """Takes over what changed since the last call. Returns the indices of `nodes`."""
         snapshot = nodes.snapshot
         if snapshot is not self._source:

@@ -23,16 +23,16 @@ class Reasons:
         self._kept: bytes | None = None
         self._is_left_out = False
 
-    def begin(self, room: int, numbered: int) -> None:
-        """Forgets all reasons. `room` is how many bytes may be kept, each reason's length of 4 included.
-
-        As many as `numbered` are kept as they are given, each with a number.
-        """
-        self._room, self._used = room, 0
-        self._most = numbered
+    def begin(self, room: int) -> None:
+        """Forgets all reasons. `room` is how many bytes may be kept, each reason's length of 4 included."""
+        self._room, self._used, self._most = room, 0, 0
         self._numbered.clear()
         self._kept = None
         self.expect()
+
+    def number(self, most: int) -> None:
+        """Keeps at most so many of the reasons to come as they are given, each with a number."""
+        self._most = most
 
     def expect(self) -> None:
         """Begins a call of the guest: no reason is given yet."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import wasmtime
@@ -53,9 +53,6 @@ NO_DEADLINE: Final = 1 << 60
 _KINDS: Final = {(): 0, ("i32",): 1, ("i64",): 2}
 """How the driver tells the results of exports apart."""
 
-_NO_ROOM: Final = 2
-"""How the driver says that a guest's buffer is not in its memory."""
-
 _IMAGES: Final = abi.Import("k8s.io/scheduler", "nodeImageStates")
 _RECORD: Final = struct.Struct("<IiIII")
 """Head of a record of the journal: kind, severity, length of the node's name, of the message and of its pairs."""
@@ -99,7 +96,7 @@ class WasmtimeInstance:
     def level(self, nodes: Nodes, deadline: float, most: int = EVERY) -> bool:
         """Brings the instance's view of the nodes up to date, ahead of the call that needs it. Raises GuestError."""
         self._snapshot.level(nodes)
-        return self._tell_news(deadline, most)
+        return self._residents is None or self._residents.tell(self._tell_of, deadline, most)
 
     def once(self, export: str, call: Call) -> Result:
         """Calls an export once; one that is about a node, for the only one of `call.nodes`. Raises GuestError."""
@@ -143,10 +140,9 @@ class WasmtimeInstance:
         answers, codes, reasons = (memory.reserve(4 * count) for _ in range(3))
         numbered = memory.reserve(4 * (LONG_REASONS + count))
         memory.reserve_reasons(LONG_REASONS * layout.REASON_ROOM + REASONS_PER_NODE * count)
-        header = memory.header
-        header.numbered, header.numbered_limit = numbered, LONG_REASONS + count
+        memory.header.numbered_limit = LONG_REASONS + count
         buffer, point, splits = driver.POINTS["nodebuffer"], driver.POINTS[export], export == abi.LISTS["filter"]
-        arguments = (buffer, point, int(splits), tolerated, count, nodes, answers, codes, reasons)
+        arguments = (buffer, point, int(splits), tolerated, count, nodes, answers, codes, reasons, numbered)
         packed = self._run(export, call, call.deadline, self._all, *arguments)
         code, called = packed >> 32, packed & layout.NONE
         if called == layout.NONE:
@@ -168,19 +164,16 @@ class WasmtimeInstance:
         """Bytes of its linear memory."""
         return self._guest_memory.length_now()
 
-    def _level(self, call: Call) -> list[int]:
+    def _level(self, call: Call) -> Sequence[int]:
         """The indices of a call's nodes, all of them up to date."""
         begun = time.perf_counter()
-        indices = self._snapshot.level(call.nodes)
-        self._tell_news(call.deadline, EVERY)
-        call.level = time.perf_counter() - begun
+        try:
+            indices = self._snapshot.level(call.nodes)
+            if self._residents is not None:
+                self._residents.tell_all(self._tell_of, call.deadline, self._settings.timeout)
+        finally:
+            call.level += time.perf_counter() - begun
         return indices
-
-    def _tell_news(self, deadline: float, most: int) -> bool:
-        """Tells a guest that keeps nodes what became of them. Returns whether it knows all."""
-        if self._residents is None:
-            return True
-        return self._residents.tell(lambda export, nodes: self._tell_of(export, nodes, deadline), most)
 
     def _tell_of(self, export: str, nodes: list[int], deadline: float) -> None:
         self._memory.begin_call()
@@ -247,7 +240,7 @@ class WasmtimeInstance:
         self._limit()
         self._once = Function(store, cast(Func, linked["once"]), 2)
         self._each = Function(store, cast(Func, linked["each"]), 8)
-        self._all = Function(store, cast(Func, linked["all"]), 9)
+        self._all = Function(store, cast(Func, linked["all"]), 10)
         self._tell = Function(store, cast(Func, linked["tell"]), 4)
         self._residents = Residents() if "nodechanged" in module.exports else None
         self._guest_memory = LinearMemory(store, cast(Memory, guest[abi.MEMORY]), self._grow)

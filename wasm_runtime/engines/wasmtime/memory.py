@@ -14,10 +14,7 @@ from wasm_runtime.driver import layout
 from wasm_runtime.driver.layout import Header
 from wasm_runtime.images import ImageStates
 from wasm_runtime.residents import Residents
-from wasm_runtime.snapshot import Changes, Nodes, Snapshot
-
-NEVER: Final = -1
-"""The epoch of a copy that has not begun."""
+from wasm_runtime.snapshot import NEVER, Changes, Nodes, Snapshot
 
 _OBJECT: Final = struct.Struct("<4I")
 """The first part of a node's entry: addresses and lengths of its name and of its object."""
@@ -187,7 +184,7 @@ class SnapshotMemory(LinearMemory):
         """Of each entry, where its name and object are and how many bytes they may take there."""
         self._used = self._waste = 0
 
-    def level(self, nodes: Nodes) -> list[int]:
+    def level(self, nodes: Nodes) -> Sequence[int]:
         """Copies what changed since the last call. Returns the indices of `nodes`."""
         snapshot = nodes.snapshot
         if snapshot is not self._source:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.wasm_runtime import keeper
 from tests.wasm_runtime.conftest import Loader
-from tests.wasm_runtime.guests import binary
+from tests.wasm_runtime.guests import NOW, binary, export, module
 from tests.wasm_runtime.world import world
 from wasm_runtime import Fault, GuestError
 from wasm_runtime.engine import Call
@@ -35,6 +35,48 @@ def test_several_instances_after_any_changes(keeping: WasmerModule, steps: list[
 
 
 ONE = world({"node-a": b"A"})
+
+WAITS = module(
+    '(func (export "nodechanged") (param i32))',
+    '(func (export "noderemoved") (param i32) (local $end i64)',
+    "  (local.set $end (i64.add (i64.const 600000000) (call $now)))",
+    "  (loop $wait (br_if $wait (i64.lt_u (call $now) (local.get $end)))))",
+    "(func $now (result i64)",
+    f"  (drop (call ${NOW} (i32.const 1) (i64.const 0) (i32.const 64))) (i64.load (i32.const 64)))",
+    export("filter", "(i32.const 0)"),
+    uses=[NOW],
+)
+"""Takes 0.6 seconds for each node that is gone."""
+
+
+def test_a_guest_that_was_told_of_some_news_too_late_is_broken(load: Loader) -> None:
+    """The rest would never be told."""
+    at = world({"node-a": b"A", "node-b": b"B"})
+    instance = load.instance(WAITS, timeout=0.5)
+    assert instance.level(at.nodes, time.monotonic() + 30)
+    at.snapshot.remove("node-a")
+    at.snapshot.put([("node-b", b"X")])
+    with pytest.raises(GuestError) as caught:
+        instance.level(at.nodes, time.monotonic() + 0.5)
+    message = "noderemoved: returned after its timeout of 500 ms: wasmer interrupts no guest"
+    assert (str(caught.value), caught.value.fault, caught.value.fatal) == (message, Fault.DEADLINE, True)
+
+
+def test_the_time_of_being_told_counts_each_time_and_where_it_fails(load: Loader) -> None:
+    at = world({"node-a": b"A"}, names=["node-a", "unknown"])
+    instance = load.instance(keeper.GUEST, timeout=30)
+    call = Call(at.nodes, time.monotonic() + 30)
+    assert instance.at_once("filternodes", call, -1) is None
+    before = call.level
+    instance.each("filter", call, -1)
+    between = call.level
+    at.snapshot.put([("node-a", b"X")])
+    call.deadline = time.monotonic() - 1
+    with pytest.raises(GuestError) as caught:
+        instance.each("filter", call, -1)
+    message = "nodechanged: its time was over while it learned of nodes: 1 of 1 are told"
+    assert (str(caught.value), caught.value.fault, caught.value.fatal) == (message, Fault.BUSY, False)
+    assert call.level > between > before > 0
 
 
 class TestDeadline:
