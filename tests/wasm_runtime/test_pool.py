@@ -25,6 +25,8 @@ class Pools:
         self._module = engine.compile(binary(module(export("filter", "(i32.const 0)"))))
         self._pools: list[Pool] = []
         self._threads = ThreadPoolExecutor(8)
+        self.begun = 0
+        """How many were begun to be made."""
         self.made: list[Guest] = []
         self.error: BaseException | None = None
         """What making a guest fails with from now on."""
@@ -38,6 +40,7 @@ class Pools:
         return pool
 
     def _new(self) -> Guest:
+        self.begun += 1
         assert self.may_make.wait(60)
         if self.error is not None:
             raise self.error
@@ -722,7 +725,8 @@ class TestClose:
         pools.may_make.clear()
         for guest in guests:
             pool.put_back(breaks(guest))
-        until(lambda: open_instances() == 2)
+        until(lambda: pools.begun == 4)
+        assert open_instances() == 2
         pool.close()
         pools.may_make.set()
         pool._maker.shutdown()

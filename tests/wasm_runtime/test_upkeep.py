@@ -112,6 +112,13 @@ def test_a_guest_that_was_never_called_collects_nothing(load: Loader) -> None:
     assert score(plugin, ONE) == [0]
 
 
+def test_garbage_of_cluster_events_is_collected(load: Loader) -> None:
+    plugin = load.plugin(COLLECTS.replace("(module $guest", f"(module $guest {export('enqueue')}"))
+    leave(plugin)
+    assert not plugin.tend(ONE.snapshot)
+    assert score(plugin, ONE) == [1]
+
+
 @pytest.mark.parametrize(("later", "collected"), [(60.0, 0), (-IDLE, 1)])
 def test_garbage_is_not_collected_between_two_verbs(load: Loader, later: float, collected: int) -> None:
     plugin = load.plugin(COLLECTS)
@@ -244,11 +251,14 @@ class Slow:
         self.begun = threading.Event()
         self.may_end = threading.Event()
         self.times = 0
+        self.is_over = False
+        """Whether it was told in the end that its time is over."""
 
-    def tend(self, _: Snapshot, __: Callable[[], bool]) -> bool:
+    def tend(self, _: Snapshot, is_over: Callable[[], bool]) -> bool:
         self.begun.set()
         assert self.may_end.wait(60)
         self.times += 1
+        self.is_over = is_over()
         return True
 
 
@@ -267,6 +277,7 @@ class TestStop:
         stopping.join(60)
         assert not upkeep._thread.is_alive()
         assert (slow.times, other.times) == (1, 0)
+        assert slow.is_over
 
     def test_leaves_the_other_guests_of_the_plugin_alone(self, load: Loader) -> None:
         plugin = load.plugin(COLLECTS)
