@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEVELOP := $(VENV)/.develop
-BENCHES := webhook versus churn limits
+BENCHES := webhook versus resident churn limits
 
 .PHONY: help run test check cluster bench guests clean
 
