@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from wasm_runtime.abi import Delivery, Document, Import, Severity, Signature
+from wasm_runtime.driver.layout import REASON_ROOM
 from wasm_runtime.errors import Fault, GuestError
 from wasm_runtime.residents import EVERY
 from wasm_runtime.snapshot import Nodes
@@ -51,6 +52,11 @@ LONG_REASONS: Final = 64
 
 REASONS_PER_NODE: Final = 160
 """Bytes of reasons that a call may keep for each node, beyond room for `LONG_REASONS`."""
+
+
+def room_for_reasons(nodes: int) -> int:
+    """Bytes of reasons that a call for so many nodes may keep."""
+    return LONG_REASONS * REASON_ROOM + REASONS_PER_NODE * nodes
 
 
 def largest_delivery(nodes: Nodes) -> int:

@@ -15,7 +15,6 @@ from wasm_runtime.driver.layout import NONE, PAGE, REASON_ROOM
 from wasm_runtime.engine import (
     LONG_REASONS,
     MEBIBYTE,
-    REASONS_PER_NODE,
     Call,
     Handle,
     Journal,
@@ -24,6 +23,7 @@ from wasm_runtime.engine import (
     Result,
     Settings,
     no_room,
+    room_for_reasons,
 )
 from wasm_runtime.engines.wasmer import start
 from wasm_runtime.engines.wasmer.host import Host
@@ -159,7 +159,7 @@ class WasmerInstance:
 
     def _each(self, export: str, call: Call, tolerated: int) -> NodeResults:
         host = self._host
-        indices = self._begin(call, _room(call))
+        indices = self._begin(call, room_for_reasons(len(call.nodes)))
         codes: list[int] = []
         values: list[int] = []
         reasons: list[str] = []
@@ -181,7 +181,7 @@ class WasmerInstance:
 
     def _at_once(self, export: str, call: Call, tolerated: int) -> ListResults | None:
         host, count = self._host, len(call.nodes)
-        indices = self._begin(call, _room(call))
+        indices = self._begin(call, room_for_reasons(len(call.nodes)))
         if not all(map(host.nodes.objects.__getitem__, indices)):
             host.end()
             return None
@@ -325,11 +325,6 @@ class WasmerInstance:
             exit_code=failure.exit_code,
             trap=failure.trap,
         )
-
-
-def _room(call: Call) -> int:
-    """Bytes of reasons that a call for several nodes may keep."""
-    return LONG_REASONS * REASON_ROOM + REASONS_PER_NODE * len(call.nodes)
 
 
 def _beyond(error: Exception) -> str:

@@ -19,7 +19,6 @@ from wasm_runtime.engine import (
     LONGEST_UID,
     MEBIBYTE,
     NO_JOURNAL,
-    REASONS_PER_NODE,
     Call,
     Event,
     Handle,
@@ -31,6 +30,7 @@ from wasm_runtime.engine import (
     Settings,
     largest_delivery,
     no_room,
+    room_for_reasons,
 )
 from wasm_runtime.engines.wasmtime.memory import CallMemory, LinearMemory, SnapshotMemory
 from wasm_runtime.engines.wasmtime.native import EpochDeadline, Function
@@ -114,32 +114,21 @@ class WasmtimeInstance:
 
     def each(self, export: str, call: Call, tolerated: int) -> NodeResults:
         """Calls an export for each of `call.nodes`. Raises GuestError."""
-        indices = self._level(call)
-        memory = self._memory
-        memory.begin_call()
-        count = len(indices)
-        nodes = memory.put(array("I", indices).tobytes())
-        codes, values, reasons = (memory.reserve(4 * count) for _ in range(3))
-        memory.reserve_reasons(LONG_REASONS * layout.REASON_ROOM + REASONS_PER_NODE * count)
+        count, nodes, codes, values, reasons = self._begin_nodes(call)
         point, kind = driver.POINTS[export], _KINDS[abi.EXPORTS[export].signature.results]
         called = _signed(
             self._run(
                 export, call, call.deadline, self._each, point, kind, tolerated, count, nodes, codes, values, reasons
             )
         )
-        numbers = memory.numbers("i", values, called) if kind == _KINDS["i64",] else []
+        numbers = self._memory.numbers("i", values, called) if kind == _KINDS["i64",] else []
         return self._node_results(called, codes, numbers, reasons)
 
     def at_once(self, export: str, call: Call, tolerated: int) -> ListResults | None:
         """Calls an export for all of `call.nodes`. None if one of them has no object. Raises GuestError."""
-        indices = self._level(call)
+        count, nodes, answers, codes, reasons = self._begin_nodes(call)
         memory = self._memory
-        memory.begin_call()
-        count = len(indices)
-        nodes = memory.put(array("I", indices).tobytes())
-        answers, codes, reasons = (memory.reserve(4 * count) for _ in range(3))
         numbered = memory.reserve(4 * (LONG_REASONS + count))
-        memory.reserve_reasons(LONG_REASONS * layout.REASON_ROOM + REASONS_PER_NODE * count)
         memory.header.numbered_limit = LONG_REASONS + count
         buffer, point, splits = driver.POINTS["nodebuffer"], driver.POINTS[export], export == abi.LISTS["filter"]
         arguments = (buffer, point, int(splits), tolerated, count, nodes, answers, codes, reasons, numbered)
@@ -163,6 +152,17 @@ class WasmtimeInstance:
     def memory_size(self) -> int:
         """Bytes of its linear memory."""
         return self._guest_memory.length_now()
+
+    def _begin_nodes(self, call: Call) -> tuple[int, int, int, int, int]:
+        """Begins a call for nodes. Returns how many, where their indices are, and room for three numbers of each."""
+        indices = self._level(call)
+        memory = self._memory
+        memory.begin_call()
+        count = len(indices)
+        nodes = memory.put(array("I", indices).tobytes())
+        first, second, third = (memory.reserve(4 * count) for _ in range(3))
+        memory.reserve_reasons(room_for_reasons(count))
+        return count, nodes, first, second, third
 
     def _level(self, call: Call) -> Sequence[int]:
         """The indices of a call's nodes, all of them up to date."""
