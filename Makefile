@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEVELOP := $(VENV)/.develop
-BENCHES := webhook versus resident churn limits
+BENCHES := webhook versus resident churn limits swap
 
 .PHONY: help run test check cluster bench guests clean
 

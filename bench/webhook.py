@@ -145,10 +145,12 @@ def extender(guest: str) -> Iterator[int]:
 
 
 class Ports(NamedTuple):
-    """Where an extender listens."""
+    """Where an extender listens, and the process that does."""
 
     verbs: int
     admin: int
+    process: int
+    """Its id."""
 
 
 @contextmanager
@@ -165,17 +167,18 @@ def serving(guests: Mapping[str, str], profiles: Sequence[Mapping[str, object]])
 @contextmanager
 def configured(folder: Path, **sections: object) -> Iterator[Ports]:
     """An extender with these sections of a configuration, which is written into a folder."""
-    ports = Ports(free_port(), free_port())
+    verbs, admin = free_port(), free_port()
+    server = {"address": f"{LOOPBACK}:{verbs}", "adminAddress": f"{LOOPBACK}:{admin}", "stateDirectory": "state"}
     configuration = {
         "apiVersion": "kwx.dev/v1alpha1",
         "kind": "ExtenderConfiguration",
-        "server": {"address": f"{LOOPBACK}:{ports.verbs}", "adminAddress": f"{LOOPBACK}:{ports.admin}"},
+        "server": server,
         **sections,
     }
     file = folder / "extender.yaml"
     file.write_text(yaml.safe_dump(configuration))
-    with running([sys.executable, "-m", "extender", "serve", "--config", str(file)], ports.verbs):
-        yield ports
+    with running([sys.executable, "-m", "extender", "serve", "--config", str(file)], verbs) as process:
+        yield Ports(verbs, admin, process.pid)
 
 
 @contextmanager
@@ -190,7 +193,7 @@ def floor() -> Iterator[int]:
 
 
 @contextmanager
-def running(command: Sequence[str], port: int) -> Iterator[None]:
+def running(command: Sequence[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
     """A process that listens on a port."""
     with TemporaryFile() as log, subprocess.Popen(command, stderr=log) as process:
         try:
@@ -200,7 +203,7 @@ def running(command: Sequence[str], port: int) -> Iterator[None]:
                     log.seek(0)
                     raise RuntimeError(f"{' '.join(command)} did not start:\n{log.read().decode(errors='replace')}")
                 time.sleep(0.05)
-            yield
+            yield process
         finally:
             process.terminate()
 

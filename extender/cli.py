@@ -5,21 +5,22 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, NoReturn, TypeVar
+from typing import Annotated, TypeVar
 
-import msgspec
 import typer
 import yaml
 from rich.console import Console
 from rich.text import Text
 
-from extender import call, demo, inspection, logs, process, scheduler_config
+from extender import call, demo, inspection, logs, process, remote, scheduler_config
 from extender.call import CallError, OptionError
 from extender.config import ConfigError
 from extender.demo import DemoError
 from extender.inspection import InspectionError
+from extender.output import View, ViewOption, fail, write_json
 from extender.registry import load
 from extender.terminal import printable
 
@@ -32,6 +33,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(remote.app)
 
 ConfigFile = Annotated[
     Path, typer.Option("--config", metavar="FILE", help="An ExtenderConfiguration.", show_default=False)
@@ -45,13 +47,6 @@ class Output(str, Enum):
     JSON = "json"
 
 
-class View(str, Enum):
-    """How a command shows what it saw."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
 class EngineName(str, Enum):
     """What runs guests."""
 
@@ -59,7 +54,6 @@ class EngineName(str, Enum):
     WASMER = "wasmer"
 
 
-ViewOption = Annotated[View, typer.Option(help="With json, standard output is the result only.")]
 Module = Annotated[Path, typer.Argument(metavar="MODULE", help="A .wasm file.", show_default=False)]
 
 
@@ -87,7 +81,7 @@ def inspect_module(module: Module, output: ViewOption = View.TABLE) -> None:
     """
     report = _or_fail(lambda: inspection.inspect(module))
     if output is View.JSON:
-        _write_json(report)
+        write_json(report)
     else:
         console = Console()
         for line in inspection.lines(report):
@@ -152,7 +146,7 @@ def call_verb(
     if outcome.note:
         typer.echo(f"kwx: {printable(outcome.note)}", err=True)
     if outcome.error:
-        _fail(outcome.error)
+        fail(outcome.error)
 
 
 @app.command("scheduler-config")
@@ -175,21 +169,14 @@ def print_scheduler_config(
     choices = scheduler_config.Choices(url, weight, node_cache_capable, kubeconfig, leader_election)
 
     def build() -> dict[str, object]:
-        configuration, registry = load(config_file)
-        try:
-            return scheduler_config.build(configuration, registry, choices)
-        finally:
-            registry.close()
+        with closing(load(config_file)) as loaded:
+            return scheduler_config.build(loaded.configuration, loaded.registry, choices)
 
     built = _or_fail(build)
     if output is Output.JSON:
-        _write_json(built)
+        write_json(built)
     else:
         yaml.safe_dump(built, sys.stdout, sort_keys=False)
-
-
-def _write_json(value: object) -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode() + "\n")
 
 
 def _or_fail(action: Callable[[], T]) -> T:
@@ -197,12 +184,7 @@ def _or_fail(action: Callable[[], T]) -> T:
     try:
         return action()
     except (CallError, ConfigError, DemoError, InspectionError) as error:
-        _fail(str(error))
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo("kwx: " + "\n".join(map(printable, message.splitlines())), err=True)
-    raise typer.Exit(1)
+        fail(str(error))
 
 
 def main() -> None:

@@ -25,11 +25,11 @@ from pydantic.alias_generators import to_camel
 
 from extender.profile import FailurePolicy
 from extender.quantity import Bytes, Seconds
+from extender.sources.url import FILE_SCHEME, check_url
 from wasm_runtime.abi import EXTENSION_POINTS, Severity
 from wasm_runtime.engine import KIBIBYTE, MEBIBYTE
 from wasm_runtime.engines.wasmtime.engine import LARGEST_STACK
 
-FILE_SCHEME: Final = "file://"
 SMALLEST_MEMORY: Final = MEBIBYTE
 SMALLEST_STACK: Final = 64 * KIBIBYTE
 
@@ -110,8 +110,12 @@ class ServerConfig(_Model):
     """Longest body of a request; a longer one is refused unread with status 413."""
     bind_timeout: Seconds = 4.0
     """Time of the bind verb, a wait on Permit included; below the scheduler's httpTimeout for the extender."""
-    state_directory: Path | None = None
-    """Where what must outlive a restart will be kept; nothing is, in this version."""
+    state_directory: Annotated[Path, AfterValidator(_expand)] | None = None
+    """Where revisions and their history are kept, relative to this file; by default `$XDG_STATE_HOME/kwx`, else
+    `~/.local/state/kwx`."""
+    admin_tokens: Annotated[Path, AfterValidator(_expand)] | None = None
+    """A file with the bearer tokens of the admin API, relative to this file; read again when it changes. Without one,
+    only clients on this machine are let in."""
 
 
 class RuntimeConfig(_Model):
@@ -146,12 +150,50 @@ class ClusterConfig(_Model):
         return self.mode in {"kubeconfig", "in-cluster"}
 
 
+class SourceConfig(_Model):
+    """How a plugin's module is fetched."""
+
+    interval: Annotated[Seconds, Field(ge=0.1)] = 30.0
+    """Time between two looks at a web server or registry. Files are looked at twice a second."""
+    timeout: Seconds = 60.0
+    """Time that one fetch may take."""
+    ca_file: Annotated[Path, AfterValidator(_expand)] | None = None
+    """Certificates (PEM) that a server's must be signed by, instead of the system's; relative to this file."""
+    public_key: Annotated[Path, AfterValidator(_expand)] | None = None
+    """The key (PEM) that modules must be signed by; relative to this file."""
+
+
+class SwapConfig(_Model):
+    """When a new revision may take over, and when it has to go."""
+
+    slowdown_factor: Annotated[float, Field(ge=1.0, le=1000.0)] = 3.0
+    """A candidate is refused that takes more than so many times what the active revision takes, …"""
+    slowdown_floor: Seconds = 0.001
+    """… and more by this, in the median over the recorded requests of a verb."""
+    shadow_time: Seconds | None = None
+    """Time for which a candidate also judges what comes, without a say in it, before it takes over."""
+    shadow_requests: Annotated[int, Field(strict=True, ge=1, le=100_000)] | None = None
+    """The same as a number of requests; with both, what comes first ends it."""
+    rollback: Literal["automatic", "manual"] = "automatic"
+    """Whether the last good revision comes back by itself when its successor fails."""
+    rollback_time: Seconds = 60.0
+    """Time after a switch in which that may happen; afterwards the new revision is the good one."""
+    rollback_failures: Annotated[int, Field(strict=True, ge=1)] = 3
+    """Failures that it takes at least."""
+    rollback_share: Annotated[float, Field(gt=0.0, le=1.0)] = 0.1
+    """Part of the calls that it takes at least."""
+    wake_pods: Annotated[bool, Field(strict=True)] = False
+    """Whether pods that wait unschedulable are tried again after a switch; costs the API server one write."""
+
+
 class PluginConfig(_Model):
     """A plugin of a profile."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")]
     guest_url: Annotated[str, Field(alias="guestURL")]
-    """file:// and a path, relative to the configuration file."""
+    """file:// and a path, relative to the configuration file; or a URL of http, https or oci."""
+    source: SourceConfig = SourceConfig()
+    swap: SwapConfig = SwapConfig()
     digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
     """The only module that is accepted."""
     guest_config: Annotated[Text, BeforeValidator(_guest_config)] = ""
@@ -182,9 +224,8 @@ class PluginConfig(_Model):
 
     @field_validator("guest_url")
     @classmethod
-    def _check_scheme(cls, url: str) -> str:
-        if not url.startswith(FILE_SCHEME) or url == FILE_SCHEME:
-            raise ValueError(f"expected file:// and a path, such as file://./plugin.wasm, found {url!r}")
+    def _check_url(cls, url: str) -> str:
+        check_url(url)
         return url
 
     @model_validator(mode="after")
@@ -344,6 +385,8 @@ _SECTIONS: Final[Mapping[tuple[str, ...], type[BaseModel]]] = {
     ("cluster",): ClusterConfig,
     ("profiles",): ProfileConfig,
     ("profiles", "plugins"): PluginConfig,
+    ("profiles", "plugins", "source"): SourceConfig,
+    ("profiles", "plugins", "swap"): SwapConfig,
 }
 
 

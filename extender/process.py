@@ -10,6 +10,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,7 @@ from typing import Any, Final
 import uvicorn
 import uvloop
 
-from extender.admin import Check, Health, create_app
+from extender.admin import Access, Check, Health, TokensError, create_app
 from extender.candidates import NodeSource
 from extender.cluster import (
     AccessError,
@@ -30,17 +31,22 @@ from extender.cluster import (
     NodeCache,
     PodCache,
     Reflector,
+    Waker,
+    pod_namespace,
     read_pod,
 )
-from extender.config import Address, ClusterConfig, ConfigError, ExtenderConfiguration
+from extender.cluster.waker import NAMESPACE
+from extender.config import Address, ClusterConfig, ConfigError, ExtenderConfiguration, ServerConfig
 from extender.connection import IDLE, Connection
+from extender.cycles import Cycles
 from extender.guest_log import GuestLog
 from extender.metrics import Metrics
 from extender.pods import PodSource
 from extender.profile import FailurePolicy, PluginFailedError
-from extender.registry import Registry, load
-from extender.registry.watcher import Watcher
+from extender.registry import Loaded, load
+from extender.registry.updates import Updates
 from extender.server import Verbs, Webhook
+from extender.traffic import Traffic
 from extender.waiting import WaitingPods
 from wasm_runtime.errors import GuestError
 from wasm_runtime.plugin import Plugin
@@ -142,28 +148,22 @@ def serve(file: Path) -> None:
     guest_log = GuestLog()
     waiting = WaitingPods()
     metrics = Metrics()
-    configuration, registry = load(file, guest_log.report, metrics.guest, waiting)
-    try:
-        _serve(file, configuration, registry, guest_log, waiting, metrics)
-    finally:
-        registry.close()
+    with closing(load(file, guest_log.report, metrics.guest, waiting, keeps=True)) as loaded:
+        _serve(file, loaded, guest_log, waiting, metrics)
 
 
-def _serve(
-    file: Path,
-    configuration: ExtenderConfiguration,
-    registry: Registry,
-    guest_log: GuestLog,
-    waiting: WaitingPods,
-    metrics: Metrics,
-) -> None:
+def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods, metrics: Metrics) -> None:
+    configuration, registry = loaded.configuration, loaded.registry
     server = configuration.server
+    access = _access(file, server)
     verbs_socket = _listen(file, "server.address", server.address)
     admin_socket = _listen(file, "server.adminAddress", server.admin_address)
     upkeep = Upkeep(lambda: registry.plugins, lambda: source.current, _report_upkeep)
     nodes = Snapshot(upkeep.wake)
     watched, asked = _connect(file, configuration.cluster), _connect(file, configuration.cluster)
-    watcher = Watcher(registry)
+    cycles, traffic = Cycles(), Traffic()
+    waker = Waker(asked, _namespace()) if asked else None
+    updates = Updates(file, loaded, cycles, traffic, lambda: source.current, waker.wake if waker else lambda: None)
     background = Background()
     try:
         needs_sync = configuration.cluster.not_synced_policy is FailurePolicy.FAIL
@@ -177,7 +177,7 @@ def _serve(
         recorder = EventRecorder(watched) if watched else None
         checks = []
         if node_cache and pod_cache and recorder:
-            checks = [_check("nodes", node_cache, needs_sync)]
+            checks.append(_check("nodes", node_cache, needs_sync))
             guest_log.recorder = recorder
             metrics.kept("nodes", lambda: len(nodes), lambda: node_cache.outdated)
             metrics.kept("pods", lambda: pod_cache.size, lambda: pod_cache.outdated)
@@ -185,10 +185,16 @@ def _serve(
             background.spawn(node_cache.run(), "node cache")
             if registry.wants_pods:
                 checks.append(_check("pods", pod_cache.start(), needs_sync))
-        background.spawn(_admin(create_app(registry, Health(checks), metrics), admin_socket), "admin server")
+        checks.append(Check("plugins", lambda: updates.missing, lambda: updates.oddities))
+        if server.admin_tokens:
+            checks.append(Check("tokens", warning=access.warning))
+        if waker:
+            background.spawn(waker.run(), "waker")
+        admin = create_app(Health(checks), metrics, updates.rollouts, access, configuration.runtime.module_limit)
+        background.spawn(_admin(admin, admin_socket), "admin server")
         source = NodeSource(node_cache, nodes, partial(Snapshot, upkeep.wake), needs_sync=needs_sync)
         upkeep.start()
-        watcher.start()
+        updates.start()
         verbs = Verbs(
             registry,
             source,
@@ -198,6 +204,8 @@ def _serve(
             server.bind_timeout,
             metrics,
             recorder,
+            cycles,
+            traffic,
         )
         webhook = Webhook(verbs, registry, server.max_request_bytes)
         converter()  # Made now, so that the first request need not wait for it.
@@ -212,10 +220,25 @@ def _serve(
         )
         _Server(_uvicorn(None, partial(Connection, webhook)), waiting).run(sockets=[verbs_socket])
     finally:
-        registry.workshop.close()
-        watcher.stop()
+        updates.stop()
         upkeep.stop()
         background.stop()
+
+
+def _access(file: Path, server: ServerConfig) -> Access:
+    """Raises ConfigError."""
+    try:
+        return Access(server.admin_tokens and file.absolute().parent / server.admin_tokens)
+    except TokensError as error:
+        raise ConfigError(file, [f"server.adminTokens: {problem}" for problem in error.problems]) from error
+
+
+def _namespace() -> str:
+    """Where the objects of the manifests are."""
+    try:
+        return pod_namespace()
+    except AccessError:
+        return NAMESPACE
 
 
 def _report_upkeep(plugin: Plugin, error: Exception) -> None:

@@ -62,21 +62,31 @@ def mend(error: GuestError) -> str:
     return f"; {MENDS[error.fault]}" if error.fault in MENDS else ""
 
 
-@dataclass(slots=True)
+class Tally:
+    """How a plugin's calls have ended. A lost update between threads does no harm."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.failures = 0
+        """Those that were the guest's fault."""
+        self.last = ""
+        """What the last failure was."""
+
+
+_NOT_THE_GUESTS: Final = {Fault.BUSY, Fault.NO_NODE_DATA}
+"""Faults that another revision would have as well."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """A plugin's place in a profile. `plugin` is exchanged when a new version of the module goes live."""
+    """A plugin's place in a profile, and how it does there. Another revision of the plugin gets another entry."""
 
     plugin: Plugin
     weight: int = 1
     failure_policy: FailurePolicy = FailurePolicy.FAIL
     paces: Mapping[str, Pace] = field(default_factory=paces)
-    """The plugin's, by the verb."""
-
-    def swap(self, plugin: Plugin) -> Plugin:
-        """Puts another plugin in the place of one, which is returned. It has yet to show its pace."""
-        self.paces = paces()  # First: no other thread may see the new plugin with the old one's.
-        old, self.plugin = self.plugin, plugin
-        return old
+    """By the verb."""
+    tally: Tally = field(default_factory=Tally)
 
     def attempt(
         self, action: Callable[Concatenate[Plugin, Pod, P], T], pod: Pod, *args: P.args, **kwargs: P.kwargs
@@ -85,20 +95,27 @@ class Entry:
 
         Raises PluginFailedError if it failed and that is not to be ignored.
         """
-        plugin = self.plugin
+        self.tally.calls += 1
         try:
-            return action(plugin, pod, *args, **kwargs)
+            return action(self.plugin, pod, *args, **kwargs)
         except GuestError as error:
-            failure = PluginFailedError(plugin, error)
             if self.failure_policy is FailurePolicy.FAIL:
-                raise failure from error
+                raise self._failure(error) from error
+            failure = self._failure(error)
             logger.warning("left out of a verb: %s", failure, extra={"pod": pod.name, **failure.fields})
             return None
 
+    def _failure(self, error: GuestError) -> PluginFailedError:
+        failure = PluginFailedError(self.plugin, error)
+        if error.fault not in _NOT_THE_GUESTS:
+            self.tally.failures += 1
+            self.tally.last = str(failure)
+        return failure
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Profile:
-    """What a pod of one scheduler name is judged by."""
+    """What pods of one scheduler name are judged by. It never changes: a pod's cycle ends on what it began with."""
 
     name: str
     entries: Sequence[Entry]
@@ -106,21 +123,16 @@ class Profile:
     """The largest score that prioritize answers: 10, as kube-scheduler expects, or 100."""
     zero_scores: bool = False
     """Whether prioritize names the nodes with a score of 0, which it need not."""
+    problem: str = ""
+    """Why no pod can be judged by it: a plugin that it must not go without is not there."""
+    wants_nodes: bool = field(init=False)
+    """Whether any plugin may ask for the objects of nodes."""
+    binds: bool = field(init=False)
+    """Whether any plugin has a part in the binding cycle."""
 
-    def frozen(self) -> Profile:
-        """The profile as it is now, for one request: what goes live meanwhile is for the next one."""
-        entries = [Entry(entry.plugin, entry.weight, entry.failure_policy, entry.paces) for entry in self.entries]
-        return Profile(self.name, entries, self.score_range, self.zero_scores)
-
-    @property
-    def wants_nodes(self) -> bool:
-        """Whether any plugin may ask for the objects of nodes."""
-        return any(entry.plugin.wants_nodes for entry in self.entries)
-
-    @property
-    def binds(self) -> bool:
-        """Whether any plugin has a part in the binding cycle."""
-        return any(entry.plugin.binds for entry in self.entries)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "wants_nodes", any(entry.plugin.wants_nodes for entry in self.entries))
+        object.__setattr__(self, "binds", any(entry.plugin.binds for entry in self.entries))
 
     def is_quick(self, verb: str, pod: Pod) -> bool:
         """Whether the plugins are quick enough to run on the loop that serves all verbs, and none is waited for."""

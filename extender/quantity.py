@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, PlainSerializer
 
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _BYTES: Final = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
@@ -31,5 +31,9 @@ def size(text: object) -> int:
     return int(match[1]) * _BYTES[match[2]]
 
 
-Seconds = Annotated[float, BeforeValidator(seconds)]
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1000:.6f}".rstrip("0").rstrip(".") + "ms"
+
+
+Seconds = Annotated[float, BeforeValidator(seconds), PlainSerializer(_duration, return_type=str, when_used="json")]
 Bytes = Annotated[int, BeforeValidator(size)]

@@ -16,16 +16,17 @@ from extender import wire
 from extender.candidates import NodeSource, NotSyncedError
 from extender.cluster import Binder, BindError, ClusterError, PodKey, Recorder, not_judged
 from extender.connection import Answer
+from extender.cycles import Cycles
 from extender.metrics import Laps, Metrics
 from extender.pods import PodNotKnownError, PodSource
 from extender.profile import PluginFailedError, Profile
 from extender.registry import Registry
+from extender.traffic import Sample, Traffic
 from extender.verbs import bind, preempt, prioritize
 from extender.verbs import filter as filter_verb
 from extender.verbs.bind import Binding, RejectedError
 from extender.waiting import WaitingPods
 from extender.wire import PodRequest, RequestError
-from wasm_runtime.guest import Pod
 from wasm_runtime.snapshot import Nodes
 
 T = TypeVar("T")
@@ -38,10 +39,15 @@ MOST_BINDING: Final = 64
 MOST_JUDGING: Final = 16
 """Verbs at a time whose plugins are not known to be quick; kube-scheduler asks one after the other."""
 
-UNANSWERABLE: Final = (PluginFailedError, NotSyncedError, PodNotKnownError)
+
+class NotLoadedError(Exception):
+    """A plugin of the profile is not there yet. `str()` names it and why."""
+
+
+UNANSWERABLE: Final = (PluginFailedError, NotSyncedError, PodNotKnownError, NotLoadedError)
 """Failures that are no fault of the request, but leave it without an answer of the plugins."""
 
-_REASONS: Final = dict(zip(UNANSWERABLE, ("PluginFailed", "NotSynced", "PodNotKnown"), strict=True))
+_REASONS: Final = dict(zip(UNANSWERABLE, ("PluginFailed", "NotSynced", "PodNotKnown", "NotLoaded"), strict=True))
 """What the Event about a pod gives as its reason."""
 
 
@@ -62,8 +68,13 @@ class Verbs:
         bind_timeout: float,
         metrics: Metrics,
         recorder: Recorder | None = None,
+        cycles: Cycles | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
-        """`recorder` gets an Event for each failure that the verb's answer has no words for."""
+        """`recorder` gets an Event for each failure that the verb's answer has no words for.
+
+        `cycles` and `traffic` are for those who look after what is live: which cycles are on what, and what was asked.
+        """
         self._registry = registry
         self._nodes = nodes
         self._pods = pods
@@ -72,6 +83,8 @@ class Verbs:
         self._recorder = recorder
         self._bind_timeout = bind_timeout
         self._metrics = metrics
+        self._cycles = cycles or Cycles()
+        self._traffic = traffic or Traffic()
         self._binding = ThreadPoolExecutor(MOST_BINDING, "bind")
         self._judging = ThreadPoolExecutor(MOST_JUDGING, "judge")
 
@@ -79,7 +92,7 @@ class Verbs:
         """Answers with the nodes that pass. Raises RequestError."""
         laps = self._metrics.laps("filter")
         request, candidates = wire.decode_args(body, self._pods.known)
-        judges = self._judges(request, profile)
+        judges = self._cycles.begin(request.pod.uid, self._live(request, profile))
         if self._registry.binds:
             self._pods.remember(request)
         laps.end("decode")
@@ -90,7 +103,7 @@ class Verbs:
 
         return self._judge(
             laps,
-            request.pod,
+            Sample("filter", request.pod, candidates.names),
             judges,
             lambda: self._nodes.find(candidates, judges.wants_nodes),
             lambda nodes: filter_verb.run(judges, request.pod, nodes),
@@ -111,7 +124,7 @@ class Verbs:
 
         return self._judge(
             laps,
-            request.pod,
+            Sample("prioritize", request.pod, candidates.names),
             judges,
             lambda: self._nodes.find(candidates, judges.wants_nodes),
             lambda nodes: prioritize.run(judges, request.pod, nodes),
@@ -133,11 +146,12 @@ class Verbs:
             self._report("preempt", request, error)
             return wire.encode_victims({})
 
+        candidates = list(preemption.victims)
         return self._judge(
             laps,
-            request.pod,
+            Sample("preempt", request.pod, candidates, victims, len(body) if preemption.objects else 0),
             judges,
-            lambda: self._nodes.named(list(preemption.victims), judges.wants_nodes),
+            lambda: self._nodes.named(candidates, judges.wants_nodes),
             lambda nodes: preempt.run(judges, request.pod, nodes, victims),
             lambda _, kept: wire.encode_victims({name: preemption.victims[name] for name in kept}),
             refuse,
@@ -146,7 +160,7 @@ class Verbs:
     def _judge(
         self,
         laps: Laps,
-        pod: Pod,
+        sample: Sample,
         profile: Profile,
         find: Callable[[], Nodes],
         run: Callable[[Nodes], T],
@@ -158,9 +172,11 @@ class Verbs:
         `find` is called on the loop at once.
         """
         try:
+            _require_all(profile)
             nodes = find()
         except UNANSWERABLE as error:
             return refuse(error)
+        self._traffic.record(profile.name, sample)
         laps.end("nodes")
 
         def judge() -> bytes:
@@ -176,7 +192,7 @@ class Verbs:
             laps.end("encode")
             return answer
 
-        if profile.is_quick(laps.verb, pod):
+        if profile.is_quick(laps.verb, sample.pod):
             return judge()
         return asyncio.get_running_loop().run_in_executor(self._judging, judge)
 
@@ -186,15 +202,19 @@ class Verbs:
         if self._recorder:
             self._recorder.record(not_judged(request.pod.object, _REASONS[type(error)], str(error)))
 
+    def _live(self, request: PodRequest, named: Profile | None) -> Profile:
+        return named or self._registry.of_scheduler(request.scheduler_name)
+
     def _judges(self, request: PodRequest, named: Profile | None) -> Profile:
-        return (named or self._registry.of_scheduler(request.scheduler_name)).frozen()
+        """The profile that the pod's cycle began with."""
+        return self._cycles.of(request.pod.uid, self._live(request, named))
 
     async def bind(self, body: bytes, profile: Profile | None) -> bytes:
         """Binds a pod to a node. Raises RequestError."""
         args = wire.decode_binding(body)
         key = PodKey(args.PodNamespace, args.PodName, args.PodUID)
         try:
-            if profile.binds if profile else self._registry.binds:
+            if self._binds(args.PodUID, profile):
                 await self._cycle(key, args.Node, profile)
             else:
                 await self._binder.bind(key, args.Node)
@@ -202,14 +222,24 @@ class Verbs:
             fields = error.fields if isinstance(error, PluginFailedError) else {}
             logger.error("bind failed: %s", error, extra={"pod": str(key), "node": args.Node, **fields})
             return wire.encode_bound(str(error))
+        finally:
+            self._cycles.end(args.PodUID)
         self._pods.forget(args.PodUID)
         return wire.encode_bound()
+
+    def _binds(self, uid: str, named: Profile | None) -> bool:
+        """Whether plugins may have a part in the binding cycle of a pod."""
+        begun = self._cycles.begun(uid)
+        if begun and (named is None or named.name == begun.name):
+            return begun.binds
+        return named.binds or bool(named.problem) if named else self._registry.binds
 
     async def _cycle(self, key: PodKey, node: str, profile: Profile | None) -> None:
         """Runs the binding cycle in a thread: what Permit and the guests take holds nobody else up."""
         deadline = time.monotonic() + self._bind_timeout
         request = await self._pods.find(key)
         profile = self._judges(request, profile)
+        _require_all(profile)
         binding = Binding(request.pod, self._nodes.named([node], profile.wants_nodes), deadline)
         loop = asyncio.get_running_loop()
 
@@ -228,6 +258,12 @@ class Verbs:
         except TimeoutError:
             cause = f"it was not done within the {left:.1f} s that were left of server.bindTimeout"
             raise BindError(f"cannot bind pod {key} to node {node}: {cause}") from None
+
+
+def _require_all(profile: Profile) -> None:
+    """Raises NotLoadedError."""
+    if profile.problem:
+        raise NotLoadedError(profile.problem)
 
 
 def _log_failure(verb: str, request: PodRequest, error: Exception) -> None:

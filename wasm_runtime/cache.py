@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import stat
 import struct
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+from wasm_runtime import directories
+from wasm_runtime.directories import DirectoryError
 from wasm_runtime.engine import MEBIBYTE
 
 logger = logging.getLogger(__name__)
@@ -72,7 +73,9 @@ class CompileCache:
         self._has_complained = False
         self._directory: Path | None = None
         try:
-            self._directory = _private(directory or default_directory())
+            self._directory = directories.private(directory or default_directory())
+        except DirectoryError as error:
+            raise CacheError(str(error)) from error
         except (OSError, RuntimeError) as error:
             self._complain(error)
 
@@ -124,26 +127,8 @@ class CompileCache:
 
 
 def default_directory() -> Path:
-    """`$XDG_CACHE_HOME/kwx/compiled`, else `~/.cache/kwx/compiled`. Raises RuntimeError if there is no home.
-
-    Source: the XDG Base Directory Specification, by which a relative path counts as unset.
-    """
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (base if base.is_absolute() else Path("~/.cache").expanduser()) / "kwx" / "compiled"
-
-
-def _private(directory: Path) -> Path:
-    """The directory, made if need be, links resolved. Raises CacheError, or OSError if it cannot be made."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    directory = directory.resolve(strict=True)
-    status = directory.stat()
-    if status.st_uid != os.geteuid():
-        owner = f"belongs to user {status.st_uid}, not to user {os.geteuid()}"
-        raise CacheError(f"{directory} {owner} that runs the code kept there; name a directory of that user's own")
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        mode = f"mode {stat.S_IMODE(status.st_mode):o}"
-        raise CacheError(f"{directory} can be written by others ({mode}), and the code kept there is run; chmod 700 it")
-    return directory
+    """`$XDG_CACHE_HOME/kwx/compiled`, else `~/.cache/kwx/compiled`. Raises RuntimeError if there is no home."""
+    return directories.of_user("XDG_CACHE_HOME", "~/.cache") / "kwx" / "compiled"
 
 
 def _path(directory: Path, key: str) -> Path:

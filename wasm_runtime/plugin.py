@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import time
+import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, cast
 
 from wasm_runtime import abi
 from wasm_runtime.abi import ClusterEvent
@@ -71,19 +73,22 @@ class Plugin:
         self._handle = handle or NoHandle()
         self._nodes = nodes
         self._closed = False
-        self._pool = Pool(
-            settings.name,
-            self._new_guest,
-            settings.instances,
-            keeps_cycles=self.binds,
-            learns="nodechanged" in self._module.exports,
-            prepare=self._prepare,
-        )
+        self._pool = self._new_pool()
         try:
             self.cluster_events = self._cluster_events()
         except GuestError:
             self.close()
             raise
+
+    def twin(
+        self, sink: Sink, observer: Observer, handle: Handle | None = None, nodes: Snapshot | None = None
+    ) -> Plugin:
+        """Another plugin of the same module and settings, with guests of its own. Raises GuestError."""
+        twin = copy.copy(self)
+        twin._sink, twin._observer, twin._handle, twin._nodes = sink, observer, handle or NoHandle(), nodes
+        twin._closed = False
+        twin._pool = twin._new_pool()
+        return twin
 
     @property
     def nodes(self) -> Snapshot | None:
@@ -191,6 +196,25 @@ class Plugin:
         if self._nodes is None:
             return False
         return not guest.level(Nodes(self._nodes, ()), self.deadline(), AT_A_TIME)
+
+    def _new_pool(self) -> Pool:
+        """A pool does not keep its plugin: once nobody holds that one, its code is gone without a collector's help."""
+        plugin = weakref.proxy(self)
+
+        def new() -> Guest:
+            return cast(Guest, plugin._new_guest())
+
+        def prepare(guest: Guest) -> None:
+            plugin._prepare(guest)
+
+        return Pool(
+            self.settings.name,
+            new,
+            self.settings.instances,
+            keeps_cycles=self.binds,
+            learns="nodechanged" in self._module.exports,
+            prepare=prepare,
+        )
 
     def _new_guest(self) -> Guest:
         return Guest(self._module.instantiate(self.settings, self._handle), self._enabled | _cycle(self._module))

@@ -1,6 +1,8 @@
-"""The admin address: health, and what is live."""
+"""The admin address: health, what is live, and the orders of operators."""
 
+from extender.admin.access import Access
 from extender.admin.app import create_app
 from extender.admin.health import Check, Health
+from extender.admin.tokens import TokensError
 
-__all__ = ["Check", "Health", "create_app"]
+__all__ = ["Access", "Check", "Health", "TokensError", "create_app"]

@@ -22,6 +22,9 @@ from extender.registry import Registry
 from extender.registry.engines import EngineError
 from extender.registry.workshop import LoadError, Workshop
 from extender.server import Verbs
+from extender.sources import SourceError
+from extender.sources.download import Limit
+from extender.sources.file import read
 from extender.terminal import compiling
 from extender.waiting import WaitingPods
 from extender.wire import PodRequest, Preemption, RequestError
@@ -88,14 +91,14 @@ def _load(module: Path, config: PluginConfig, sink: Sink, waiting: WaitingPods) 
     """A registry of one profile, which has one plugin."""
     try:
         workshop = Workshop(RuntimeConfig(), sink, handle=waiting)
-        wasm = workshop.read(module)
+        wasm = read(module, Limit(workshop.module_limit, "runtime.moduleLimit"))
         with compiling(module, len(wasm)):
-            plugin = workshop.make(wasm, module, config)
+            plugin = workshop.make(wasm, str(module), config)
     except LoadError as error:
         raise CallError("\n".join(map(_here, error.problems))) from error
-    except (CacheError, EngineError) as error:
+    except (CacheError, EngineError, SourceError) as error:
         raise CallError(str(error)) from error
-    return Registry([Profile("call", [Entry(plugin)])], [], workshop), plugin
+    return Registry([Profile("call", [Entry(plugin)])]), plugin
 
 
 def _ask(verb: Verb, request: Request, registry: Registry, waiting: WaitingPods) -> tuple[bytes, str, float]:

@@ -9,7 +9,8 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from extender.config import FILE_SCHEME, PluginConfig
+from extender.config import PluginConfig
+from extender.sources.url import FILE_SCHEME
 
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
+from typing import Final
 
 from kubernetes.client import Configuration
 from kubernetes.client.rest import should_bypass_proxies
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 
 from extender.cluster.errors import AccessError
+
+NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+"""Mounted into every pod. https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/"""
 
 
 def from_kubeconfig(path: Path, context: str | None) -> Configuration:
@@ -50,6 +54,14 @@ def from_service_account() -> Configuration:
             "in a pod leave automountServiceAccountToken on"
         ) from error
     return configuration
+
+
+def pod_namespace() -> str:
+    """The namespace of the pod that this process runs in. Raises AccessError."""
+    try:
+        return NAMESPACE_FILE.read_text().strip()
+    except OSError as error:
+        raise AccessError(f"no namespace of a pod: {error}; in a pod leave automountServiceAccountToken on") from error
 
 
 def authorization(configuration: Configuration) -> str | None:

@@ -73,7 +73,11 @@ class DemoServer:
         return {
             "apiVersion": "kwx.dev/v1alpha1",
             "kind": "ExtenderConfiguration",
-            "server": {"address": f"{LOOPBACK}:{self.port}", "adminAddress": f"{LOOPBACK}:{self.admin_port}"},
+            "server": {
+                "address": f"{LOOPBACK}:{self.port}",
+                "adminAddress": f"{LOOPBACK}:{self.admin_port}",
+                "stateDirectory": str(self.folder / "state"),
+            },
             "cluster": {"mode": "dry-run"},
             "profiles": [
                 {

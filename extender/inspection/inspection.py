@@ -15,7 +15,10 @@ from extender.config import RuntimeConfig
 from extender.inspection.report import Compilation, IgnoredExport, Memory, RegisteredEvent, Report
 from extender.profile import mend
 from extender.registry.engines import EngineError
-from extender.registry.workshop import LoadError, Workshop
+from extender.registry.workshop import LoadError
+from extender.sources import SourceError
+from extender.sources.download import Limit
+from extender.sources.file import read
 from extender.terminal import compiling
 from wasm_runtime import abi
 from wasm_runtime.abi import ClusterEvent, Import
@@ -96,10 +99,10 @@ def inspect(path: Path) -> Report:
 
 def _load(path: Path) -> tuple[bytes, Module, Compilation]:
     try:
-        wasm = Workshop(RuntimeConfig()).read(path)
+        wasm = read(path, Limit(RuntimeConfig().module_limit, "runtime.moduleLimit"))
         with compiling(path, len(wasm)):
             return wasm, *_compile(wasm)
-    except (LoadError, CacheError, EngineError) as error:
+    except (LoadError, CacheError, EngineError, SourceError) as error:
         raise InspectionError(str(error)) from error
     except ModuleError as error:
         raise InspectionError("\n".join(f"{path} {problem}" for problem in error.problems)) from error

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import stat
-from pathlib import Path
+from typing import NamedTuple
 
 from extender.config import PluginConfig, RuntimeConfig
 from extender.profile import mend
@@ -11,7 +10,7 @@ from extender.registry.engines import EngineError, Engines
 from wasm_runtime.abi import Severity
 from wasm_runtime.engine import Handle, Settings
 from wasm_runtime.errors import GuestError, ModuleError
-from wasm_runtime.plugin import Observer, Plugin, Sink, digest
+from wasm_runtime.plugin import Observer, Plugin, Sink
 from wasm_runtime.snapshot import Snapshot
 
 
@@ -21,6 +20,14 @@ class LoadError(Exception):
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
         self.problems = problems
+
+
+class _Outside(NamedTuple):
+    """What guests have to do with the rest of the process."""
+
+    sink: Sink = lambda *_: None
+    observer: Observer = lambda *_: None
+    handle: Handle | None = None
 
 
 class Workshop:
@@ -35,52 +42,48 @@ class Workshop:
     ) -> None:
         """Raises CacheError or EngineError."""
         self._engines = Engines(settings)
-        self._module_limit = settings.module_limit
-        self._sink = sink
-        self._observer = observer
-        self._handle = handle
+        self.module_limit = settings.module_limit
+        """Bytes of a module."""
+        self._outside = _Outside(sink, observer, handle)
 
-    def read(self, path: Path) -> bytes:
-        """The module in a file. Raises LoadError."""
-        try:
-            status = path.stat()
-            if not stat.S_ISREG(status.st_mode):
-                raise LoadError([f"{path} is no regular file; name a .wasm file"])
-            if status.st_size > self._module_limit:
-                raise LoadError([f"{path} has {status.st_size} bytes, runtime.moduleLimit allows {self._module_limit}"])
-            return path.read_bytes()
-        except ValueError as error:
-            raise LoadError([f"{str(path)!r} is no path: it holds a NUL"]) from error
-        except OSError as error:
-            hint = "; build it or mend the path" if isinstance(error, FileNotFoundError) else ""
-            raise LoadError([f"{path} cannot be read: {error.strerror}{hint}"]) from error
+    def make(
+        self, wasm: bytes, origin: str, plugin: PluginConfig, nodes: Snapshot | None = None, *, trial: bool = False
+    ) -> Plugin:
+        """A plugin that has started, and whose guest knows the nodes if there are any. Raises LoadError.
 
-    def make(self, wasm: bytes, path: Path, plugin: PluginConfig, nodes: Snapshot | None = None) -> Plugin:
-        """A plugin that has started, and whose guest knows the nodes if there are any. Raises LoadError."""
-        if plugin.digest and digest(wasm) != plugin.digest:
-            raise LoadError([f"{path} has digest {digest(wasm)}, the configuration allows only {plugin.digest}"])
+        What guests of a `trial` log and record goes nowhere, nor is it measured, and they have no say over pods that
+        wait. `origin` is what the messages begin with.
+        """
+        outside = _Outside() if trial else self._outside
         try:
             made = Plugin(
                 self._engines.get(plugin.engine),
                 wasm,
                 _settings(plugin),
                 extension_points=plugin.extension_points,
-                sink=self._sink,
-                observer=self._observer,
-                handle=self._handle,
+                sink=outside.sink,
+                observer=outside.observer,
+                handle=outside.handle,
                 nodes=nodes,
             )
         except EngineError as error:
             raise LoadError([f"cannot run on engine {plugin.engine}: {error}"]) from error
         except ModuleError as error:
-            raise LoadError([f"{path} {problem}" for problem in error.problems]) from error
+            raise LoadError([f"{origin} {problem}" for problem in error.problems]) from error
         except GuestError as error:
-            raise LoadError([f"{path} does not start: {error}{mend(error)}"]) from error
+            raise LoadError([f"{origin} does not start: {error}{mend(error)}"]) from error
         if plugin.extension_points is not None and not made.exports:
             made.close()
             points = ", ".join(plugin.extension_points) or "none"
-            raise LoadError([f"{path} has nothing to call at the extensionPoints that are given ({points})"])
+            raise LoadError([f"{origin} has nothing to call at the extensionPoints that are given ({points})"])
         return made
+
+    def twin(self, plugin: Plugin, nodes: Snapshot, *, trial: bool = False) -> Plugin:
+        """Another plugin of the same module and settings, with guests of its own. Raises LoadError."""
+        try:
+            return plugin.twin(*(_Outside() if trial else self._outside), nodes=nodes)
+        except GuestError as error:
+            raise LoadError([f"plugin {plugin.name} does not start: {error}{mend(error)}"]) from error
 
     def close(self) -> None:
         """Ends what is being compiled; it raises LoadError where that was asked for."""

@@ -143,14 +143,20 @@ class ControlPlane:
             _checked(self.client.delete(f"{root}/events"))
         _checked(self.client.delete("/api/v1/nodes"))
 
-    def start_scheduler(self, config: Path) -> Process:
+    def start_scheduler(self, config: Path, port: int | None = None) -> Process:
         """Start a kube-scheduler with the KubeSchedulerConfiguration in `config`, and wait until it is ready.
 
-        The configuration names its own kubeconfig. The result can be stopped, and another one started.
+        The configuration names its own kubeconfig. The result can be stopped, and another one started. Anybody may
+        read its metrics, by https at `port` of LOOPBACK.
         """
-        port = free_port()
+        port = port or free_port()
         name = f"kube-scheduler-{len(self._processes)}"
-        command: Command = [self.binaries.kube_scheduler, f"--config={config}", *_serving_flags(port)]
+        command: Command = [
+            self.binaries.kube_scheduler,
+            f"--config={config}",
+            *_serving_flags(port),
+            "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics",
+        ]
         return self._start(name, command, f"https://{LOOPBACK}:{port}/readyz")
 
     def scheduler_config_errors(self, config: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import Any
 
 import httpx
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.controlplane import ControlPlane, Process
 from tests.controlplane.ports import LOOPBACK, free_port
@@ -23,6 +25,11 @@ READY_TIMEOUT_S = 30.0
 
 OUTWEIGHS_IN_TREE = 100
 """An extender weight that no sum of in-tree scores can make up for."""
+
+UNSCHEDULABLE = "unschedulable"
+"""The scheduler's queue of pods that wait for an event, as its metrics name it."""
+EVENTS_OF_THE_QUEUE = {"UnschedulablePodAdd", "PopFromBackoffQ", "BackoffComplete"}
+"""What the scheduler counts when a pod is new, or has waited for what is left of its backoff."""
 
 
 def example(name: str, **settings: Any) -> dict[str, Any]:
@@ -46,6 +53,7 @@ class Stack:
     """Where the scheduler finds the verbs, if not at the extender itself."""
     port: int = field(default_factory=free_port)
     admin_port: int = field(default_factory=free_port)
+    scheduler_port: int = field(default_factory=free_port)
 
     def __post_init__(self) -> None:
         self._cleanup = ExitStack()
@@ -58,7 +66,8 @@ class Stack:
             self.start_extender()
             self.scheduler_config = self.directory / "scheduler.yaml"
             self.scheduler_config.write_text(self._print_scheduler_config())
-            self._cleanup.callback(self.control_plane.start_scheduler(self.scheduler_config).stop)
+            scheduler = self.control_plane.start_scheduler(self.scheduler_config, self.scheduler_port)
+            self._cleanup.callback(scheduler.stop)
         except BaseException:
             self._cleanup.close()
             raise
@@ -113,6 +122,25 @@ class Stack:
             if item["involvedObject"]["name"] == pod_name and item["reason"] == reason
         ]
 
+    def live(self) -> str:
+        """The digest of the first plugin's module that serves now."""
+        digest: str = httpx.get(f"{self.admin_url}/api/v1/plugins", trust_env=False).json()[0]["digest"]
+        return digest
+
+    def waiting(self) -> int:
+        """The number of pods that the scheduler has tried in vain and will not try again before an event."""
+        return sum(
+            count for labels, count in self._scheduler_metrics("pending_pods") if labels["queue"] == UNSCHEDULABLE
+        )
+
+    def requeued(self) -> dict[str, int]:
+        """The number of pods that waited and were to be tried again, by the event that was the cause."""
+        counts: Counter[str] = Counter()
+        for labels, count in self._scheduler_metrics("queue_incoming_pods_total"):
+            if labels["queue"] != UNSCHEDULABLE and count and labels["event"] not in EVENTS_OF_THE_QUEUE:
+                counts[labels["event"]] += count
+        return dict(counts)
+
     def wait_until(self, condition: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
         """Waits; says what did not come, with the extender's log."""
         try:
@@ -120,6 +148,17 @@ class Stack:
         except Exception as error:
             error.add_note(self.extender.log.read_text()[-4000:]) if hasattr(error, "add_note") else None
             raise
+
+    def _scheduler_metrics(self, name: str) -> list[tuple[dict[str, str], int]]:
+        """The samples of one of the scheduler's metrics: labels and value."""
+        url = f"https://{LOOPBACK}:{self.scheduler_port}/metrics"
+        text = httpx.get(url, verify=False, trust_env=False).text
+        return [
+            (sample.labels, int(sample.value))
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == f"scheduler_{name}"
+        ]
 
     def _is_ready(self) -> bool:
         try:

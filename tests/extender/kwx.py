@@ -88,14 +88,15 @@ def _provide(folder: Path, guest: str) -> None:
 class Extender:
     """`kwx serve` in a folder of its own; a context manager that ends it.
 
-    Leaving it asserts that the process was still up, ended with status 0 at SIGTERM, logged JSON only
-    and met no fault of its own.
+    Leaving it asserts that the process was still up, ended with status 0 at SIGTERM, or was killed by `kill`, logged
+    JSON only and met no fault of its own. Another one in the same folder goes on where it was.
     """
 
     def __init__(self, folder: Path, *profiles: Mapping[str, Any], **sections: Any) -> None:
         self.folder = folder
         self.config = write(folder, configuration(*profiles, **sections))
         self._log = folder / "extender.log"
+        self._status = 0
         leash = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid())]
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -128,7 +129,7 @@ class Extender:
         self.admin.close()
         status = self.stop()
         if kind is None:
-            assert status == 0, self._log.read_text()
+            assert status == self._status, self._log.read_text()
             assert self.events(OUR_FAULT) == []
 
     @property
@@ -168,6 +169,12 @@ class Extender:
                 return
             assert time.monotonic() < deadline, self._log.read_text()
             time.sleep(POLL_INTERVAL_S)
+
+    def kill(self) -> None:
+        """Ends the process where it is, as the kernel does with one that takes too much memory."""
+        assert self.process.poll() is None, self._log.read_text()
+        self.process.kill()
+        self._status = -signal.SIGKILL
 
     def stop(self) -> int:
         """Ends the process as Kubernetes does: its exit status."""

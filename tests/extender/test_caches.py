@@ -79,7 +79,7 @@ MISTAKE = (400, 'Pod: spec.containers: expected a list, got "none"')
 @pytest.mark.parametrize("guest", ["every_export"], indirect=True)
 def test_pods_are_kept_for_a_plugin_that_asks_for_them(extender: Extender) -> None:
     assert kept(extender) == (NODES, PODS)
-    assert conditions(extender) == "[+]nodes ok\n[+]pods ok\nreadyz check passed\n"
+    assert conditions(extender) == "[+]nodes ok\n[+]pods ok\n[+]plugins ok\nreadyz check passed\n"
 
 
 @pytest.mark.parametrize("guest", ["every_export"], indirect=True)
@@ -107,7 +107,7 @@ def test_pods_are_kept_from_when_they_are_first_asked_for(extender: Extender) ->
         lambda: extender.post("/preempt", preemption_args(candidates))["NodeNameToMetaVictims"] == candidates
     )
     assert kept(extender) == (NODES, PODS)
-    assert conditions(extender) == "[+]nodes ok\nreadyz check passed\n"
+    assert conditions(extender) == "[+]nodes ok\n[+]plugins ok\nreadyz check passed\n"
 
 
 TRAIN = pod("train-1", annotations={"kwx.dev/accelerator": objects.node_name(1)})

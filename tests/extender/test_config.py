@@ -21,6 +21,7 @@ from wasm_runtime.plugin import digest
 
 HEAD = "apiVersion: kwx.dev/v1alpha1\nkind: ExtenderConfiguration\n"
 NODENUMBER = digest(guests.module("nodenumber"))
+SCHEMES = "expected a URL that begins with one of file://, http://, https://, oci://"
 ZEROS = f"sha256:{'0' * 64}"
 
 MODULES = (
@@ -178,7 +179,7 @@ profiles:
   - {{name: b, guestURL: 'file://./no_memory.wasm', digest: short}}
   - {{name: b, guestURL: 'file://./nodenumber.wasm', digest: '{ZEROS}'}}
   - {{name: c, instances: 0, tableLimit: many, outputLimit: 1}}
-  - {{name: 'd e', guestURL: https://example.org/d.wasm, extensionPoints: [Filter]}}
+  - {{name: 'd e', guestURL: ftp://example.org/d.wasm, extensionPoints: [Filter]}}
 """,
         [
             "apiVersion: is required",
@@ -200,8 +201,8 @@ profiles:
             "profiles[0].plugins[3].instances: input should be greater than or equal to 1, found 0",
             "profiles[0].plugins[4].name: string should match pattern"
             " '^[A-Za-z0-9]([A-Za-z0-9._-]{{0,61}}[A-Za-z0-9])?$', found 'd e'",
-            "profiles[0].plugins[4].guestURL: expected file:// and a path, such as file://./plugin.wasm,"
-            " found 'https://example.org/d.wasm'",
+            "profiles[0].plugins[4].guestURL: expected a URL that begins with one of file://, http://, https://, oci://,"
+            " found 'ftp://example.org/d.wasm'",
             f"profiles[0].plugins[4].extensionPoints: 'Filter' is no extension point; expected {POINTS}",
             "profiles[0].plugins: names must differ, found b more than once",
             f"{PLUGIN}.guestURL: plugin a: {{folder}}/nope.wasm cannot be read:"
@@ -338,7 +339,7 @@ SETTINGS = [
     ("guestConfig: [a]", "guestConfig: input should be a valid string, found ['a']"),
     ("guestConfig: null", "guestConfig: input should be a valid string, found None"),
     ("digest: 'sha256:ABC'", "digest: string should match pattern '^sha256:[0-9a-f]{64}$', found 'sha256:ABC'"),
-    ("guestURL: ./a.wasm", "guestURL: expected file:// and a path, such as file://./plugin.wasm, found './a.wasm'"),
+    ("guestURL: ./a.wasm", f"guestURL: {SCHEMES}, found './a.wasm'"),
     ("guestURL: 'file://'", "guestURL: expected file:// and a path, such as file://./plugin.wasm, found 'file://'"),
     ("guestURL: 5", "guestURL: input should be a valid string, found 5"),
     ("scoreRange: 10", "scoreRange: unknown key"),
@@ -544,7 +545,7 @@ def test_an_engine_without_limits_is_had_by_saying_so_and_not_by_accident(
         load(file)
     assert list(refused.value.problems) == [
         f"{PLUGIN}: {problem}",
-        "profiles[0].plugins[1].guestURL: expected file:// and a path, such as file://./plugin.wasm, found 'x'",
+        f"profiles[0].plugins[1].guestURL: {SCHEMES}, found 'x'",
     ]
 
 
@@ -610,8 +611,9 @@ profiles:
 def test_every_key_is_read(folder: Path) -> None:
     file = folder / "every-key.yaml"
     file.write_text(EVERY_KEY)
-    configuration, registry = load(file)
-    registry.close()
+    loaded = load(file)
+    loaded.close()
+    configuration = loaded.configuration
     assert configuration.server.address == Address("127.0.0.1", 8888)
     assert configuration.server.admin_address == Address("::1", 8889)
     assert str(configuration.server.admin_address) == "[::1]:8889"
@@ -620,7 +622,7 @@ def test_every_key_is_read(folder: Path) -> None:
     assert configuration.runtime == RuntimeConfig(
         stackLimit="512Ki", moduleLimit="32M", compileTimeout="2m", cacheLimit="5Gi"
     )
-    assert configuration.server.state_directory == Path("~/.local/state/kwx")
+    assert configuration.server.state_directory == Path("~/.local/state/kwx").expanduser()
     assert (configuration.cluster.mode, configuration.cluster.kubeconfig) == (
         "none",
         Path("~/.kube/other").expanduser(),

@@ -213,7 +213,7 @@ def test_a_guest_that_does_not_start_never_takes_the_place_of_one_that_does(exte
     beside = module.with_suffix(".new")
     beside.write_bytes(guests.failing_at_start(name, 0))
     beside.replace(module)
-    refusal = f"new module refused, the old one stays live: {module} does not start: {STARTS[name]}"
+    refusal = f"revision refused, what serves stays live: {module} does not start: {STARTS[name]}"
     extender.wait_until(lambda: extender.events(refusal))
     assert ask(extender, "swapped", "filter") == GOOD_FILTER
     check_neighbours(extender)

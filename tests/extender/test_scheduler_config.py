@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,8 @@ BIND = {"bindVerb": "bind"}
 
 
 def built(folder: Path, profiles: Sequence[Mapping[str, Any]], choices: Choices, **sections: Any) -> dict[str, Any]:
-    configuration, registry = load(kwx.write(folder, kwx.configuration(*profiles, **sections)))
-    try:
-        return build(configuration, registry, choices)
-    finally:
-        registry.close()
+    with closing(load(kwx.write(folder, kwx.configuration(*profiles, **sections)))) as loaded:
+        return build(loaded.configuration, loaded.registry, choices)
 
 
 def expected(schedulers: Sequence[str] = ("default-scheduler",), **extender: Any) -> dict[str, Any]:

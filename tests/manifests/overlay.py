@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,3 +61,32 @@ class Overlay:
 
 SERVICE = Overlay("service", "kwx-extender")
 SIDECAR = Overlay("sidecar", "kwx-scheduler")
+
+
+@dataclass(frozen=True)
+class Component:
+    """A folder under manifests/components, for overlays that ask for it."""
+
+    name: str
+
+    @property
+    def directory(self) -> Path:
+        """Where its files are."""
+        return MANIFESTS / "components" / self.name
+
+    def objects(self, control_plane: ControlPlane) -> list[dict[str, Any]]:
+        """What kustomize makes of it alone."""
+        return list(yaml.safe_load_all(control_plane.kubectl("kustomize", str(self.directory))))
+
+    @contextmanager
+    def applied(self, control_plane: ControlPlane) -> Iterator[None]:
+        """Its objects are there, in the namespace of an overlay's `identity`; afterwards they are not."""
+        objects = yaml.safe_dump_all(self.objects(control_plane))
+        control_plane.kubectl("apply", "-f", "-", stdin=objects)
+        try:
+            yield
+        finally:
+            control_plane.kubectl("delete", "-f", "-", stdin=objects)
+
+
+WAKE_PODS = Component("wake-pods")

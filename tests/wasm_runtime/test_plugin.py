@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -505,6 +506,21 @@ def test_a_discarded_instance_needs_no_collector(load: Loader, open_instances: C
                 filter_nodes(plugin, ONE)
             load.settle()
             assert open_instances() == 1
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("guest", [NOOP, FAILS], ids=["whole", "broken"])
+def test_the_code_of_a_plugin_that_nobody_holds_needs_no_collector(engine: WasmtimeEngine, guest: str) -> None:
+    gc.disable()
+    try:
+        plugin = Plugin(engine, binary(guest), Settings("plugin"))
+        code = weakref.ref(plugin._module)
+        with contextlib.suppress(GuestError):
+            filter_nodes(plugin, ONE)
+        close(plugin)
+        del plugin
+        assert code() is None
     finally:
         gc.enable()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from kubernetes.client import Configuration
 
-from extender.cluster import AccessError, ApiServer
+from extender.cluster import AccessError, ApiServer, access, pod_namespace
 from extender.cluster.access import from_kubeconfig, from_service_account, proxy, tls_context
 from tests.extender.cluster.scripted import write_kubeconfig
 
@@ -96,6 +96,19 @@ def test_a_pod_without_a_mounted_token_is_told(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     with pytest.raises(AccessError, match=r"Service token file does not exist\. .* automountServiceAccountToken on"):
         from_service_account()
+
+
+def test_the_namespace_of_a_pod_is_what_kubernetes_mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "namespace"
+    monkeypatch.setattr(access, "NAMESPACE_FILE", file)
+    with pytest.raises(AccessError) as caught:
+        pod_namespace()
+    assert str(caught.value) == (
+        f"no namespace of a pod: [Errno 2] No such file or directory: '{file}';"
+        " in a pod leave automountServiceAccountToken on"
+    )
+    file.write_text("kwx-system\n")
+    assert pod_namespace() == "kwx-system"
 
 
 def test_a_server_is_verified_unless_the_kubeconfig_says_otherwise(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_it_shows_what_it_has_then_stays_up_until_a_signal_and_leaves_nothing_be
         _wait_until(lambda: b"KubeSchedulerConfiguration" in shown.read_bytes())
         urls = re.findall(r"http://127.0.0.1:\d+", shown.read_text())
         verbs, admin = urls[:2]
-        assert httpx.get(f"{admin}/readyz?verbose", trust_env=False).text == "readyz check passed\n"
+        assert httpx.get(f"{admin}/readyz?verbose", trust_env=False).text == "[+]plugins ok\nreadyz check passed\n"
         assert httpx.post(f"{verbs}/nope", trust_env=False).status_code == httpx.codes.NOT_FOUND
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 128 + signal.SIGTERM

@@ -1,0 +1,115 @@
+"""Who is let in to the admin API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from extender.admin.tokens import Role, Tokens, User
+
+LOCAL: Final = User("local", Role.WRITE)
+"""Whoever is on this machine, where there are no tokens."""
+
+READING: Final = frozenset({"GET", "HEAD"})
+"""Methods that change nothing."""
+
+_FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
+"""Headers by which a proxy tells for whom it asks."""
+
+_SET_TOKENS: Final = "set server.adminTokens and send a token"
+
+
+class Visit(NamedTuple):
+    """What of a request tells who asks, and from where."""
+
+    peer: str
+    """The address that the connection comes from."""
+    method: str
+    headers: Mapping[str, str]
+    """By their names in lower case."""
+
+
+class DeniedError(Exception):
+    """A visitor is not let in. `str()` says why, and what to do."""
+
+    def __init__(self, status: int, reason: str, challenge: str | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.challenge = challenge
+        """The WWW-Authenticate header."""
+
+
+class Access:
+    """Lets in who has a token; where there are no tokens, who is on this machine and no web page."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        """Takes the file of `server.adminTokens`. Raises TokensError."""
+        self._tokens = Tokens(file) if file else None
+
+    def admit(self, visit: Visit) -> User:
+        """Who it is. Raises DeniedError."""
+        if self._tokens is None:
+            _check_local(visit)
+            return LOCAL
+        user = _identify(self._tokens, visit.headers.get("authorization", ""))
+        if user.role is not Role.WRITE and visit.method not in READING:
+            reason = f"the token of {user.name} has the role read, which changes nothing; use one with the role write"
+            raise DeniedError(403, reason, 'Bearer realm="kwx", error="insufficient_scope"')
+        return user
+
+    def warning(self) -> str | None:
+        """What is not as it should be with the file of tokens."""
+        return self._tokens.warning() if self._tokens else None
+
+
+def _identify(tokens: Tokens, authorization: str) -> User:
+    scheme, _, token = authorization.partition(" ")
+    if scheme.lower() != "bearer":
+        raise DeniedError(401, "a bearer token of server.adminTokens is needed", 'Bearer realm="kwx"')
+    user = tokens.user(token.strip())
+    if user is None:
+        reason = "the bearer token is not one of server.adminTokens"
+        raise DeniedError(401, reason, 'Bearer realm="kwx", error="invalid_token"')
+    return user
+
+
+def _check_local(visit: Visit) -> None:
+    """Raises DeniedError for who is not on this machine, or is a web page that a browser here shows.
+
+    A page may ask any address by its number or by a name of its own that leads there (DNS rebinding), but cannot
+    choose what the browser says in Host and Origin.
+    """
+    headers = visit.headers
+    if not _is_loopback(visit.peer):
+        raise DeniedError(403, f"without tokens only clients on this machine are let in; {_SET_TOKENS}")
+    if any(name in headers for name in _FORWARDED):
+        raise DeniedError(403, f"without tokens nobody is let in through a proxy; {_SET_TOKENS}")
+    host = headers.get("host", "")
+    if not _is_loopback(_hostname(host)):
+        reason = (
+            "without tokens the extender is to be asked for as localhost or by a loopback address, not by another name"
+        )
+        raise DeniedError(403, f"{reason}; {_SET_TOKENS}")
+    if headers.get("origin", f"http://{host}") != f"http://{host}":
+        raise DeniedError(403, f"without tokens no page of another origin is let in; {_SET_TOKENS}")
+
+
+def _hostname(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

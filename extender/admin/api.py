@@ -1,0 +1,277 @@
+"""The admin API: what is live, what was, and what is to be."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+import anyio
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Depends, FastAPI, Header, HTTPException, Path, Query, Request, Response
+from fastapi.responses import JSONResponse
+from fastapi.security import HTTPBearer
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from pydantic import BaseModel
+
+from extender.admin.desk import (
+    MOST_HISTORY,
+    AtDesk,
+    By,
+    Desk,
+    DryRun,
+    Following,
+    IfMatch,
+    Place,
+    Steps,
+    TheRollout,
+    Wait,
+)
+from extender.admin.gate import PREFIX
+from extender.admin.listening import Step, TooManyError
+from extender.admin.orders import Reason, RevisionName, RollbackRequest, SwapRequest, decode_settings, expectation
+from extender.admin.views import PluginView, ProfileView, RevisionView, RolloutView
+from extender.registry.order import ConflictError, Order, OrderError, Upload
+from extender.registry.rollout import Rollout
+from extender.registry.rollouts import Rollouts
+from extender.registry.slot import Slot
+from extender.sources import SourceError
+from extender.sources.signing import detached
+
+UPLOAD_TIME: Final = 60.0
+"""Seconds in which a module has to come in."""
+
+WASM: Final = "application/wasm"
+
+
+class Problem(BaseModel):
+    """Why a request was refused."""
+
+    detail: str
+
+
+_REFUSALS: Final = {400: "malformed", 401: "no valid token", 403: "not allowed", 404: "not found"}
+_CONFLICT: Final[dict[int | str, dict[str, Any]]] = {
+    202: {"model": RolloutView, "description": "Begun; Location is the rollout's URL"},
+    200: {"description": "Over already: done, rehearsed, refused, or nothing was to be done"},
+    409: {"model": Problem, "description": "Another revision is active than expected"},
+    412: {"model": Problem, "description": "Another revision is active than If-Match names"},
+}
+
+_BEARER: Final = HTTPBearer(auto_error=False, description="A token of server.adminTokens, where that is set.")
+"""For the description only: the gate has looked at the token before."""
+
+router = APIRouter(
+    prefix=PREFIX,
+    dependencies=[Depends(_BEARER)],
+    responses={status: {"model": Problem, "description": why} for status, why in _REFUSALS.items()},
+)
+
+
+@router.get("/profiles")
+async def list_profiles(desk: AtDesk) -> list[ProfileView]:
+    """The profiles, in the order of the configuration."""
+    return [ProfileView.of(profile, desk.registry.slots) for profile in desk.registry.profiles]
+
+
+@router.get("/plugins")
+async def list_plugins(desk: AtDesk) -> list[PluginView]:
+    """The plugins of all profiles, in their order."""
+    under_way = desk.under_way()
+    return [PluginView.of(slot, under_way.get((slot.profile, slot.name))) for slot in desk.registry.slots]
+
+
+@router.get("/plugins/{plugin}")
+async def show_plugin(desk: AtDesk, slot: Place, response: Response) -> PluginView:
+    """A plugin; ETag is the id of its active revision."""
+    if slot.live:
+        response.headers["ETag"] = f'"{slot.live.revision.id}"'
+    return PluginView.of(slot, desk.under_way().get((slot.profile, slot.name)))
+
+
+@router.get("/plugins/{plugin}/revisions")
+async def list_revisions(desk: AtDesk, slot: Place) -> list[RevisionView]:
+    """The revisions that can be gone back to, and the active one; the newest first."""
+    return [RevisionView.of(revision, stage) for revision, stage in desk.rollouts.revisions(slot)]
+
+
+@router.get("/plugins/{plugin}/revisions/{revision}")
+async def show_revision(
+    desk: AtDesk, slot: Place, revision: Annotated[RevisionName, Path(description="Its id, or a beginning.")]
+) -> RevisionView:
+    """A revision, by its id or so much of its beginning that it is unique."""
+    whole = revision if revision.startswith("sha256:") else f"sha256:{revision}"
+    found = [view for view in await list_revisions(desk, slot) if view.id.startswith(whole)]
+    if len(found) != 1:
+        how_many = "no revision" if not found else "more than one revision"
+        raise HTTPException(404, f"{how_many} of plugin {slot.name!r} begins with {whole}")
+    return found[0]
+
+
+@router.post("/plugins/{plugin}/swap", responses=_CONFLICT)
+async def swap(
+    desk: AtDesk,
+    slot: Place,
+    user: By,
+    request: SwapRequest,
+    response: Response,
+    wait: Wait = None,
+    if_match: IfMatch = None,
+) -> RolloutView:
+    """Brings another module, other settings or an earlier revision live."""
+    order = request.order(slot, user, if_match)
+    return await _begin(desk, slot, order, if_match, wait, response)
+
+
+@router.put(
+    "/plugins/{plugin}/module",
+    responses=_CONFLICT,
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {WASM: {"schema": {"type": "string", "format": "binary"}}},
+        }
+    },
+)
+async def upload_module(
+    desk: AtDesk,
+    slot: Place,
+    user: By,
+    request: Request,
+    response: Response,
+    dry_run: DryRun = False,
+    reason: Annotated[Reason, Query(description="Why, for the history.")] = "",
+    settings: Annotated[str, Query(description="As in swap, as JSON.", examples=['{"weight": 2}'])] = "{}",
+    x_signature: Annotated[
+        str | None, Header(description="What `cosign sign-blob` writes of the module: its signature, or a bundle.")
+    ] = None,
+    expected_revision: Annotated[
+        RevisionName | None, Query(alias="expectedRevision", description="As If-Match; a beginning will do.")
+    ] = None,
+    wait: Wait = None,
+    if_match: IfMatch = None,
+) -> RolloutView:
+    """Brings the module in the body live."""
+    if request.headers.get("content-type") != WASM:
+        raise HTTPException(415, f"expected a module, and Content-Type: {WASM}")
+    async with desk.uploads:
+        module = await _body(request)
+        signed = detached(module, x_signature.encode()) if x_signature else None
+        expected = expectation(slot, expected_revision, if_match)
+        order = Order(Upload(module, signed), user.name, reason, decode_settings(settings), dry_run, expected)
+        return await _begin(desk, slot, order, if_match, wait, response)
+
+
+@router.post("/plugins/{plugin}/rollback", responses=_CONFLICT)
+async def roll_back(
+    desk: AtDesk,
+    slot: Place,
+    user: By,
+    response: Response,
+    request: RollbackRequest | None = None,
+    wait: Wait = None,
+    if_match: IfMatch = None,
+) -> RolloutView:
+    """Brings an earlier revision back without a probe: the last that has proven good, unless another is named."""
+    request = request or RollbackRequest()
+    expected = expectation(slot, request.expected_revision, if_match)
+    begin = partial(
+        desk.rollouts.roll_back, slot, by=user.name, why=request.reason, to=request.revision, expected=expected
+    )
+    return await _answer(desk, await _try(begin, slot, if_match), wait, response)
+
+
+@router.get("/rollouts/{rollout}")
+async def show_rollout(desk: AtDesk, rollout: TheRollout, wait: Wait = None) -> RolloutView:
+    """A rollout; with `wait` when it is over, or as it is when the time is up."""
+    return RolloutView.of(await desk.listening.end_of(rollout, wait) if wait else rollout)
+
+
+@router.get("/history")
+def list_history(
+    desk: AtDesk,
+    profile: Annotated[str | None, Query(description="Only of plugins of this profile.")] = None,
+    plugin: Annotated[str | None, Query(description="Only of plugins of this name.")] = None,
+    limit: Annotated[int, Query(ge=1, le=MOST_HISTORY, description="How many.")] = 100,
+) -> list[RolloutView]:
+    """How rollouts have ended, the newest first."""
+    return [RolloutView.of(rollout) for rollout in desk.rollouts.history(limit, profile, plugin)]
+
+
+@router.get("/events", response_class=EventSourceResponse)
+async def stream_events(
+    desk: AtDesk,
+    rollout: Following,
+    steps: Steps,
+    last_event_id: Annotated[int | None, Header(description="Begins after this event, if it is still known.")] = None,
+) -> AsyncIterator[ServerSentEvent]:
+    """Each step of each rollout as it happens: the stage as the event's name, the rollout as its data.
+
+    A line of comment comes after 15 silent seconds. Who reads too slowly is cut off, and can come back with
+    Last-Event-ID.
+    """
+    if rollout is None:
+        async for step in desk.listening.steps(steps, last_event_id):
+            yield _event(step)
+    elif desk.rollouts.journal.get(rollout.id) is None:
+        yield _event(Step(0, rollout))
+    else:
+        async for step in desk.listening.until_over(steps, rollout.id, last_event_id or 0):
+            yield _event(step)
+
+
+def _event(step: Step) -> ServerSentEvent:
+    data = RolloutView.of(step.rollout).model_dump_json(by_alias=True)
+    return ServerSentEvent(raw_data=data, event=step.rollout.stage.value, id=str(step.number))
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    try:
+        with anyio.fail_after(UPLOAD_TIME):
+            async for part in request.stream():
+                body += part
+    except TimeoutError:
+        raise HTTPException(408, f"the module did not come in within {UPLOAD_TIME:g} s") from None
+    return bytes(body)
+
+
+async def _begin(
+    desk: Desk, slot: Slot, order: Order, tag: str | None, wait: float | None, response: Response
+) -> RolloutView:
+    return await _answer(desk, await _try(partial(desk.rollouts.begin, slot, order), slot, tag), wait, response)
+
+
+async def _try(begin: partial[Rollout], slot: Slot, tag: str | None) -> Rollout:
+    """Begins a rollout beside the loop, for which a digest over a whole module would be long."""
+    try:
+        return await run_sync(begin)
+    except ConflictError as error:
+        active = slot.live.revision.id if slot.live else None
+        failed_tag = tag is not None and tag != f'"{active}"'
+        raise HTTPException(412 if failed_tag else 409, str(error)) from error
+
+
+async def _answer(desk: Desk, rollout: Rollout, wait: float | None, response: Response) -> RolloutView:
+    if wait:
+        rollout = await desk.listening.end_of(rollout, wait)
+    response.headers["Location"] = f"{PREFIX}/rollouts/{rollout.id}"
+    response.status_code = HTTPStatus.OK if rollout.is_over else HTTPStatus.ACCEPTED
+    return RolloutView.of(rollout)
+
+
+def add_api(app: FastAPI, rollouts: Rollouts) -> None:
+    """Adds the routes to an application."""
+    app.state.desk = Desk(rollouts)
+    app.include_router(router)
+    app.add_exception_handler(OrderError, _refuse(422))
+    app.add_exception_handler(SourceError, _refuse(422))
+    app.add_exception_handler(TooManyError, _refuse(503))
+
+
+def _refuse(status: int) -> Any:
+    async def refuse(_: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"detail": str(error)}, status)
+
+    return refuse

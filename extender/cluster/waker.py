@@ -1,0 +1,109 @@
+"""Having kube-scheduler try rejected pods again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+import time
+from datetime import datetime, timezone
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import quote
+
+from extender.cluster.api import ApiRequest, ApiServer
+from extender.cluster.backoff import pauses
+from extender.cluster.errors import ClusterError, RefusedError
+
+logger = logging.getLogger(__name__)
+
+NAMESPACE: Final = "kwx-system"
+"""Of the manifests."""
+NAME: Final = "kwx-wake"
+ANNOTATION: Final = "kwx.dev/woken-at"
+"""Holds when the last write was; schedulers take a change of anything for an update."""
+COMPONENT: Final = "manifests/components/wake-pods"
+
+INTERVAL: Final = 1.0
+"""Seconds between two looks whether pods are to be woken, and so between two writes."""
+TIMEOUT: Final = 5.0
+"""Seconds for one write."""
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 15.0
+"""Seconds before a write is tried again."""
+PATIENCE: Final = 60.0
+"""Seconds after which a write is given up. After five minutes kube-scheduler tries the pods again by itself."""
+
+
+class Waker:
+    """Has every kube-scheduler of the cluster try the pods again that an extender rejected, by one small write.
+
+    kube-scheduler cannot ask an extender what may change its mind. So it tries a pod that one has rejected again after
+    an update of anything that it watches, and otherwise after five minutes. Of what it watches, a CSIStorageCapacity
+    is watched by next to nobody else, concerns no other pods if only an annotation changes, and can be written by who
+    has no right to nodes or pods. The object is there for this alone: its storage class does not exist.
+
+    Needs the right to patch that one object; it and the right are in COMPONENT.
+
+    https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/scheduler/schedule_one.go (ExtenderName)
+    https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/scheduler/framework/types.go (UnrollWildCardResource)
+    """
+
+    def __init__(self, api: ApiServer, namespace: str = NAMESPACE) -> None:
+        """`namespace` is where the object is: that of the pod that we run in, if we run in one."""
+        self._api = api
+        self._namespace = namespace
+        self._wanted = threading.Event()
+
+    def wake(self) -> None:
+        """Puts down that pods are to be tried again. From any thread; never waits and never raises.
+
+        Of several within INTERVAL all but one cost nothing.
+        """
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Write what was asked for until cancelled. What cannot be written is logged."""
+        while True:
+            await asyncio.sleep(INTERVAL)
+            if self._wanted.is_set():
+                self._wanted.clear()  # Before the write: what is asked for meanwhile may come after what it wakes.
+                await self._try_to_write()
+
+    async def _try_to_write(self) -> None:
+        fields = {"object": f"{self._namespace}/{NAME}"}
+        try:
+            await self._write()
+        except ClusterError as error:
+            logger.warning(
+                "rejected pods were not woken; kube-scheduler tries them after an event in the cluster or five minutes",
+                extra={**fields, "error": _explain(error)},
+            )
+        except Exception:  # A waker that ended would wake nobody ever again.
+            logger.exception("rejected pods were not woken for a fault of our own", extra=fields)
+        else:
+            logger.info("rejected pods were woken", extra=fields)
+
+    async def _write(self) -> None:
+        """Raises ClusterError."""
+        deadline = time.monotonic() + PATIENCE
+        for pause in pauses(FIRST_PAUSE, LONGEST_PAUSE):
+            try:
+                await self._api.call(_touch(self._namespace), TIMEOUT)
+                return
+            except ClusterError as error:
+                if not error.may_pass or time.monotonic() + pause > deadline:
+                    raise
+            await asyncio.sleep(pause)
+
+
+def _touch(namespace: str) -> ApiRequest:
+    path = f"/apis/storage.k8s.io/v1/namespaces/{quote(namespace, safe='')}/csistoragecapacities/{NAME}"
+    body = {"metadata": {"annotations": {ANNOTATION: datetime.now(timezone.utc).isoformat()}}}
+    return ApiRequest("patch", "csistoragecapacities.storage.k8s.io", path, body=json.dumps(body).encode())
+
+
+def _explain(error: ClusterError) -> str:
+    missing = isinstance(error, RefusedError) and error.code in {HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN}
+    return f"{error}; {COMPONENT} has the object and the right to patch it" if missing else str(error)

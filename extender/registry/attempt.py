@@ -1,0 +1,53 @@
+"""A rollout that is under way."""
+
+from __future__ import annotations
+
+import threading
+
+from extender.registry.journal import Journal
+from extender.registry.probe import Report
+from extender.registry.revision import Stage
+from extender.registry.rollout import Rollout
+
+
+class CancelledError(Exception):
+    """A rollout must not go on. `str()` says why."""
+
+
+class Attempt:
+    """Takes a rollout from stage to stage, each of which the journal is told of. Cancelled from any thread."""
+
+    def __init__(self, rollout: Rollout, journal: Journal, *, is_operators: bool = False) -> None:
+        self._journal = journal
+        self._cancelled = threading.Event()
+        self._reason = ""
+        self.is_operators = is_operators
+        """Whether somebody has asked for it, and waits."""
+        self.rollout = journal.record(rollout)
+
+    def advance(self, stage: Stage, **more: object) -> Rollout:
+        """Takes it one stage further. Raises CancelledError."""
+        self.check()
+        self.rollout = self._journal.record(self.rollout.at(stage, **more))
+        return self.rollout
+
+    def fail(self, problem: str, report: Report | None = None) -> None:
+        """Ends it."""
+        self.rollout = self._journal.record(
+            self.rollout.at(Stage.FAILED, problem=problem, report=report or self.rollout.report)
+        )
+
+    def cancel(self, reason: str) -> None:
+        """Makes it end at its next step, which is never the switch."""
+        self._reason = reason
+        self._cancelled.set()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it is to end."""
+        return self._cancelled.is_set()
+
+    def check(self) -> None:
+        """Raises CancelledError if it is to end."""
+        if self._cancelled.is_set():
+            raise CancelledError(self._reason)

@@ -1,0 +1,118 @@
+"""Follows the sources of plugins."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from typing import Final
+
+from extender.registry.rollouts import Rollouts
+from extender.registry.slot import Slot
+from extender.sources import Source, SourceError, UnreachableError
+
+logger = logging.getLogger(__name__)
+
+LOOK: Final = 0.25
+"""Seconds between two looks at probations, at what drains and at which plugins there are."""
+
+SPREAD: Final = 0.1
+"""Part of an interval by which looks at a source come earlier or later: many extenders are not to ask at once."""
+
+LONGEST_PAUSE: Final = 300.0
+"""Seconds between two looks at a source that cannot be reached, however often that has failed."""
+
+
+class Follower:
+    """A thread that looks at the source of a slot and offers what is new.
+
+    A source that cannot be reached is asked twice as late each time. Anything that is wrong is told once.
+    """
+
+    def __init__(self, slot: Slot, rollouts: Rollouts) -> None:
+        self.slot = slot
+        self._rollouts = rollouts
+        self._stopped = threading.Event()
+        self._source: Source = slot.source
+        self._version: str | None = None
+        self._failures = 0
+        self._thread = threading.Thread(target=self._run, name=f"follows-{slot.name}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Begins to end."""
+        self._stopped.set()
+
+    def join(self, seconds: float) -> None:
+        """Waits for the end."""
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._pause()):
+            try:
+                self._look()
+            except Exception:
+                logger.exception("following a source failed", extra={"plugin": self.slot.name})
+
+    def _pause(self) -> float:
+        interval = self.slot.source.interval
+        seconds = min(interval * 2.0**self._failures, max(LONGEST_PAUSE, interval))
+        return seconds * random.uniform(1 - SPREAD, 1 + SPREAD)
+
+    def _look(self) -> None:
+        slot = self.slot
+        if self._source is not slot.source:
+            self._source, self._version = slot.source, None
+        try:
+            fetched = self._source.fetch(self._version)
+        except SourceError as error:
+            self._failures = min(self._failures + 1, 16) if isinstance(error, UnreachableError) else 0
+            if slot.problem != str(error):
+                slot.problem = str(error)
+                self._rollouts.refuse(slot, str(error))
+            return
+        self._failures = 0
+        slot.problem = ""
+        if fetched is not None and not self._stopped.is_set():
+            self._version = fetched.version
+            self._rollouts.offer(slot, fetched)
+
+
+class Followers:
+    """A follower for each slot that there is, and a thread that looks after all else that takes its time."""
+
+    def __init__(self, rollouts: Rollouts) -> None:
+        self._rollouts = rollouts
+        self._stopped = threading.Event()
+        self._followers: dict[Slot, Follower] = {}
+        self._thread = threading.Thread(target=self._run, name="rollouts", daemon=True)
+
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    def stop(self, seconds: float = 5.0) -> None:
+        """Ends; a source that is being asked is waited for no longer than so many seconds."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        for follower in self._followers.values():
+            follower.stop()
+        for follower in self._followers.values():
+            follower.join(seconds)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._follow()
+                self._rollouts.look()
+            except Exception:
+                logger.exception("looking after the rollouts has failed")
+            self._stopped.wait(LOOK)
+
+    def _follow(self) -> None:
+        slots = set(self._rollouts.registry.slots)
+        for slot in slots - self._followers.keys():
+            self._followers[slot] = Follower(slot, self._rollouts)
+        for slot in self._followers.keys() - slots:
+            self._followers.pop(slot).stop()

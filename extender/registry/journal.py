@@ -1,0 +1,110 @@
+"""What happens to plugins, for those who wait for it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from extender.registry.revision import Stage
+from extender.registry.rollout import Rollout
+from extender.registry.store import Store
+
+logger = logging.getLogger(__name__)
+
+KEPT: Final = 1000
+"""Entries that who was away for a while can still be told of."""
+
+Listener = Callable[[int, Rollout], object]
+"""Takes the number of an entry, which counts up from the start of the process, and the rollout as it is now."""
+
+_SAID: Final = {
+    Stage.ACTIVE: (logging.INFO, "revision is live"),
+    Stage.FAILED: (logging.ERROR, "revision refused, what serves stays live: %s"),
+    Stage.REHEARSED: (logging.INFO, "dry run ended well"),
+    Stage.DRAINING: (logging.INFO, "revision is replaced"),
+    Stage.RETIRED: (logging.INFO, "revision is retired"),
+}
+"""What the log says of a stage."""
+
+
+START: Final = "start"
+"""Who brings live what a process begins with."""
+
+_TOLD_BY_THE_START: Final = {Stage.ACTIVE, Stage.FAILED}
+"""It says itself that it serves, or why it does not."""
+
+
+class Journal:
+    """Takes each step of each rollout: to the log, to the history on disk, to those who listen.
+
+    May be used from any thread.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.RLock()  # Listeners are called with it, so that all see the steps in their order.
+        self._entries: deque[tuple[int, Rollout]] = deque(maxlen=KEPT)
+        self._rollouts: dict[int, Rollout] = {}
+        self._listeners: list[Listener] = []
+        self._sequence = 0
+
+    def record(self, rollout: Rollout) -> Rollout:
+        """Takes a step, and returns it. A start with what served before it is not worth a line of history."""
+        with self._lock:
+            self._sequence += 1
+            self._entries.append((self._sequence, rollout))
+            self._rollouts.pop(rollout.id, None)
+            self._rollouts[rollout.id] = rollout
+            if len(self._rollouts) > KEPT:
+                del self._rollouts[next(iter(self._rollouts))]
+            for listener in self._listeners:
+                listener(self._sequence, rollout)
+        _log(rollout)
+        is_news = rollout.revision is None or rollout.revision != rollout.replaces
+        if rollout.is_over and rollout.stage is not Stage.RETIRED and is_news:
+            self._store.append(rollout)
+        return rollout
+
+    def get(self, number: int) -> Rollout | None:
+        """A rollout as it is now, if it is one of the last thousand of this process."""
+        with self._lock:
+            return self._rollouts.get(number)
+
+    def since(self, sequence: int) -> list[tuple[int, Rollout]]:
+        """The entries after one, as far as they are kept."""
+        with self._lock:
+            return [entry for entry in self._entries if entry[0] > sequence]
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Adds a listener, which is called in any thread, must be quick and must not raise. Returns what removes it."""
+        with self._lock:
+            self._listeners.append(listener)
+
+        def remove() -> None:
+            with self._lock:
+                self._listeners.remove(listener)
+
+        return remove
+
+
+def _log(rollout: Rollout) -> None:
+    if rollout.stage not in _SAID or (rollout.by == START and rollout.stage in _TOLD_BY_THE_START):
+        return
+    level, message = _SAID[rollout.stage]
+    fields = {
+        "plugin": rollout.plugin,
+        "profile": rollout.profile,
+        "rollout": rollout.id,
+        "by": rollout.by,
+        "origin": rollout.origin,
+        "revision": rollout.revision,
+        "module_digest": rollout.module,
+        "replaces": rollout.replaces,
+    }
+    arguments = (rollout.problem,) if "%s" in message else ()
+    if rollout.stage is Stage.DRAINING and rollout.problem:
+        level, message, arguments = logging.ERROR, "revision is rolled back: %s", (rollout.problem,)
+    logger.log(level, message, *arguments, extra={key: value for key, value in fields.items() if value})

@@ -1,0 +1,219 @@
+"""From a configuration file to plugins that serve."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from extender import config
+from extender.config import ConfigError, ExtenderConfiguration, PluginConfig, RuntimeConfig
+from extender.profile import Entry
+from extender.registry.attempt import Attempt
+from extender.registry.engines import EngineError
+from extender.registry.journal import START, Journal
+from extender.registry.pipeline import Fetch, RolloutFailedError, check_digest, failing, kept_module, verify
+from extender.registry.registry import Registry, assemble
+from extender.registry.revision import Revision, Stage, configure, settings_of
+from extender.registry.rollout import Rollout
+from extender.registry.rollouts import keys, with_newest
+from extender.registry.slot import Live, Slot
+from extender.registry.store import Kept, Store
+from extender.registry.workshop import LoadError, Workshop
+from extender.sources import Fetched, SourceError, UnreachableError
+from extender.sources.factory import open_source
+from wasm_runtime.cache import CacheError
+from wasm_runtime.engine import Handle
+from wasm_runtime.plugin import Observer, Sink, digest
+
+logger = logging.getLogger(__name__)
+
+
+class Loaded(NamedTuple):
+    """What a configuration file has become."""
+
+    configuration: ExtenderConfiguration
+    registry: Registry
+    workshop: Workshop
+    store: Store
+    journal: Journal
+
+    def close(self) -> None:
+        """Gives all guests back, and ends what is being compiled."""
+        self.workshop.close()
+        self.registry.close()
+        self.store.close()
+
+
+def load(
+    file: Path,
+    sink: Sink = lambda *_: None,
+    observer: Observer = lambda *_: None,
+    handle: Handle | None = None,
+    *,
+    keeps: bool = False,
+) -> Loaded:
+    """Reads a configuration file; fetches, compiles and starts its plugins.
+
+    With `keeps`, what is kept of an earlier process counts, and what serves is kept. A plugin whose source cannot be
+    reached then serves with its last good revision; without one its slot stays empty. Raises ConfigError with all
+    problems of the file and of the modules that it names.
+    """
+    try:
+        configuration = config.read(file)
+    except ConfigError as error:
+        modules = _problems_of_modules(file, error.plugins)
+        raise ConfigError(file, [*error.problems, *modules]) from error
+    try:
+        workshop = Workshop(configuration.runtime, sink, observer, handle)
+    except (CacheError, EngineError) as error:
+        raise ConfigError(file, [str(error)]) from error
+    state = configuration.server.state_directory
+    folder = file.absolute().parent
+    store = Store.open(folder / state if state else None, file) if keeps else Store(None)
+    return _Start(file, configuration, workshop, store).load()
+
+
+class _Start:
+    """Starts the plugins of a configuration."""
+
+    def __init__(self, file: Path, configuration: ExtenderConfiguration, workshop: Workshop, store: Store) -> None:
+        self._file = file
+        self._folder = file.absolute().parent
+        self._configuration = configuration
+        self._workshop = workshop
+        self._store = store
+        self._journal = Journal(store)
+        self._attempts: dict[Slot, Attempt] = {}
+
+    def load(self) -> Loaded:
+        """Raises ConfigError with the problems of all plugins."""
+        profiles = self._configuration.profiles
+        problems: list[str] = []
+        slots: list[Slot] = []
+        plugins = [(profile.name, plugin) for profile in profiles for plugin in profile.plugins]
+        for key, (profile, plugin) in zip(keys(profiles), plugins, strict=True):
+            slot = Slot(key, profile, plugin, open_source(plugin, self._folder, self._workshop.module_limit))
+            slots.append(slot)
+            try:
+                self._fill(slot)
+            except RolloutFailedError as error:
+                problems += _name(key, plugin, error.problems)
+        registry = Registry(assemble(profiles, slots), slots)
+        loaded = Loaded(self._configuration, registry, self._workshop, self._store, self._journal)
+        if problems:
+            loaded.close()
+            raise ConfigError(self._file, problems)
+        for slot, attempt in self._attempts.items():
+            self._settle(slot, attempt)
+        return loaded
+
+    def _fill(self, slot: Slot) -> None:
+        """Puts into a slot what its source gives, or else what served last. Raises RolloutFailedError."""
+        kept = self._store.load(slot.profile, slot.name)
+        if kept:
+            slot.offered, slot.revisions = kept.offered, list(kept.revisions)
+        try:
+            fetched = self._fetch(slot)
+        except UnreachableError as error:
+            self._fall_back(slot, kept, str(error))
+            return
+        offered = Revision.of(digest(fetched.wasm), slot.config, fetched.origin).id
+        if (
+            kept
+            and offered == kept.offered != kept.active.id
+            and self._restore(slot, kept.active, kept.active.settings)
+        ):
+            return
+        slot.offered = offered
+        self._start(slot, slot.config, lambda: fetched)
+
+    def _fetch(self, slot: Slot) -> Fetched:
+        """Raises UnreachableError or RolloutFailedError."""
+        try:
+            fetched = slot.source.fetch()
+        except UnreachableError:
+            raise
+        except SourceError as error:
+            raise RolloutFailedError([str(error)]) from error
+        if fetched is None:
+            raise RolloutFailedError(
+                [f"{slot.config.guest_url} changes while it is read; start again when it is whole"]
+            )
+        return fetched
+
+    def _fall_back(self, slot: Slot, kept: Kept | None, problem: str) -> None:
+        """Serves with the last good revision while the source cannot be reached. Without one the slot stays empty."""
+        slot.problem = problem
+        if kept is None:
+            logger.error("a plugin is not there yet: %s", problem, extra={"plugin": slot.name, "profile": slot.profile})
+            return
+        possible = {Revision.of(each.module, slot.config, each.origin).id for each in kept.revisions}
+        settings = kept.active.settings if kept.offered in possible else settings_of(slot.config)
+        if self._restore(slot, kept.active, settings):
+            logger.warning(
+                "the last good revision serves until the source can be reached: %s",
+                problem,
+                extra={"plugin": slot.name, "profile": slot.profile, "revision": kept.active.id},
+            )
+
+    def _restore(self, slot: Slot, revision: Revision, settings: Mapping[str, Any]) -> bool:
+        """Serves with a module that has served before, if that is still possible."""
+        config = configure(slot.config, settings)
+        try:
+            self._start(slot, config, partial(kept_module, self._store, revision), revision)
+        except RolloutFailedError as error:
+            fields = {"plugin": slot.name, "profile": slot.profile, "revision": revision.id}
+            logger.error("what served last cannot serve again: %s", error, extra=fields)
+            return False
+        return True
+
+    def _start(self, slot: Slot, config: PluginConfig, fetch: Fetch, verified: Revision | None = None) -> None:
+        """Makes the plugin. Raises RolloutFailedError."""
+        number = self._store.next_id()
+        attempt = Attempt(Rollout(id=number, profile=slot.profile, plugin=slot.name, by=START), self._journal)
+        with failing(attempt):
+            revision, wasm = verify(attempt, config, fetch, self._folder, verified)
+            plugin = self._workshop.make(wasm, revision.origin, config)
+            self._store.keep_module(revision.module, wasm)
+            attempt.advance(Stage.WARMED)
+        slot.live = Live(revision, Entry(plugin, config.weight, config.failure_policy), attempt.rollout)
+        self._attempts[slot] = attempt
+
+    def _settle(self, slot: Slot, attempt: Attempt) -> None:
+        """Keeps what serves now that the process starts with it."""
+        live = slot.live
+        assert live
+        rollout = attempt.advance(Stage.ACTIVE, replaces=slot.revisions[0].id if slot.revisions else None)
+        slot.live = dataclasses.replace(live, rollout=rollout)
+        slot.revisions = with_newest(slot.revisions, live.revision)
+        self._store.save(slot.profile, slot.name, Kept(live.revision, slot.offered, slot.revisions))
+
+
+def _problems_of_modules(file: Path, plugins: Mapping[str, PluginConfig]) -> Iterator[str]:
+    """What is wrong with the modules of a configuration that cannot be used anyway, as far as they are files."""
+    try:
+        workshop = Workshop(RuntimeConfig())
+    except (CacheError, EngineError) as error:
+        yield str(error)
+        return
+    for key, plugin in plugins.items():
+        source = open_source(plugin, file.absolute().parent, workshop.module_limit)
+        if source.is_remote:
+            continue
+        try:
+            fetched = source.fetch()
+            if fetched:
+                check_digest(plugin, fetched)
+                workshop.make(fetched.wasm, fetched.origin, plugin).close()
+        except SourceError as error:
+            yield from _name(key, plugin, [str(error)])
+        except LoadError as error:
+            yield from _name(key, plugin, error.problems)
+
+
+def _name(key: str, plugin: PluginConfig, problems: Sequence[str]) -> list[str]:
+    return [f"{key}.guestURL: plugin {plugin.name}: {problem}" for problem in problems]

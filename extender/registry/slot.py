@@ -1,0 +1,60 @@
+"""A plugin's place in a profile: what it is configured to be, and what serves there."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from extender.config import PluginConfig
+from extender.profile import Entry
+from extender.registry.revision import Revision
+from extender.registry.rollout import Rollout
+from extender.sources import Source
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Live:
+    """A revision that serves, or has served and is still there."""
+
+    revision: Revision
+    entry: Entry
+    rollout: Rollout
+    """The one that has brought it here, as it was when it did."""
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """A plugin's place. Its attributes are changed by whoever has its `turn`, but read by all."""
+
+    key: str
+    """Where the configuration speaks of it, as in `profiles[0].plugins[1]`."""
+    profile: str
+    config: PluginConfig
+    source: Source
+    live: Live | None = None
+    """What serves. None if nothing could be had yet."""
+    standby: Live | None = None
+    """What comes back at once if `live` fails on probation; None once it has proven good."""
+    revisions: list[Revision] = field(default_factory=list)
+    """Those that have served, the newest first."""
+    offered: str | None = None
+    """The revision that the source has given last, whatever became of it: if it still does, that is no news."""
+    problem: str = ""
+    """What is wrong with the source now; empty if nothing is."""
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    """Held during a rollout: there is one at a time."""
+
+    @property
+    def name(self) -> str:
+        """The plugin's."""
+        return self.config.name
+
+    @property
+    def notice(self) -> str:
+        """Says so if what serves is not what the source gives."""
+        if self.live is None or self.offered is None or self.live.revision.id == self.offered:
+            return ""
+        return (
+            f"plugin {self.name}: revision {self.live.revision.id} serves, not {self.offered} that"
+            f" {self.config.guest_url} gives; kwx plugin history {self.name} tells why"
+        )

@@ -1,0 +1,63 @@
+"""All by which something else goes live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from extender.cycles import Cycles
+from extender.registry.drain import Drain
+from extender.registry.follower import Followers
+from extender.registry.load import Loaded
+from extender.registry.pipeline import Pipeline
+from extender.registry.reloader import Reloader
+from extender.registry.rollouts import Rollouts
+from extender.traffic import Traffic
+from wasm_runtime.snapshot import Snapshot
+
+
+class Updates:
+    """The rollouts, and those who follow the sources and the configuration file."""
+
+    def __init__(
+        self,
+        file: Path,
+        loaded: Loaded,
+        cycles: Cycles,
+        traffic: Traffic,
+        nodes: Callable[[], Snapshot],
+        wake: Callable[[], object],
+    ) -> None:
+        """`nodes` gives what guests are to know, `wake` has rejected pods tried again."""
+        self._loaded = loaded
+        pipeline = Pipeline(loaded.workshop, loaded.store, traffic, nodes, file.absolute().parent)
+        drain = Drain(cycles, loaded.journal)
+        profiles = loaded.configuration.profiles
+        self.rollouts = Rollouts(loaded.registry, pipeline, loaded.journal, drain, profiles, wake)
+        self._followers = Followers(self.rollouts)
+        self._reloader = Reloader(file, loaded.configuration, self.rollouts)
+
+    @property
+    def missing(self) -> str | None:
+        """Why pods of some profiles cannot be judged."""
+        profiles = self._loaded.registry.profiles
+        return "; ".join(f"profile {each.name}: {each.problem}" for each in profiles if each.problem) or None
+
+    @property
+    def oddities(self) -> str | None:
+        """What those who look after plugins should know."""
+        slots = self._loaded.registry.slots
+        words = [*(each.problem for each in slots), *(each.notice for each in slots)]
+        return "; ".join(filter(None, [*words, self._loaded.store.problem, self._reloader.problem])) or None
+
+    def start(self) -> None:
+        """Begins."""
+        self._followers.start()
+        self._reloader.start()
+
+    def stop(self) -> None:
+        """Ends what is under way."""
+        self._loaded.workshop.close()
+        self._reloader.stop()
+        self._followers.stop()
+        self.rollouts.close()

@@ -1,0 +1,124 @@
+"""A client of the admin API."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, Final
+from urllib.parse import quote
+
+import httpx
+import msgspec
+from httpx_sse import SSEError, connect_sse
+
+from extender.admin.gate import PREFIX
+from extender.terminal import printable
+
+TIMEOUT: Final = 30.0
+"""Seconds without a byte after which the extender is given up; the stream of events has one every 15."""
+
+MOST_TEXT: Final = 500
+"""Characters that are shown of an answer that is not the admin API's."""
+
+
+class RemoteError(Exception):
+    """The extender cannot be asked, or has refused. `str()` says why, and what to do."""
+
+
+class AdminClient:
+    """Asks the extender at an URL; a context manager. Every call raises RemoteError.
+
+    Neither proxies nor netrc files of the environment are looked at: they would get the token, or put another in its
+    place.
+    """
+
+    def __init__(self, server: str, token: str | None = None) -> None:
+        self._server = server
+        self._client = httpx.Client(
+            base_url=f"{server.rstrip('/')}{PREFIX}",
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            timeout=TIMEOUT,
+            trust_env=False,
+            verify=ssl.create_default_context(),
+        )
+
+    def __enter__(self) -> AdminClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def get(self, path: str, **query: str | int | None) -> Any:
+        """What is at a path, decoded."""
+        return self._ask("GET", path, query)
+
+    def post(self, path: str, order: Mapping[str, Any], **query: str | None) -> Any:
+        """Gives an order, and returns the rollout that it has begun."""
+        return self._ask("POST", path, query, json=_given(order))
+
+    def put_module(self, plugin: str, module: bytes, signature: str | None, query: Mapping[str, Any]) -> Any:
+        """Uploads a module, and returns the rollout that it has begun."""
+        headers = _given({"Content-Type": "application/wasm", "X-Signature": signature})
+        return self._ask("PUT", f"{plugin_path(plugin)}/module", query, content=module, headers=headers)
+
+    def follow(self, rollout: int, wait: str) -> Iterator[Any]:
+        """A rollout after each of its steps, until it is over or the time is up."""
+        query = {"rollout": rollout, "wait": wait}
+        try:
+            with connect_sse(self._client, "GET", "/events", params=query) as events:
+                if events.response.status_code != HTTPStatus.OK:
+                    events.response.read()
+                    raise self._refusal(events.response)
+                for event in events.iter_sse():
+                    if event.data:
+                        yield msgspec.json.decode(event.data)
+        except (httpx.HTTPError, SSEError, msgspec.DecodeError) as error:
+            raise self._failure(error) from error
+
+    def _ask(self, method: str, path: str, query: Mapping[str, Any], **body: Any) -> Any:
+        try:
+            answer = self._client.request(method, path, params=_given(query), **body)
+        except httpx.HTTPError as error:
+            raise self._failure(error) from error
+        if not answer.is_success:
+            raise self._refusal(answer)
+        try:
+            return msgspec.json.decode(answer.content)
+        except msgspec.DecodeError:
+            raise self._refusal(answer) from None
+
+    def _failure(self, error: Exception) -> RemoteError:
+        if isinstance(error, httpx.ConnectError):
+            mend = "start one by kwx serve --config FILE, or name its admin address by --server"
+            return RemoteError(f"no extender answers at {self._server}: {error}; {mend}")
+        return RemoteError(f"{self._server}: {error or type(error).__name__}")
+
+    def _refusal(self, answer: httpx.Response) -> RemoteError:
+        try:
+            detail = msgspec.json.decode(answer.content)["detail"]
+        except (msgspec.DecodeError, KeyError, TypeError):
+            said = printable(answer.text)[:MOST_TEXT]
+            mend = "is that the admin address (server.adminAddress) of an extender?"
+            return RemoteError(f"{self._server} answers with status {answer.status_code}: {said}; {mend}")
+        if answer.status_code == HTTPStatus.UNAUTHORIZED:
+            return RemoteError(f"{detail}; give it by --token-file")
+        return RemoteError("; ".join(map(_problem, detail)) if isinstance(detail, list) else str(detail))
+
+
+def plugin_path(plugin: str) -> str:
+    """The path of a plugin."""
+    return f"/plugins/{quote(plugin, safe='')}"
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _problem(problem: Any) -> str:
+    """What FastAPI says of a part of a request, as the configuration's problems are said."""
+    where = ".".join(map(str, problem["loc"][1:]))
+    return f"{where}: {problem['msg'].removeprefix('Value error, ')}"

@@ -1,0 +1,257 @@
+"""Downloads from web servers: bounded in time and size, with credentials that stay with the host they are for."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import os
+import socket
+import ssl
+import time
+from collections.abc import Collection, Mapping, Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+import anyio
+import httpx
+from anyio.lowlevel import checkpoint_if_cancelled
+
+from extender.sources.source import SourceError, UnreachableError
+
+REDIRECTS: Final = 5
+"""That many are followed."""
+
+UNAVAILABLE: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS, *range(500, 600)})
+"""Status codes of a server that cannot answer now. With any other it has answered."""
+
+_HEADERS: Final = {"User-Agent": "kube-wasm-extender", "Accept-Encoding": "identity"}
+
+_MENDS: Final[Mapping[int, str]] = {
+    HTTPStatus.UNAUTHORIZED: "; put a login for its host into ~/.netrc",
+    HTTPStatus.FORBIDDEN: "; have this machine, or its login in ~/.netrc, allowed to read it",
+    HTTPStatus.NOT_FOUND: "; put it there or mend the URL",
+    HTTPStatus.GONE: "; put it there or mend the URL",
+}
+"""What is to be done about a status code."""
+
+
+class Limit(NamedTuple):
+    """The most bytes that something may have."""
+
+    size: int
+    by: str = "kwx"
+    """Who allows no more: a key of the configuration, if there is one."""
+
+
+class Response(NamedTuple):
+    """What a server has answered, redirects followed."""
+
+    status: int
+    headers: httpx.Headers
+    body: bytes
+
+
+class Session:
+    """The requests of one fetch, which have one deadline together. For threads without an event loop."""
+
+    def __init__(self, timeout: float, ca_file: Path | None = None) -> None:
+        """The time, in seconds, begins now. Raises SourceError for a CA file that cannot be used."""
+        self._timeout = timeout
+        self._deadline = time.monotonic() + timeout
+        self._tls = _own_ca(ca_file) if ca_file else _system_ca()
+
+    def request(
+        self,
+        url: str,
+        limit: Limit,
+        *,
+        headers: Mapping[str, str] | None = None,
+        expected: Collection[int] = (HTTPStatus.OK,),
+        method: Literal["GET", "HEAD", "POST"] = "GET",
+        form: Mapping[str, str] | None = None,
+    ) -> Response:
+        """Asks a server: one on this machine itself, others through the proxy that the environment names, if any.
+
+        A status code that is not `expected` raises UnreachableError or SourceError; so does a body that is encoded,
+        longer than `limit` (no more of it is read), or empty (with status 200). Redirects are followed, but not to
+        another scheme; `Authorization` is sent to the scheme, host and port of `url` only, and a `form` not
+        redirected.
+        """
+        return anyio.run(self._request, url, limit, headers or {}, expected, method, form)
+
+    async def _request(
+        self,
+        url: str,
+        limit: Limit,
+        headers: Mapping[str, str],
+        expected: Collection[int],
+        method: str,
+        form: Mapping[str, str] | None,
+    ) -> Response:
+        hops = [_parse(url)]
+        try:
+            left = self._deadline - time.monotonic()
+            with anyio.fail_after(left):
+                await checkpoint_if_cancelled()
+                async with _client(self._tls, left, is_proxied=not is_loopback(hops[0].host)) as client:
+                    request = client.build_request(method, hops[0], headers={**_HEADERS, **headers}, data=form)
+                    return await _follow(client, request, hops, limit, expected)
+        except (TimeoutError, httpx.TimeoutException):
+            raise UnreachableError(
+                f"{_name(hops)} does not answer in time; see to the server or raise source.timeout"
+                f" ({self._timeout:g} s)"
+            ) from None
+        except (httpx.LocalProtocolError, UnicodeError):  # Their text quotes headers.
+            raise SourceError(
+                f"{_name(hops)} cannot be asked for: the name of its host, or a header, has what none can have"
+            ) from None
+        except httpx.TransportError as error:
+            raise UnreachableError(f"{_name(hops)} cannot be fetched: {_cause(error)}") from error
+
+
+def shown(url: str | httpx.URL) -> str:
+    """A URL for people, without what may be secret in it: login and query."""
+    return str(httpx.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _parse(url: str) -> httpx.URL:
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise SourceError(f"{url.partition('?')[0]!r} is no URL: {error}") from error
+    if parsed.scheme not in {"http", "https"} or not parsed.raw_host:
+        raise SourceError(f"{shown(parsed)} is no URL of a web server; expected https://HOST/PATH")
+    return parsed
+
+
+def _own_ca(file: Path) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=file)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError, a NUL in a path a ValueError
+        cause = getattr(error, "strerror", None) or error
+        raise SourceError(
+            f"source.caFile {str(file)!r} cannot be used: {cause}; expected certificates in PEM"
+        ) from error
+    return _lenient(context)
+
+
+@functools.cache
+def _system_ca() -> ssl.SSLContext:
+    """Kept, for reading all those certificates takes many milliseconds."""
+    return _lenient(ssl.create_default_context())
+
+
+def _lenient(context: ssl.SSLContext) -> ssl.SSLContext:
+    """Accepts CAs without a key identifier, as many own ones are; from Python 3.13 on the default refuses them."""
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
+
+
+def _client(tls: ssl.SSLContext, left: float, is_proxied: bool) -> httpx.AsyncClient:
+    """A client for the time that is left.
+
+    Half of it is for connecting: a handshake that has not ended then is ended by the library, with its socket, which
+    is forgotten where it is cancelled from outside.
+    """
+    try:
+        return httpx.AsyncClient(verify=tls, timeout=httpx.Timeout(None, connect=left / 2), trust_env=is_proxied)
+    except (ValueError, ImportError, httpx.InvalidURL):  # Quoted by none, for a proxy's URL may hold a password.
+        raise SourceError(
+            "the proxy in HTTP_PROXY, HTTPS_PROXY or ALL_PROXY, or NO_PROXY, cannot be used; expected http://HOST:PORT"
+            " and names of hosts"
+        ) from None
+
+
+async def _follow(
+    client: httpx.AsyncClient, request: httpx.Request, hops: list[httpx.URL], limit: Limit, expected: Collection[int]
+) -> Response:
+    """Sends a request, and those that it is redirected to, whose URLs are added to `hops`."""
+    while True:
+        response = await client.send(request, stream=True, follow_redirects=False)
+        try:
+            if response.next_request is None or request.method == "POST":
+                return await _take(response, _name(hops), limit, expected)
+        finally:
+            await response.aclose()
+        request = response.next_request
+        _check_redirect(hops, request.url)
+        if not _same_origin(request.url, hops[0]):
+            request.headers.pop("Authorization", None)
+        hops.append(request.url)
+
+
+def _check_redirect(hops: Sequence[httpx.URL], target: httpx.URL) -> None:
+    if target.scheme != hops[0].scheme:
+        raise SourceError(
+            f"{_name(hops)} redirects to {shown(target)}, which has another scheme and is not followed; name the URL"
+            " that is meant"
+        )
+    if len(hops) > REDIRECTS:
+        raise SourceError(f"{shown(hops[0])} redirects more than {REDIRECTS} times, at last to {shown(target)}")
+
+
+def _same_origin(one: httpx.URL, other: httpx.URL) -> bool:
+    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
+
+
+async def _take(response: httpx.Response, name: str, limit: Limit, expected: Collection[int]) -> Response:
+    status = response.status_code
+    if status not in expected:
+        answer = f"{name} answers {status} {httpx.codes.get_reason_phrase(status)}".rstrip()
+        if status in UNAVAILABLE:
+            raise UnreachableError(f"{answer}; see to the server")
+        raise SourceError(f"{answer}{_MENDS.get(status, '')}")
+    encoding = response.headers.get("Content-Encoding", "identity")
+    if encoding != "identity":
+        raise SourceError(f"{name} is sent encoded ({encoding[:40]!r}); have the server send it as it is")
+    body = await _read(response, name, limit)
+    if not body and status == HTTPStatus.OK and response.request.method != "HEAD":
+        raise SourceError(f"{name} is empty; put it there again")
+    return Response(status, response.headers, body)
+
+
+async def _read(response: httpx.Response, name: str, limit: Limit) -> bytes:
+    too_large = SourceError(f"{name} has more than the {limit.size} bytes that {limit.by} allows")
+    if int(response.headers.get("Content-Length", 0)) > limit.size:
+        raise too_large
+    body = bytearray()
+    async for part in response.aiter_raw():
+        body += part
+        if len(body) > limit.size:
+            raise too_large
+    return bytes(body)
+
+
+def _name(hops: Sequence[httpx.URL]) -> str:
+    first, last = shown(hops[0]), shown(hops[-1])
+    return first if len(hops) == 1 else f"{first}, redirected to {last},"
+
+
+def _cause(error: BaseException) -> str:
+    """What has really happened, and what mends it."""
+    if isinstance(error, httpx.ProxyError):
+        return f"the proxy answers {error}"
+    while error.__cause__ or error.__context__:
+        error = error.__cause__ or error.__context__ or error
+    error = getattr(error, "exceptions", [error])[0]  # One for each address of a host.
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = error.verify_message.rstrip(".")
+        return f"its certificate is not accepted: {reason}; name the CA that signed it in source.caFile"
+    return f"{_text(error).rstrip('.')}; see to the server or mend the URL"
+
+
+def _text(error: BaseException) -> str:
+    if isinstance(error, (socket.gaierror, ssl.SSLError)):
+        return str(error.strerror)
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)  # asyncio's own text has the address instead.
+    return str(error) or "the connection was cut"

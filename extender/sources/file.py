@@ -1,0 +1,103 @@
+"""Modules in files."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from pathlib import Path
+from typing import Final
+
+from extender.sources.detached import LIMIT, SUFFIX, signatures
+from extender.sources.download import Limit
+from extender.sources.source import Fetched, SourceError
+
+ATTEMPTS: Final = 5
+PAUSE: Final = 0.1
+"""Seconds between two attempts to read a file that is being written, where nothing is known of it yet."""
+
+
+class FileSource:
+    """The module at a path.
+
+    It is looked at by path, links followed, so that an editor's rename and the exchanged link of a mounted ConfigMap or
+    Secret are seen alike. A file has changed once it looks the same in two fetches in a row: one that is still being
+    written is left alone.
+    """
+
+    interval: Final = 0.5
+    is_remote: Final = False
+
+    def __init__(self, path: Path, limit: Limit, *, signed: bool = False) -> None:
+        self._path = path
+        self._limit = limit
+        self._signature = Path(f"{path}{SUFFIX}") if signed else None
+        self._last: str | None = None
+
+    def fetch(self, known: str | None = None) -> Fetched | None:
+        """The module as it is now; None if it is still of the `known` version, or if it is being written.
+
+        Where nothing is known it is read at once.
+        """
+        if known is None:
+            return self._insist()
+        version = self._version()
+        steady = version == self._last
+        self._last = version
+        return self._read(version) if steady and version != known else None
+
+    def _insist(self) -> Fetched:
+        for _ in range(ATTEMPTS):
+            fetched = self._read(self._version())
+            if fetched:
+                return fetched
+            time.sleep(PAUSE)
+        raise SourceError(
+            f"{self._path} changes while it is read; wait until it is written, or rename it into its place"
+        )
+
+    def _version(self) -> str:
+        return " ".join(_look(path) for path in (self._path, self._signature) if path)
+
+    def _read(self, version: str) -> Fetched | None:
+        """What is in the files; None if they are of that version no more."""
+        wasm = read(self._path, self._limit)
+        there = self._signature and _look(self._signature) != _MISSING
+        text = read(self._signature, LIMIT) if self._signature and there else None
+        if self._version() != version:
+            return None
+        return Fetched(
+            wasm,
+            os.fsencode(self._path).decode(errors="replace"),
+            version,
+            signatures(str(self._signature), wasm, text),
+        )
+
+
+_MISSING: Final = "-"
+
+
+def _look(path: Path) -> str:
+    """What tells one version of a file from another without reading it."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return _MISSING
+    return f"{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
+
+
+def read(path: Path, limit: Limit) -> bytes:
+    """What is in a file. Raises SourceError."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise SourceError(f"{path} is no regular file; name a .wasm file")
+        if status.st_size > limit.size:
+            raise SourceError(f"{path} has {status.st_size} bytes, {limit.by} allows {limit.size}")
+        with path.open("rb") as file:
+            return file.read(status.st_size + 1)
+    except ValueError as error:
+        raise SourceError(f"{str(path)!r} is no path: it holds a NUL") from error
+    except OSError as error:
+        hint = "; build it or mend the path" if isinstance(error, FileNotFoundError) else ""
+        raise SourceError(f"{path} cannot be read: {error.strerror}{hint}") from error

@@ -1,0 +1,115 @@
+"""Modules on web servers."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import netrc
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from extender.sources.detached import LIMIT, SUFFIX, signatures
+from extender.sources.download import Limit, Response, Session, shown
+from extender.sources.source import Fetched, SourceError
+
+_CONDITIONS: Final[Mapping[str, str]] = {"etag": "If-None-Match", "modified": "If-Modified-Since"}
+"""The header that asks for anything but a version of that kind."""
+
+
+class HttpSource:
+    """The module at a URL, which is not sent again while the server says that it is the same.
+
+    A version is `etag …`, `modified …` or a digest. Where signatures are required the digest of the signature comes
+    before it, for a signature may come after its module.
+    """
+
+    is_remote: Final = True
+
+    def __init__(
+        self, url: str, limit: Limit, *, interval: float, timeout: float, ca_file: Path | None, signed: bool
+    ) -> None:
+        self.interval = interval
+        self._url = url
+        self._limit = limit
+        self._timeout = timeout
+        self._ca_file = ca_file
+        self._signed = signed
+
+    def fetch(self, known: str | None = None) -> Fetched | None:
+        """The module as it is now; None if it is still of the `known` version."""
+        session = Session(self._timeout, self._ca_file)
+        login = _login(self._url)
+        signature = self._signature(session, login) if self._signed else None
+        prefix = f"{_digest(signature) if signature else 'unsigned'} " if self._signed else ""
+        condition = _condition(known[len(prefix) :]) if known and known.startswith(prefix) else {}
+        expected = (HTTPStatus.OK, HTTPStatus.NOT_MODIFIED) if condition else (HTTPStatus.OK,)
+        answer = session.request(self._url, self._limit, headers={**login, **condition}, expected=expected)
+        if answer.status == HTTPStatus.NOT_MODIFIED:
+            return None
+        version = prefix + _version(answer)
+        if version == known:
+            return None
+        name = shown(self._url)
+        return Fetched(answer.body, name, version, signatures(name + SUFFIX, answer.body, signature))
+
+    def _signature(self, session: Session, login: Mapping[str, str]) -> bytes | None:
+        """The document beside the module, if there is one."""
+        path, mark, query = self._url.partition("?")
+        url = f"{path}{SUFFIX}{mark}{query}"
+        answer = session.request(url, LIMIT, headers=login, expected=(HTTPStatus.OK, HTTPStatus.NOT_FOUND))
+        return answer.body if answer.status == HTTPStatus.OK else None
+
+
+def _login(url: str) -> Mapping[str, str]:
+    """The header with the login that a netrc file has for the host of a URL. Raises SourceError.
+
+    https://everything.curl.dev/usingcurl/netrc.html; who may read the file is not looked at, for a mounted Secret does
+    not belong to who reads it.
+    """
+    file = os.path.expanduser(os.environ.get("NETRC") or "~/.netrc")  # noqa: PTH111 - Path's raises without a home
+    try:
+        found = netrc.netrc(file).authenticators(httpx.URL(url).host)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise SourceError(f"logins cannot be read from {file}: {error.strerror}; set NETRC to a netrc file") from error
+    except (netrc.NetrcParseError, ValueError):  # Their text quotes what may be a password.
+        raise SourceError(f"{file} is no netrc file; expected machine HOST login USER password PASSWORD") from None
+    if found is None:
+        return {}
+    user, _, password = found
+    return {"Authorization": f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"}
+
+
+def _condition(validator: str) -> Mapping[str, str]:
+    kind, _, value = validator.partition(" ")
+    return {_CONDITIONS[kind]: value} if value and kind in _CONDITIONS else {}
+
+
+def _version(answer: Response) -> str:
+    """What tells a module from a later one: by what the server says of it, if that can be relied on."""
+    etag, modified, sent = (answer.headers.get(name, "") for name in ("ETag", "Last-Modified", "Date"))
+    if etag and etag.isascii():
+        return f"etag {etag}"
+    if modified.isascii() and _is_settled(modified, sent):
+        return f"modified {modified}"
+    return _digest(answer.body)
+
+
+def _is_settled(modified: str, sent: str) -> bool:
+    """Whether a change since then would have another date, which is in whole seconds (RFC 9110, 8.8.2.2)."""
+    try:
+        return parsedate_to_datetime(sent) - parsedate_to_datetime(modified) >= timedelta(seconds=1)
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"

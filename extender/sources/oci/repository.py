@@ -1,0 +1,142 @@
+"""A repository of a registry, as the OCI distribution specification lets it be read.
+
+https://github.com/opencontainers/distribution-spec/blob/v1.1.1/spec.md
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final, Literal
+
+import httpx
+
+from extender.sources.download import Limit, Response, Session
+from extender.sources.oci.access import Access
+from extender.sources.oci.credentials import DOCKER_HUB
+from extender.sources.oci.manifest import ACCEPTED, INDEX, Descriptor
+from extender.sources.oci.reference import Reference
+from extender.sources.source import SourceError
+from wasm_runtime.engine import MEBIBYTE
+
+MANIFEST_LIMIT: Final = Limit(4 * MEBIBYTE)
+
+_HOSTS: Final[Mapping[str, str]] = {DOCKER_HUB: "registry-1.docker.io"}
+"""Where a registry is whose name is not its host's."""
+
+_SHA256: Final = "sha256:"
+_DIGEST: Final = "Docker-Content-Digest"
+_DENIALS: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+_NO_REFERRERS: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
+"""What registries answer who have no list of what refers to a manifest."""
+
+
+class Repository:
+    """What one fetch reads of a repository. What it gets by a digest has that digest."""
+
+    def __init__(
+        self, reference: Reference, session: Session, access: Access, scheme: Literal["http", "https"]
+    ) -> None:
+        self.name = f"oci://{reference.registry}/{reference.repository}"
+        self._session = session
+        self._access = access
+        self._scheme = scheme
+        host = _HOSTS.get(reference.registry, reference.registry)
+        self._url = f"{scheme}://{host}/v2/{reference.repository}"
+
+    def resolve(self, tag: str) -> str | None:
+        """The digest of the manifest that has a tag; None if the registry does not tell. Raises SourceError."""
+        answer = self._request(f"manifests/{tag}", MANIFEST_LIMIT, ACCEPTED, method="HEAD")
+        if answer.status == HTTPStatus.NOT_FOUND:
+            raise self._missing(f":{tag}")
+        digest: str | None = answer.headers.get(_DIGEST)
+        return digest
+
+    def manifest(self, reference: str) -> bytes:
+        """A manifest by its tag or digest. Raises SourceError."""
+        name = f"@{reference}" if _is_digest(reference) else f":{reference}"
+        content = self._manifest(reference, name)
+        if content is None:
+            raise self._missing(name)
+        return content
+
+    def manifest_if_any(self, tag: str) -> bytes | None:
+        """A manifest by its tag, None if there is none. Raises SourceError."""
+        return self._manifest(tag, f":{tag}")
+
+    def referrers(self, digest: str, kind: str) -> bytes | None:
+        """The index of those of a kind (artifact type) that refer to a manifest; None if there is none."""
+        query = httpx.QueryParams({"artifactType": kind})
+        answer = self._request(f"referrers/{digest}?{query}", MANIFEST_LIMIT, INDEX, also=_NO_REFERRERS)
+        return answer.body if answer.status == HTTPStatus.OK else self.manifest_if_any(digest.replace(":", "-"))
+
+    def blob(self, descriptor: Descriptor, limit: Limit) -> bytes:
+        """What a descriptor points to. Raises SourceError."""
+        name = f"{self.name}@{descriptor.digest}"
+        if descriptor.size > limit.size:
+            raise SourceError(f"{name} has more than the {limit.size} bytes that {limit.by} allows")
+        answer = self._request(f"blobs/{descriptor.digest}", limit, "*/*")
+        if answer.status == HTTPStatus.NOT_FOUND:
+            raise self._missing(f"@{descriptor.digest}")
+        if len(answer.body) != descriptor.size:
+            raise SourceError(f"{name} has {len(answer.body)} bytes where its manifest says {descriptor.size}")
+        _check(name, descriptor.digest, answer.body)
+        return answer.body
+
+    def _manifest(self, reference: str, name: str) -> bytes | None:
+        answer = self._request(f"manifests/{reference}", MANIFEST_LIMIT, ACCEPTED)
+        if answer.status == HTTPStatus.NOT_FOUND:
+            return None
+        expected = reference if _is_digest(reference) else answer.headers.get(_DIGEST, "")
+        if expected.startswith(_SHA256):
+            _check(f"{self.name}{name}", expected, answer.body)
+        return answer.body
+
+    def _request(
+        self,
+        path: str,
+        limit: Limit,
+        accept: str,
+        *,
+        method: Literal["GET", "HEAD"] = "GET",
+        also: frozenset[HTTPStatus] = frozenset({HTTPStatus.NOT_FOUND}),
+    ) -> Response:
+        """The answer, which may be `also` another than OK, once the registry lets us in. Raises SourceError."""
+
+        def ask() -> Response:
+            headers = {"Accept": accept, **self._access.headers()}
+            expected = _DENIALS | also | {HTTPStatus.OK}
+            return self._session.request(
+                f"{self._url}/{path}", limit, headers=headers, expected=expected, method=method
+            )
+
+        answer = ask()
+        if answer.status in _DENIALS and self._access.forget():  # It may have expired.
+            answer = ask()
+        if answer.status == HTTPStatus.UNAUTHORIZED:
+            self._access.grant(answer, self._session, self._scheme)
+            answer = ask()
+        if answer.status in _DENIALS:
+            raise self._access.refused()
+        return answer
+
+    def _missing(self, name: str) -> SourceError:
+        return SourceError(f"{self.name}{name} is not there; push it or mend guestURL")
+
+
+def _is_digest(reference: str) -> bool:
+    return reference.startswith(_SHA256)  # No tag has a colon.
+
+
+def _check(name: str, expected: str, content: bytes) -> None:
+    found = digest_of(content)
+    if found != expected:
+        raise SourceError(
+            f"{name} has come with other bytes: expected the digest {expected[:100]}, found {found}; push it anew"
+        )
+
+
+def digest_of(content: bytes) -> str:
+    """The digest by which registries name a blob or a manifest."""
+    return f"{_SHA256}{hashlib.sha256(content).hexdigest()}"

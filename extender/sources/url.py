@@ -1,0 +1,56 @@
+"""The URLs that name sources."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import httpx
+
+from extender.sources.oci.reference import Reference
+
+FILE_SCHEME: Final = "file://"
+
+
+def _check_file(url: str) -> None:
+    if url == FILE_SCHEME:
+        raise ValueError(f"expected file:// and a path, such as file://./plugin.wasm, found {url!r}")
+
+
+def _check_web(url: str) -> None:
+    authority = re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0]
+    if "@" in authority:
+        raise ValueError("a URL must not hold a login, which would be logged; put it into a netrc file")
+    if not _is_web(url):
+        raise ValueError(
+            "expected a URL such as https://modules.example/plugin.wasm, without blanks and #fragment, found"
+            f" {url.partition('?')[0]!r}"
+        )
+
+
+def _is_web(url: str) -> bool:
+    try:
+        parsed = httpx.URL(url)
+        port = 443 if parsed.port is None else parsed.port
+        return bool(parsed.host) and 0 < port < 65_536 and not parsed.fragment and url.isprintable() and " " not in url
+    except (httpx.InvalidURL, UnicodeError):
+        return False
+
+
+_CHECKS: Final[Mapping[str, Callable[[str], object]]] = {
+    "file": _check_file,
+    "http": _check_web,
+    "https": _check_web,
+    "oci": Reference.parse,
+}
+
+
+def check_url(url: str) -> None:
+    """Raises ValueError for a URL that names no source."""
+    scheme, separator, _ = url.partition("://")
+    check = _CHECKS.get(scheme)
+    if not separator or check is None:
+        schemes = ", ".join(f"{name}://" for name in _CHECKS)
+        raise ValueError(f"expected a URL that begins with one of {schemes}, found {url!r}")
+    check(url)

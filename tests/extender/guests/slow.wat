@@ -1,0 +1,33 @@
+;; Configuration: a number in decimal, thousands of rounds that Filter and Score turn for each node, or, with a `p`
+;; before it, PreFilter; then maybe a comma and a number, after so many calls they turn none. Scores every node 0.
+(module
+  (import "k8s.io/scheduler" "get_config" (func $get_config (param i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (global $at (mut i32) (i32.const 0))
+  (global $calls (mut i32) (i32.const 0))
+  (func $number (result i32)
+    (local $digit i32) (local $number i32)
+    (block $done (loop $next
+      (local.set $digit (i32.sub (i32.load8_u (global.get $at)) (i32.const 0x30)))
+      (global.set $at (i32.add (global.get $at) (i32.const 1)))
+      (br_if $done (i32.gt_u (local.get $digit) (i32.const 9)))
+      (local.set $number (i32.add (i32.mul (local.get $number) (i32.const 10)) (local.get $digit)))
+      (br $next)))
+    (local.get $number))
+  (func $turn (param $is_prefilter i32)
+    (local $left i32) (local $most i32)
+    (drop (call $get_config (i32.const 0) (i32.const 64)))
+    (global.set $at (i32.eq (i32.load8_u (i32.const 0)) (i32.const 0x70)))
+    (if (i32.ne (global.get $at) (local.get $is_prefilter)) (then (return)))
+    (local.set $left (i32.mul (call $number) (i32.const 1000)))
+    (local.set $most (call $number))
+    (global.set $calls (i32.add (global.get $calls) (i32.const 1)))
+    (if (i32.and (i32.ne (local.get $most) (i32.const 0)) (i32.gt_u (global.get $calls) (local.get $most)))
+      (then (return)))
+    (block $done (loop $next
+      (br_if $done (i32.eqz (local.get $left)))
+      (local.set $left (i32.sub (local.get $left) (i32.const 1)))
+      (br $next))))
+  (func (export "prefilter") (result i32) (call $turn (i32.const 1)) (i32.const 0))
+  (func (export "filter") (result i32) (call $turn (i32.const 0)) (i32.const 0))
+  (func (export "score") (result i64) (call $turn (i32.const 0)) (i64.const 0)))
