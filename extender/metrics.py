@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollector, ProcessCollector
 
 from extender.histogram import Histogram
+from extender.registry.revision import Stage
+from extender.registry.rollout import Rollout
 from wasm_runtime.engine import Span
 
 Verb = Literal["filter", "prioritize", "preempt", "bind"]
 Phase = Literal["decode", "nodes", "judge", "encode"]
+
+
+_ENDS: Final = {
+    (Stage.ACTIVE, False): "active",
+    (Stage.FAILED, True): "failed",
+    (Stage.DRAINING, True): "rolled back",
+}
+"""How a rollout has ended, by its stage and whether there is a problem."""
 
 
 class Laps:
@@ -36,7 +46,7 @@ class Metrics:
     """What verbs and guests take, and how the caches of the cluster do. May be used from any thread.
 
     The labels are the verbs, the phases, the exports of the ABI, the plugins of the configuration, the resources that
-    are watched and how lists and watches end, so their number is bounded by the configuration.
+    are watched and how lists, watches and rollouts end, so their number is bounded by the configuration.
     """
 
     def __init__(self) -> None:
@@ -56,6 +66,18 @@ class Metrics:
             ("resource", "verb", "end"),
             registry=self.registry,
         )
+        self._rollouts = Counter(
+            "kwx_rollouts",
+            "Attempts to bring a revision live that ended.",
+            ("profile", "plugin", "end"),
+            registry=self.registry,
+        )
+
+    def rollout(self, _: int, rollout: Rollout) -> None:
+        """Counts a step of a rollout if it is an end: live, refused, or taken back."""
+        end = _ENDS.get((rollout.stage, bool(rollout.problem)))
+        if end:
+            self._rollouts.labels(rollout.profile, rollout.plugin, end).inc()
 
     def read(self, resource: str, verb: str, end: str) -> None:
         """Counts a list or a watch of the API server that ended."""

@@ -162,7 +162,8 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
     nodes = Snapshot(upkeep.wake)
     watched, asked = _connect(file, configuration.cluster), _connect(file, configuration.cluster)
     cycles, traffic = Cycles(), Traffic()
-    waker = Waker(asked, _namespace()) if asked else None
+    loaded.journal.listen(metrics.rollout)
+    waker = Waker(watched, _namespace()) if watched else None
     updates = Updates(file, loaded, cycles, traffic, lambda: source.current, waker.wake if waker else lambda: None)
     background = Background()
     try:

@@ -66,7 +66,8 @@ class Compiler:
     """An `Engine` that compiles in a child process, unless the cache has the module. May be used from any thread.
 
     Nothing of a module is read here before the child has found it valid. The child has less priority than we,
-    a bound on its memory and next to nothing of the environment, and ends when we do.
+    a bound on its memory and next to nothing of the environment, and ends when we do. There is one at a time: what is
+    compiled while guests run must leave them their processors.
     """
 
     def __init__(self, engine: Precompiler, cache: CompileCache | None, timeout: float) -> None:
@@ -77,6 +78,7 @@ class Compiler:
         self._children: set[subprocess.Popen[bytes]] = set()
         self._is_closed = False
         self._lock = threading.Lock()
+        self._turn = threading.Lock()
 
     def compile(self, wasm: bytes) -> Module:
         """Compiles a binary module. Raises ModuleError if it is none, or cannot be compiled in time."""
@@ -110,7 +112,7 @@ class Compiler:
 
     def _run(self, wasm: bytes) -> bytes:
         """What a child makes of a module: the interface as JSON, a line feed and the code. Raises ModuleError."""
-        with self._start() as child:
+        with self._turn, self._start() as child:
             try:
                 output, errors = child.communicate(pickle.dumps(self._engine) + wasm, self._timeout)
             except subprocess.TimeoutExpired:

@@ -100,7 +100,7 @@ def _show(report: Report) -> None:
     console.print(f"Verbs      {report.verbs_url}/{{filter,prioritize,preempt,bind}}")
     console.print(f"Health     {report.admin_url}/readyz?verbose")
     console.print(f"Metrics    {report.admin_url}/metrics")
-    console.print(f"Plugins    {report.admin_url}/api/v1/plugins")
+    console.print(f"Plugins    kwx plugin list --server {report.admin_url}")
     console.print("\nRegister it in kube-scheduler (--config) with:\n")
     console.print(report.scheduler_config, highlight=False, markup=False)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from extender.histogram import BUCKETS
+from tests.extender import guests
 from tests.extender.kwx import Extender, plugin, profile
 from tests.extender.objects import binding_args, names_args
 
@@ -23,7 +25,7 @@ def extender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Extender]:
         yield extender
 
 
-def counts(extender: Extender, name: str) -> dict[tuple[str, ...], float]:
+def counts(extender: Extender, name: str, suffix: str = "_count") -> dict[tuple[str, ...], float]:
     """How often something was measured, by the values of its labels, in the reverse order of their names."""
     answer = extender.admin.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=")
@@ -31,7 +33,7 @@ def counts(extender: Extender, name: str) -> dict[tuple[str, ...], float]:
         tuple(value for _, value in sorted(sample.labels.items(), reverse=True)): sample.value
         for family in text_string_to_metric_families(answer.text)
         for sample in family.samples
-        if sample.name == f"{name}_count"
+        if sample.name == name + suffix
     }
 
 
@@ -72,3 +74,26 @@ def test_buckets_tell_fractions_of_a_millisecond_and_timeouts_apart(extender: Ex
     }
     assert sorted(map(float, bounds)) == [*BUCKETS, float("inf")]
     assert "process_resident_memory_bytes" in text
+
+
+def test_rollouts_are_counted_by_their_end(tmp_path: Path) -> None:
+    """A good module, one that is none, and the way back."""
+    (tmp_path / "swapped.wasm").write_bytes(guests.constant_score(10))
+    with Extender(tmp_path, profile("default", plugin("swapped"))) as extender:
+        for module, end in ((guests.constant_score(90), "active"), (b"none", "failed")):
+            beside = tmp_path / "beside.wasm"
+            beside.write_bytes(module)
+            beside.replace(tmp_path / "swapped.wasm")
+            extender.wait_until(lambda end=end: ("default", "swapped", end) in rollouts(extender))
+        answer = extender.admin.post("/api/v1/plugins/swapped/rollback?wait=20s", json={})
+        assert answer.is_success, answer.text
+        extender.wait_until(lambda: len(rollouts(extender)) == 3)
+        assert rollouts(extender) == {
+            ("default", "swapped", "active"): 2,
+            ("default", "swapped", "failed"): 1,
+            ("default", "swapped", "rolled back"): 1,
+        }
+
+
+def rollouts(extender: Extender) -> dict[tuple[str, ...], float]:
+    return counts(extender, "kwx_rollouts", "_total")

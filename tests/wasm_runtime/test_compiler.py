@@ -152,10 +152,11 @@ class TestTheChild:
         ]
         assert children(os.getpid()) == []
 
-    def test_is_stopped_when_the_compiler_is_closed(self, compiler: Compiler) -> None:
+    def test_is_one_at_a_time_and_stopped_when_the_compiler_is_closed(self, compiler: Compiler) -> None:
         with ThreadPoolExecutor(2) as threads:
             futures = [threads.submit(problems, compiler, slow()) for _ in range(2)]
-            wait_for(lambda: len(children(os.getpid())) == 2)
+            wait_for(lambda: children(os.getpid()))
+            assert len(children(os.getpid())) == 1
             compiler.close()
             assert [future.result() for future in futures] == [["is not compiled: the compiler was closed"]] * 2
         assert children(os.getpid()) == []
