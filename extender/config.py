@@ -298,6 +298,8 @@ def read(file: Path) -> ExtenderConfiguration:
         configuration = ExtenderConfiguration.model_validate(content)
     except ValidationError as error:
         problems = [*(_problem(each) for each in error.errors() if not _follows(each)), *problems]
+    else:
+        problems += _unmet(configuration)
     if problems:
         raise ConfigError(file, problems, dict(_usable(content)))
     return configuration
@@ -307,6 +309,15 @@ def guest_path(file: Path, plugin: PluginConfig) -> Path:
     """The path of a plugin's module, given the file that names it."""
     path = plugin.guest_url.removeprefix(FILE_SCHEME)
     return file.absolute().parent / os.path.expanduser(path)  # noqa: PTH111 - Path's raises for an unknown user
+
+
+def _unmet(configuration: ExtenderConfiguration) -> Iterator[str]:
+    """What a plugin asks for that needs something elsewhere in the file."""
+    for at, profile in enumerate(configuration.profiles):
+        for index, plugin in enumerate(profile.plugins):
+            if plugin.swap.wake_pods and not configuration.cluster.is_connected:
+                where = key(("profiles", at, "plugins", index, "swap", "wakePods"))
+                yield f"{where}: needs an API server to write to; set cluster.mode to kubeconfig or in-cluster"
 
 
 def _duplicates(content: Mapping[str, Any]) -> Iterator[str]:

@@ -17,16 +17,10 @@ class Pace:
 
     def __init__(self) -> None:
         self._quick_in_a_row = 0
-        self.verbs = 0
-        """How many there were, …"""
-        self.seconds = 0.0
-        """… and what they took of the processor together."""
 
     def note(self, seconds: float) -> None:
         """Counts a verb that has taken that much of the processor: what others took meanwhile is not the plugin's."""
         self._quick_in_a_row = self._quick_in_a_row + 1 if seconds <= QUICK else 0
-        self.verbs += 1
-        self.seconds += seconds
 
     @property
     def is_quick(self) -> bool:

@@ -8,6 +8,7 @@ import logging
 import math
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import closing
@@ -59,6 +60,9 @@ logger = logging.getLogger(__name__)
 
 COLLECT_AFTER: Final = 20_000
 """Objects after which Python looks for garbage in cycles, of which a verb makes next to none."""
+
+STALLED: Final = 30_000
+"""Milliseconds after which a client of the admin address that takes nothing of what it is sent is cut off."""
 
 
 class Background:
@@ -282,12 +286,15 @@ def _uvicorn(app: Any, http: Any = "httptools") -> uvicorn.Config:
         log_config=None,
         server_header=False,
         date_header=False,
+        proxy_headers=False,
         timeout_keep_alive=round(IDLE),
         timeout_graceful_shutdown=10,
     )
 
 
 async def _admin(app: Any, listener: socket.socket) -> None:
+    if sys.platform == "linux":
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED)  # Connections inherit it.
     await uvicorn.Server(_uvicorn(app)).serve(sockets=[listener])
 
 

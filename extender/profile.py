@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -62,10 +64,22 @@ def mend(error: GuestError) -> str:
     return f"; {MENDS[error.fault]}" if error.fault in MENDS else ""
 
 
+class Spent:
+    """What a plugin's calls for a verb took of the processor, together. A lost update between threads does no harm."""
+
+    __slots__ = ("calls", "seconds")
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.seconds = 0.0
+
+
 class Tally:
     """How a plugin's calls have ended. A lost update between threads does no harm."""
 
     def __init__(self) -> None:
+        self.spent: defaultdict[str, Spent] = defaultdict(Spent)
+        """By the verb. What other plugins of the profile took is not in it."""
         self.calls = 0
         self.failures = 0
         """Those that were the guest's fault."""
@@ -85,17 +99,23 @@ class Entry:
     weight: int = 1
     failure_policy: FailurePolicy = FailurePolicy.FAIL
     paces: Mapping[str, Pace] = field(default_factory=paces)
-    """By the verb."""
+    """By the verb, that of the whole profile."""
     tally: Tally = field(default_factory=Tally)
 
     def attempt(
-        self, action: Callable[Concatenate[Plugin, Pod, P], T], pod: Pod, *args: P.args, **kwargs: P.kwargs
+        self,
+        verb: str,
+        action: Callable[Concatenate[Plugin, Pod, P], T],
+        pod: Pod,
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> T | None:
-        """Does something for a pod with the plugin. None if it failed and that is to be ignored.
+        """Does something for a pod with the plugin, as part of a verb. None if it failed and that is to be ignored.
 
         Raises PluginFailedError if it failed and that is not to be ignored.
         """
         self.tally.calls += 1
+        begun = time.thread_time()
         try:
             return action(self.plugin, pod, *args, **kwargs)
         except GuestError as error:
@@ -104,6 +124,10 @@ class Entry:
             failure = self._failure(error)
             logger.warning("left out of a verb: %s", failure, extra={"pod": pod.name, **failure.fields})
             return None
+        finally:
+            spent = self.tally.spent[verb]
+            spent.calls += 1
+            spent.seconds += time.thread_time() - begun
 
     def _failure(self, error: GuestError) -> PluginFailedError:
         failure = PluginFailedError(self.plugin, error)

@@ -7,18 +7,15 @@ from typing import Any, Final
 
 from extender.config import ExtenderConfiguration
 from extender.registry import Registry
+from extender.verbs.exports import verbs
 
 SHORTEST_TIMEOUT: Final = 5.0
 """Seconds that kube-scheduler waits at least; its own default."""
 
 ANY_HOST: Final = frozenset({"0.0.0.0", "::"})
 
-VERBS: Final = {
-    "filterVerb": ("filter", ("prefilter", "filter")),
-    "prioritizeVerb": ("prioritize", ("score",)),
-    "preemptVerb": ("preempt", ("prefilter", "filter", "addpod", "removepod", "postfilter")),
-}
-"""Each verb's key, its path, and the guest exports of which one at least makes it worth a request."""
+VERBS: Final = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "preemptVerb": "preempt"}
+"""Each verb's key, where a plugin that has a say in it makes it worth a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +56,13 @@ def _scheduler(profile: str) -> str:
 
 def _extender(configuration: ExtenderConfiguration, registry: Registry, choices: Choices) -> dict[str, Any]:
     cached = choices.node_cache_capable
-    verbs = {
-        key: path
-        for key, (path, exports) in VERBS.items()
-        if any(profile.runs(export) for profile in registry.profiles for export in exports)
-    }
+    wanted = verbs(registry.profiles)
+    keys = {key: verb for key, verb in VERBS.items() if verb in wanted}
     if configuration.cluster.is_connected:
-        verbs["bindVerb"] = "bind"
+        keys["bindVerb"] = "bind"
     return {
         "urlPrefix": choices.url or _url(configuration),
-        **verbs,
+        **keys,
         "weight": choices.weight,
         "nodeCacheCapable": _can_cache(configuration, registry) if cached is None else cached,
         "httpTimeout": f"{round(_timeout(configuration) * 1000)}ms".replace("000ms", "s"),

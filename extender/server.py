@@ -92,8 +92,8 @@ class Verbs:
         """Answers with the nodes that pass. Raises RequestError."""
         laps = self._metrics.laps("filter")
         request, candidates = wire.decode_args(body, self._pods.known)
-        judges = self._cycles.begin(request.pod.uid, self._live(request, profile))
-        if self._registry.binds:
+        judges = self._cycles.begin(request.pod.uid, self._live(request, profile), _route(profile))
+        if judges.binds or self._registry.binds:  # A switch may have come between them.
             self._pods.remember(request)
         laps.end("decode")
 
@@ -207,32 +207,29 @@ class Verbs:
 
     def _judges(self, request: PodRequest, named: Profile | None) -> Profile:
         """The profile that the pod's cycle began with."""
-        return self._cycles.of(request.pod.uid, self._live(request, named))
+        return self._cycles.of(request.pod.uid, self._live(request, named), _route(named))
 
     async def bind(self, body: bytes, profile: Profile | None) -> bytes:
         """Binds a pod to a node. Raises RequestError."""
         args = wire.decode_binding(body)
         key = PodKey(args.PodNamespace, args.PodName, args.PodUID)
-        try:
-            if self._binds(args.PodUID, profile):
-                await self._cycle(key, args.Node, profile)
-            else:
-                await self._binder.bind(key, args.Node)
-        except (BindError, ClusterError, RejectedError, *UNANSWERABLE) as error:
-            fields = error.fields if isinstance(error, PluginFailedError) else {}
-            logger.error("bind failed: %s", error, extra={"pod": str(key), "node": args.Node, **fields})
-            return wire.encode_bound(str(error))
-        finally:
-            self._cycles.end(args.PodUID)
+        with self._cycles.ending(args.PodUID, _route(profile)):
+            try:
+                if self._binds(args.PodUID, profile):
+                    await self._cycle(key, args.Node, profile)
+                else:
+                    await self._binder.bind(key, args.Node)
+            except (BindError, ClusterError, RejectedError, *UNANSWERABLE) as error:
+                fields = error.fields if isinstance(error, PluginFailedError) else {}
+                logger.error("bind failed: %s", error, extra={"pod": str(key), "node": args.Node, **fields})
+                return wire.encode_bound(str(error))
         self._pods.forget(args.PodUID)
         return wire.encode_bound()
 
     def _binds(self, uid: str, named: Profile | None) -> bool:
         """Whether plugins may have a part in the binding cycle of a pod."""
-        begun = self._cycles.begun(uid)
-        if begun and (named is None or named.name == begun.name):
-            return begun.binds
-        return named.binds or bool(named.problem) if named else self._registry.binds
+        profile = self._cycles.begun(uid, _route(named)) or named
+        return profile.binds or bool(profile.problem) if profile else self._registry.binds
 
     async def _cycle(self, key: PodKey, node: str, profile: Profile | None) -> None:
         """Runs the binding cycle in a thread: what Permit and the guests take holds nobody else up."""
@@ -258,6 +255,11 @@ class Verbs:
         except TimeoutError:
             cause = f"it was not done within the {left:.1f} s that were left of server.bindTimeout"
             raise BindError(f"cannot bind pod {key} to node {node}: {cause}") from None
+
+
+def _route(named: Profile | None) -> str:
+    """The name in a request's path, as cycles are told apart."""
+    return named.name if named else ""
 
 
 def _require_all(profile: Profile) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import time
-import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, cast
+from typing import Final
 
 from wasm_runtime import abi
 from wasm_runtime.abi import ClusterEvent
@@ -19,6 +18,7 @@ from wasm_runtime.pool import Pool
 from wasm_runtime.residents import AT_A_TIME
 from wasm_runtime.snapshot import Nodes, Snapshot
 from wasm_runtime.validate import validate
+from wasm_runtime.weak import weakly
 
 IMPLIED: Final = {"filter": {"preFilter"}, "score": {"preScore"}}
 """Extension points that come with another one."""
@@ -198,22 +198,13 @@ class Plugin:
         return not guest.level(Nodes(self._nodes, ()), self.deadline(), AT_A_TIME)
 
     def _new_pool(self) -> Pool:
-        """A pool does not keep its plugin: once nobody holds that one, its code is gone without a collector's help."""
-        plugin = weakref.proxy(self)
-
-        def new() -> Guest:
-            return cast(Guest, plugin._new_guest())
-
-        def prepare(guest: Guest) -> None:
-            plugin._prepare(guest)
-
         return Pool(
             self.settings.name,
-            new,
+            weakly(self._new_guest),
             self.settings.instances,
             keeps_cycles=self.binds,
             learns="nodechanged" in self._module.exports,
-            prepare=prepare,
+            prepare=weakly(self._prepare),
         )
 
     def _new_guest(self) -> Guest:

@@ -156,7 +156,7 @@ async def upload_module(
     if request.headers.get("content-type") != WASM:
         raise HTTPException(415, f"expected a module, and Content-Type: {WASM}")
     async with desk.uploads:
-        module = await _body(request)
+        module = await read_module(request)
         signed = detached(module, x_signature.encode()) if x_signature else None
         expected = expectation(slot, expected_revision, if_match)
         order = Order(Upload(module, signed), user.name, reason, decode_settings(settings), dry_run, expected)
@@ -173,7 +173,7 @@ async def roll_back(
     wait: Wait = None,
     if_match: IfMatch = None,
 ) -> RolloutView:
-    """Brings an earlier revision back without a probe: the last that has proven good, unless another is named."""
+    """Brings the last good revision before the active one back, or the one that is named; it is not probed."""
     request = request or RollbackRequest()
     expected = expectation(slot, request.expected_revision, if_match)
     begin = partial(
@@ -226,7 +226,8 @@ def _event(step: Step) -> ServerSentEvent:
     return ServerSentEvent(raw_data=data, event=step.rollout.stage.value, id=str(step.number))
 
 
-async def _body(request: Request) -> bytes:
+async def read_module(request: Request) -> bytes:
+    """The body of an upload. Raises HTTPException for one that does not come in."""
     body = bytearray()
     try:
         with anyio.fail_after(UPLOAD_TIME):

@@ -21,7 +21,7 @@ LONGEST = 256 * KIBIBYTE
 
 
 class Gate:
-    """Lets in who may come in, and no more of a body than is asked for. Nothing is read of those who may not."""
+    """Lets in who may come in, and no more of a body than is asked for."""
 
     def __init__(self, app: ASGIApp, access: Access, module_limit: int) -> None:
         self._app = app

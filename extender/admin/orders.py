@@ -75,7 +75,7 @@ class RollbackRequest(_Request):
     """The way back."""
 
     revision: RevisionName | None = None
-    """One that has served before; without it the last that has proven good, or else the one before."""
+    """One that has served before; without it the last good one before the active one."""
 
 
 def expectation(slot: Slot, revision: str | None, tag: str | None) -> str | None:

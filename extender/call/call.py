@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from enum import Enum
 from pathlib import Path
@@ -26,9 +26,9 @@ from extender.sources import SourceError
 from extender.sources.download import Limit
 from extender.sources.file import read
 from extender.terminal import compiling
+from extender.verbs.exports import EXPORTS
 from extender.waiting import WaitingPods
 from extender.wire import PodRequest, Preemption, RequestError
-from wasm_runtime import abi
 from wasm_runtime.cache import CacheError
 from wasm_runtime.engine import Journal
 from wasm_runtime.errors import Fault
@@ -43,14 +43,6 @@ class Verb(str, Enum):
     PREEMPT = "preempt"
     BIND = "bind"
 
-
-CALLS: Final[Mapping[Verb, Collection[str]]] = {
-    Verb.FILTER: ("prefilter", "filter"),
-    Verb.PRIORITIZE: ("score",),
-    Verb.PREEMPT: ("prefilter", "filter", "addpod", "removepod", "postfilter"),
-    Verb.BIND: tuple(name for name in abi.EXPORTS if name in abi.BIND_CYCLE),
-}
-"""The exports of which a guest needs one, to have a say in a verb."""
 
 _HERE: Final = {
     MENDS[Fault.NO_NODE_DATA]: "give a request with whole nodes (Nodes), or the nodes by --nodes",
@@ -167,6 +159,7 @@ def _here(message: str) -> str:
 
 
 def _note(verb: Verb, module: Path, plugin: Plugin) -> str:
-    if any(map(plugin.runs, CALLS[verb])):
+    exports = EXPORTS[verb.value]
+    if any(map(plugin.runs, exports)):
         return ""
-    return f"{module} serves nothing that {verb.value} calls ({', '.join(CALLS[verb])}), so it has no say in the answer"
+    return f"{module} serves nothing that {verb.value} calls ({', '.join(exports)}), so it has no say in the answer"

@@ -17,25 +17,26 @@ class CancelledError(Exception):
 class Attempt:
     """Takes a rollout from stage to stage, each of which the journal is told of. Cancelled from any thread."""
 
-    def __init__(self, rollout: Rollout, journal: Journal, *, is_operators: bool = False) -> None:
+    def __init__(
+        self, rollout: Rollout, journal: Journal, *, is_operators: bool = False, overrules: str | None = None
+    ) -> None:
         self._journal = journal
         self._cancelled = threading.Event()
         self._reason = ""
         self.is_operators = is_operators
         """Whether somebody has asked for it, and waits."""
-        self.rollout = journal.record(rollout)
+        self.overrules = overrules
+        """The source's revision that it has come before: once this one is live, that is no news any more."""
+        self.record(rollout)
 
     def advance(self, stage: Stage, **more: object) -> Rollout:
         """Takes it one stage further. Raises CancelledError."""
         self.check()
-        self.rollout = self._journal.record(self.rollout.at(stage, **more))
-        return self.rollout
+        return self.record(self.rollout.at(stage, **more))
 
     def fail(self, problem: str, report: Report | None = None) -> None:
         """Ends it."""
-        self.rollout = self._journal.record(
-            self.rollout.at(Stage.FAILED, problem=problem, report=report or self.rollout.report)
-        )
+        self.record(self.rollout.at(Stage.FAILED, problem=problem, report=report or self.rollout.report))
 
     def cancel(self, reason: str) -> None:
         """Makes it end at its next step, which is never the switch."""
@@ -51,3 +52,8 @@ class Attempt:
         """Raises CancelledError if it is to end."""
         if self._cancelled.is_set():
             raise CancelledError(self._reason)
+
+    def record(self, rollout: Rollout) -> Rollout:
+        """Takes it where it is to be by `Rollout.at`. Who is told of its end may begin another one at once."""
+        self.rollout = rollout
+        return self._journal.record(rollout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 from typing import Final
 
 from extender.registry.rollouts import Rollouts
@@ -24,16 +25,16 @@ LONGEST_PAUSE: Final = 300.0
 
 
 class Follower:
-    """A thread that looks at the source of a slot and offers what is new.
+    """A thread that looks at a source of a slot and offers what is new.
 
     A source that cannot be reached is asked twice as late each time. Anything that is wrong is told once.
     """
 
-    def __init__(self, slot: Slot, rollouts: Rollouts) -> None:
-        self.slot = slot
+    def __init__(self, slot: Slot, source: Source, rollouts: Rollouts) -> None:
+        self._slot = slot
+        self._source = source
         self._rollouts = rollouts
         self._stopped = threading.Event()
-        self._source: Source = slot.source
         self._version: str | None = None
         self._failures = 0
         self._thread = threading.Thread(target=self._run, name=f"follows-{slot.name}", daemon=True)
@@ -52,39 +53,38 @@ class Follower:
             try:
                 self._look()
             except Exception:
-                logger.exception("following a source failed", extra={"plugin": self.slot.name})
+                logger.exception("following a source failed", extra={"plugin": self._slot.name})
 
     def _pause(self) -> float:
-        interval = self.slot.source.interval
+        interval = self._source.interval
         seconds = min(interval * 2.0**self._failures, max(LONGEST_PAUSE, interval))
         return seconds * random.uniform(1 - SPREAD, 1 + SPREAD)
 
     def _look(self) -> None:
-        slot = self.slot
-        if self._source is not slot.source:
-            self._source, self._version = slot.source, None
+        slot = self._slot
         try:
             fetched = self._source.fetch(self._version)
         except SourceError as error:
             self._failures = min(self._failures + 1, 16) if isinstance(error, UnreachableError) else 0
-            if slot.problem != str(error):
-                slot.problem = str(error)
+            if slot.problem != str(error) and not self._stopped.is_set():
                 self._rollouts.refuse(slot, str(error))
             return
         self._failures = 0
-        slot.problem = ""
+        if slot.live:
+            slot.problem = ""
         if fetched is not None and not self._stopped.is_set():
             self._version = fetched.version
-            self._rollouts.offer(slot, fetched)
+            if not self._rollouts.offer(slot, self._source, fetched):
+                self._version = None
 
 
 class Followers:
-    """A follower for each slot that there is, and a thread that looks after all else that takes its time."""
+    """A follower for the source of each slot, and a thread that looks after all else that takes its time."""
 
     def __init__(self, rollouts: Rollouts) -> None:
         self._rollouts = rollouts
         self._stopped = threading.Event()
-        self._followers: dict[Slot, Follower] = {}
+        self._followers: dict[Source, Follower] = {}
         self._thread = threading.Thread(target=self._run, name="rollouts", daemon=True)
 
     def start(self) -> None:
@@ -92,14 +92,15 @@ class Followers:
         self._thread.start()
 
     def stop(self, seconds: float = 5.0) -> None:
-        """Ends; a source that is being asked is waited for no longer than so many seconds."""
+        """Ends; sources that are being asked are waited for no longer than so many seconds."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()
         for follower in self._followers.values():
             follower.stop()
+        until = time.monotonic() + seconds
         for follower in self._followers.values():
-            follower.join(seconds)
+            follower.join(max(0.0, until - time.monotonic()))
 
     def _run(self) -> None:
         while not self._stopped.is_set():
@@ -111,8 +112,8 @@ class Followers:
             self._stopped.wait(LOOK)
 
     def _follow(self) -> None:
-        slots = set(self._rollouts.registry.slots)
-        for slot in slots - self._followers.keys():
-            self._followers[slot] = Follower(slot, self._rollouts)
-        for slot in self._followers.keys() - slots:
-            self._followers.pop(slot).stop()
+        slots = {slot.source: slot for slot in self._rollouts.registry.slots}
+        for source in slots.keys() - self._followers.keys():
+            self._followers[source] = Follower(slots[source], source, self._rollouts)
+        for source in self._followers.keys() - slots.keys():
+            self._followers.pop(source).stop()

@@ -6,11 +6,10 @@ import time
 from typing import Final
 
 from extender.config import SwapConfig
-from extender.pace import Pace
-from extender.profile import Entry
+from extender.profile import Entry, Spent
 
 ENOUGH: Final = 20
-"""Verbs of which a mean time tells something."""
+"""Calls of which a mean time tells something."""
 
 
 class Guard:
@@ -41,18 +40,18 @@ class Guard:
         return f"{tally.failures} of {tally.calls} calls since the switch have failed, the last one by: {tally.last}"
 
     def _slowness(self) -> str | None:
-        for verb, pace in self._entry.paces.items():
-            now, before = _mean(pace), _mean(self._before.paces[verb])
+        for verb, spent in list(self._entry.tally.spent.items()):
+            now, before = _mean(spent), _mean(self._before.tally.spent[verb])
             if now is None or before is None:
                 continue
             if now > before * self._limits.slowdown_factor and now - before > self._limits.slowdown_floor:
                 return (
-                    f"{verb} takes {now * 1000:.2f} ms of the processor (mean of {pace.verbs}), {before * 1000:.2f} ms"
+                    f"{verb} takes {now * 1000:.2f} ms of the processor (mean of {spent.calls}), {before * 1000:.2f} ms"
                     f" before the switch; that is more than swap.slowdownFactor {self._limits.slowdown_factor:g} and"
                     f" swap.slowdownFloor {self._limits.slowdown_floor * 1000:g}ms allow"
                 )
         return None
 
 
-def _mean(pace: Pace) -> float | None:
-    return pace.seconds / pace.verbs if pace.verbs >= ENOUGH else None
+def _mean(spent: Spent) -> float | None:
+    return spent.seconds / spent.calls if spent.calls >= ENOUGH else None

@@ -14,8 +14,11 @@ from extender.registry.store import Store
 
 logger = logging.getLogger(__name__)
 
-KEPT: Final = 1000
+KEPT: Final = 256
 """Entries that who was away for a while can still be told of."""
+
+ROLLOUTS: Final = 32
+"""Rollouts that are known as they are now: one takes some 20 KB with its report."""
 
 Listener = Callable[[int, Rollout], object]
 """Takes the number of an entry, which counts up from the start of the process, and the rollout as it is now."""
@@ -53,23 +56,23 @@ class Journal:
 
     def record(self, rollout: Rollout) -> Rollout:
         """Takes a step, and returns it. A start with what served before it is not worth a line of history."""
+        _log(rollout)
+        is_news = rollout.revision is None or rollout.revision != rollout.replaces
+        if rollout.is_over and rollout.stage is not Stage.RETIRED and is_news:
+            self._store.append(rollout)  # First: who is told looks there.
         with self._lock:
             self._sequence += 1
             self._entries.append((self._sequence, rollout))
             self._rollouts.pop(rollout.id, None)
             self._rollouts[rollout.id] = rollout
-            if len(self._rollouts) > KEPT:
+            if len(self._rollouts) > ROLLOUTS:
                 del self._rollouts[next(iter(self._rollouts))]
             for listener in self._listeners:
                 listener(self._sequence, rollout)
-        _log(rollout)
-        is_news = rollout.revision is None or rollout.revision != rollout.replaces
-        if rollout.is_over and rollout.stage is not Stage.RETIRED and is_news:
-            self._store.append(rollout)
         return rollout
 
     def get(self, number: int) -> Rollout | None:
-        """A rollout as it is now, if it is one of the last thousand of this process."""
+        """A rollout as it is now, if it is one of the last of this process."""
         with self._lock:
             return self._rollouts.get(number)
 

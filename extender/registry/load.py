@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from pydantic import ValidationError
 
 from extender import config
 from extender.config import ConfigError, ExtenderConfiguration, PluginConfig, RuntimeConfig
@@ -23,13 +29,16 @@ from extender.registry.rollouts import keys, with_newest
 from extender.registry.slot import Live, Slot
 from extender.registry.store import Kept, Store
 from extender.registry.workshop import LoadError, Workshop
-from extender.sources import Fetched, SourceError, UnreachableError
+from extender.sources import Fetched, Source, SourceError, UnreachableError
 from extender.sources.factory import open_source
 from wasm_runtime.cache import CacheError
 from wasm_runtime.engine import Handle
 from wasm_runtime.plugin import Observer, Sink, digest
 
 logger = logging.getLogger(__name__)
+
+PATIENCE: Final = 10.0
+"""Seconds that the start waits for web servers and registries: as long nothing is served, health included."""
 
 
 class Loaded(NamedTuple):
@@ -88,20 +97,25 @@ class _Start:
         self._store = store
         self._journal = Journal(store)
         self._attempts: dict[Slot, Attempt] = {}
+        self._served: dict[Slot, Revision] = {}
+        """What did before this process."""
 
     def load(self) -> Loaded:
         """Raises ConfigError with the problems of all plugins."""
         profiles = self._configuration.profiles
         problems: list[str] = []
-        slots: list[Slot] = []
         plugins = [(profile.name, plugin) for profile in profiles for plugin in profile.plugins]
-        for key, (profile, plugin) in zip(keys(profiles), plugins, strict=True):
-            slot = Slot(key, profile, plugin, open_source(plugin, self._folder, self._workshop.module_limit))
-            slots.append(slot)
+        slots = [
+            Slot(key, profile, plugin, self._open(plugin))
+            for key, (profile, plugin) in zip(keys(profiles), plugins, strict=True)
+        ]
+        fetching = [_in_thread(partial(self._fetch, slot.config)) for slot in slots]
+        until = time.monotonic() + PATIENCE
+        for slot, fetched in zip(slots, fetching, strict=True):
             try:
-                self._fill(slot)
+                self._fill(slot, partial(_wait, slot, fetched, until))
             except RolloutFailedError as error:
-                problems += _name(key, plugin, error.problems)
+                problems += _name(slot.key, slot.config, error.problems)
         registry = Registry(assemble(profiles, slots), slots)
         loaded = Loaded(self._configuration, registry, self._workshop, self._store, self._journal)
         if problems:
@@ -111,61 +125,62 @@ class _Start:
             self._settle(slot, attempt)
         return loaded
 
-    def _fill(self, slot: Slot) -> None:
-        """Puts into a slot what its source gives, or else what served last. Raises RolloutFailedError."""
-        kept = self._store.load(slot.profile, slot.name)
-        if kept:
-            slot.offered, slot.revisions = kept.offered, list(kept.revisions)
-        try:
-            fetched = self._fetch(slot)
-        except UnreachableError as error:
-            self._fall_back(slot, kept, str(error))
-            return
-        offered = Revision.of(digest(fetched.wasm), slot.config, fetched.origin).id
-        if (
-            kept
-            and offered == kept.offered != kept.active.id
-            and self._restore(slot, kept.active, kept.active.settings)
-        ):
-            return
-        slot.offered = offered
-        self._start(slot, slot.config, lambda: fetched)
+    def _open(self, plugin: PluginConfig) -> Source:
+        return open_source(plugin, self._folder, self._workshop.module_limit)
 
-    def _fetch(self, slot: Slot) -> Fetched:
+    def _fetch(self, plugin: PluginConfig) -> Fetched:
         """Raises UnreachableError or RolloutFailedError."""
         try:
-            fetched = slot.source.fetch()
+            fetched = self._open(plugin).fetch()
+            if fetched is None:
+                raise SourceError(f"{plugin.guest_url} changes while it is read; start again when it is whole")
+            check_digest(plugin, fetched)  # Before it may be no news: what served last does not stand in for it.
         except UnreachableError:
             raise
         except SourceError as error:
             raise RolloutFailedError([str(error)]) from error
-        if fetched is None:
-            raise RolloutFailedError(
-                [f"{slot.config.guest_url} changes while it is read; start again when it is whole"]
-            )
         return fetched
+
+    def _fill(self, slot: Slot, fetch: Fetch) -> None:
+        """Puts into a slot what its source gives, or else what served last. Raises RolloutFailedError."""
+        kept = self._store.load(slot.profile, slot.name)
+        if kept:
+            slot.offered, slot.revisions = kept.offered, list(kept.revisions)
+            self._served[slot] = kept.active
+        try:
+            fetched = fetch()
+        except UnreachableError as error:
+            self._fall_back(slot, kept, str(error))
+            return
+        offered = Revision.of(digest(fetched.wasm), slot.config, fetched.origin).id
+        is_no_news = kept is not None and offered == kept.offered != kept.active.id
+        if kept and is_no_news and self._restore(slot, kept.active, kept.active.settings):
+            logger.warning("%s", slot.notice, extra={"plugin": slot.name, "profile": slot.profile})
+            return
+        slot.offered = offered
+        self._start(slot, slot.config, lambda: fetched)
 
     def _fall_back(self, slot: Slot, kept: Kept | None, problem: str) -> None:
         """Serves with the last good revision while the source cannot be reached. Without one the slot stays empty."""
         slot.problem = problem
-        if kept is None:
-            logger.error("a plugin is not there yet: %s", problem, extra={"plugin": slot.name, "profile": slot.profile})
-            return
-        possible = {Revision.of(each.module, slot.config, each.origin).id for each in kept.revisions}
-        settings = kept.active.settings if kept.offered in possible else settings_of(slot.config)
-        if self._restore(slot, kept.active, settings):
-            logger.warning(
-                "the last good revision serves until the source can be reached: %s",
-                problem,
-                extra={"plugin": slot.name, "profile": slot.profile, "revision": kept.active.id},
-            )
+        fields = {"plugin": slot.name, "profile": slot.profile}
+        if kept and self._restore(slot, kept.active, _settings_after(kept, slot.config)) and slot.live:
+            fields["revision"] = slot.live.revision.id
+            if kept.offered == kept.active.id:  # Then this is what the source gave last, too, as it is configured now.
+                slot.offered = slot.live.revision.id
+            logger.warning("the last good revision serves until the source can be reached: %s", problem, extra=fields)
+        else:
+            logger.error("a plugin is not there yet: %s", problem, extra=fields)
 
     def _restore(self, slot: Slot, revision: Revision, settings: Mapping[str, Any]) -> bool:
-        """Serves with a module that has served before, if that is still possible."""
-        config = configure(slot.config, settings)
+        """Serves with a module that has served before, if that is still possible.
+
+        It may be signed by nobody who counts now, or have settings that only another version of the extender knows.
+        """
         try:
+            config = configure(slot.config, settings)
             self._start(slot, config, partial(kept_module, self._store, revision), revision)
-        except RolloutFailedError as error:
+        except (RolloutFailedError, ValidationError) as error:
             fields = {"plugin": slot.name, "profile": slot.profile, "revision": revision.id}
             logger.error("what served last cannot serve again: %s", error, extra=fields)
             return False
@@ -187,10 +202,42 @@ class _Start:
         """Keeps what serves now that the process starts with it."""
         live = slot.live
         assert live
-        rollout = attempt.advance(Stage.ACTIVE, replaces=slot.revisions[0].id if slot.revisions else None)
+        before = self._served.get(slot)
+        rollout = attempt.advance(Stage.ACTIVE, replaces=before.id if before else None)
         slot.live = dataclasses.replace(live, rollout=rollout)
-        slot.revisions = with_newest(slot.revisions, live.revision)
+        if before is None or before.id != live.revision.id:
+            slot.revisions = with_newest(slot.revisions, live.revision, before)
         self._store.save(slot.profile, slot.name, Kept(live.revision, slot.offered, slot.revisions))
+
+
+def _wait(slot: Slot, fetched: Future[Fetched], until: float) -> Fetched:
+    """What is being fetched. A file is waited for. Raises UnreachableError or RolloutFailedError."""
+    try:
+        return fetched.result(max(0.0, until - time.monotonic()) if slot.source.is_remote else None)
+    except FutureTimeoutError:
+        raise UnreachableError(
+            f"{slot.config.guest_url} has not given the module within the first {PATIENCE:g} s"
+        ) from None
+
+
+def _in_thread(fetch: Fetch) -> Future[Fetched]:
+    """Fetches beside others: those that do not answer are waited for at the same time, and not at all at the end."""
+    future: Future[Fetched] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(fetch())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="fetch", daemon=True).start()
+    return future
+
+
+def _settings_after(kept: Kept, config: PluginConfig) -> Mapping[str, Any]:
+    """Those that the active revision had, operators' included, unless the configuration has changed since."""
+    possible = {Revision.of(each.module, config, each.origin).id for each in kept.revisions}
+    return kept.active.settings if kept.offered in possible else settings_of(config)
 
 
 def _problems_of_modules(file: Path, plugins: Mapping[str, PluginConfig]) -> Iterator[str]:

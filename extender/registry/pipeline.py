@@ -50,6 +50,8 @@ def failing(attempt: Attempt) -> Iterator[None]:
     """Ends the attempt by what keeps it from going on. Raises RolloutFailedError."""
     try:
         yield
+    except RolloutFailedError:
+        raise
     except RefusedError as error:
         attempt.fail(str(error), error.report)
         raise RolloutFailedError([str(error)]) from error
@@ -71,7 +73,8 @@ def verify(
     """Fetches a module and checks that it is the one, and signed by whom, the configuration requires.
 
     Returns it with the revision that it makes. `folder` is what the configuration's paths are relative to, `verified`
-    an earlier revision of the same module, whose signature is not to be had again. Raises SourceError, CancelledError.
+    an earlier revision: if the module is its own and the key, too, the signature was checked before and is not to be
+    had again. Raises SourceError, CancelledError.
     """
     fetched = fetch()
     path = config.source.public_key
@@ -80,7 +83,7 @@ def verify(
     revision = Revision.of(module, config, fetched.origin, key.fingerprint if key else None)
     attempt.advance(Stage.FETCHED, revision=revision.id, module=module, origin=fetched.origin)
     check_digest(config, fetched)
-    if key and (verified is None or verified.signer != key.fingerprint):
+    if key and (verified is None or (verified.module, verified.signer) != (module, key.fingerprint)):
         key.check(fetched)
     attempt.advance(Stage.VERIFIED)
     return revision, fetched.wasm
@@ -119,8 +122,8 @@ class Pipeline:
     ) -> Live | None:
         """A candidate that is ready to be switched in, and waits for that.
 
-        `verified` is an earlier revision of the same module. None if there is nothing to switch: it was a dry run, or
-        is active already. Raises RolloutFailedError; then the attempt has failed.
+        `verified` is an earlier revision, perhaps of the same module. None if there is nothing to switch: it was a dry
+        run, or is active already. Raises RolloutFailedError; then the attempt has failed.
         """
         with failing(attempt):
             revision, wasm = verify(attempt, config, fetch, self._folder, verified)

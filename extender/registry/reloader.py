@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from extender import config
-from extender.config import ConfigError, ExtenderConfiguration
+from extender.config import ConfigError, ExtenderConfiguration, ProfileConfig
 from extender.registry.pipeline import RolloutFailedError
 from extender.registry.rollouts import Rollouts
 from extender.sources import SourceError
@@ -20,7 +23,10 @@ logger = logging.getLogger(__name__)
 
 LARGEST: Final = 16 * MEBIBYTE
 AGAIN: Final = 30.0
-"""Seconds after which a file is tried again whose plugins could not be had."""
+"""Seconds between two looks at the sources of a file whose plugins cannot be had."""
+
+_NONE: Final = ""
+"""The version of a file of which none is known."""
 
 _SECTIONS: Final = ("server", "runtime", "cluster")
 """What is read at the start alone."""
@@ -36,10 +42,14 @@ class Reloader:
         """`configuration` is what the file held when it was read."""
         self._file = file
         self._began_with = configuration
-        self._profiles = configuration.profiles
+        self._profiles: Sequence[ProfileConfig] = configuration.profiles
         self._rollouts = rollouts
         self._source = FileSource(file, Limit(LARGEST, "the size of a configuration"))
-        self._version = ""  # Not known: the file may have changed since it was read.
+        self._version = _NONE  # The file may have changed since it was read.
+        self._refused: tuple[Sequence[ProfileConfig], Sequence[str]] | None = None
+        """Profiles whose plugins could not be had, and what their sources gave."""
+        self._again = math.inf
+        """When these are looked at again."""
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="configuration", daemon=True)
         self.problem = ""
@@ -64,32 +74,49 @@ class Reloader:
 
     def _look(self) -> None:
         try:
-            fetched = self._source.fetch(self._version)
+            fetched = self._source.fetch(_NONE if time.monotonic() >= self._again else self._version)
             if fetched is None:
                 return
-            self._version = fetched.version
+            if fetched.version != self._version:
+                self._version, self._refused = fetched.version, None
             self._apply(config.read(self._file))
-        except (ConfigError, SourceError) as error:
-            self._complain(f"the configuration is refused, what serves stays live: {error}")
-        except RolloutFailedError as error:
-            self._complain(
-                f"the configuration is refused, what serves stays live, and it is tried again in {AGAIN:g} s: {error}"
-            )
-            self._version = ""
-            self._stopped.wait(AGAIN)
+        except SourceError as error:
+            self._version = _NONE
+            self._refuse([str(error)])
+        except ConfigError as error:
+            self._refuse(error.problems)
 
     def _apply(self, configuration: ExtenderConfiguration) -> None:
-        """Raises RolloutFailedError."""
-        if configuration.profiles != self._profiles:
-            self._rollouts.configure(configuration.profiles)
-            self._profiles = configuration.profiles
-            logger.info("configuration is live", extra={"path": str(self._file)})
+        if configuration.profiles != self._profiles and not self._configure(configuration.profiles):
+            return
+        self._refused, self._again = None, math.inf
         changed = [name for name in _SECTIONS if getattr(configuration, name) != getattr(self._began_with, name)]
-        self.problem = ""
-        if changed:
-            self._complain(f"{', '.join(changed)} of the configuration changed; restart the extender to apply that")
+        self._complain(
+            f"{', '.join(changed)} of the configuration changed; restart the extender to apply that" if changed else ""
+        )
+
+    def _configure(self, profiles: Sequence[ProfileConfig]) -> bool:
+        """Makes other profiles live. What was refused before is so again while their sources give the same."""
+        wanted = (profiles, self._rollouts.given(profiles))
+        if wanted == self._refused:
+            self._again = time.monotonic() + AGAIN
+            return False
+        try:
+            self._rollouts.configure(profiles)
+        except RolloutFailedError as error:
+            self._refuse([*error.problems, "it is tried again when their sources give something else"])
+            self._refused, self._again = wanted, time.monotonic() + AGAIN
+            return False
+        self._profiles = profiles
+        logger.info("configuration is live", extra={"path": str(self._file)})
+        return True
+
+    def _refuse(self, problems: Sequence[str]) -> None:
+        self._refused, self._again = None, math.inf
+        self._complain(f"the configuration is refused, what serves stays live: {'; '.join(problems)}")
 
     def _complain(self, problem: str) -> None:
-        if problem != self.problem:
-            self.problem = problem
+        """Keeps what is wrong, or that nothing is, and tells it once."""
+        if problem and problem != self.problem:
             logger.error("%s", problem, extra={"path": str(self._file)})
+        self.problem = problem

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
@@ -19,13 +20,13 @@ from extender.registry.drain import Drain
 from extender.registry.guard import Guard
 from extender.registry.journal import Journal
 from extender.registry.order import ConflictError, Earlier, Look, Order, OrderError, Url
-from extender.registry.pipeline import Fetch, Pipeline, RolloutFailedError
+from extender.registry.pipeline import Fetch, Pipeline, RolloutFailedError, failing
 from extender.registry.registry import Registry, assemble
 from extender.registry.revision import REVISED, Revision, Stage, configure
 from extender.registry.rollout import Rollout
 from extender.registry.slot import Live, Slot
 from extender.registry.store import MOST_REVISIONS, Kept
-from extender.sources import Fetched, SourceError
+from extender.sources import Fetched, Source, SourceError, UnreachableError
 from wasm_runtime.plugin import digest
 
 logger = logging.getLogger(__name__)
@@ -35,6 +36,9 @@ SHORTEST_PREFIX: Final = 8
 
 LONGEST_END: Final = 5.0
 """Seconds that the end of the process waits for rollouts that are under way."""
+
+
+REMOVED: Final = "the plugin was taken out of the configuration"
 
 
 class _Wanted(NamedTuple):
@@ -86,6 +90,8 @@ class Rollouts:
         self._lock = threading.RLock()
         """Held for a switch, and for what decides whether there is one."""
         self._attempts: dict[Slot, Attempt] = {}
+        """The last one of each slot; it may be over. They are cancelled with the lock held."""
+        self._is_closed = False
         self._guards: dict[Slot, Guard] = {}
         self._threads: list[threading.Thread] = []
 
@@ -120,15 +126,20 @@ class Rollouts:
             if wanted.revision and not order.dry_run:
                 if slot.live and slot.live.revision.id == wanted.revision:
                     return slot.live.rollout
-                running = self._attempts.get(slot)
-                if running and running.rollout.revision == wanted.revision:
+                running = self._running(slot)
+                if running and running.rollout.revision == wanted.revision and not running.rollout.dry_run:
                     return running.rollout
-            self._make_way(slot)
             attempt = self._attempt(
-                slot, order.by, order.why, is_operators=True, dry_run=order.dry_run, revision=wanted.revision
+                slot,
+                order.by,
+                order.why,
+                is_operators=True,
+                overrules=self._make_way(slot),
+                dry_run=order.dry_run,
+                revision=wanted.revision,
             )
-        self._in_background(partial(self._take_turn, attempt, slot, wanted))
-        return attempt.rollout
+            self._in_background(partial(self._take_turn, attempt, slot, wanted))
+            return attempt.rollout
 
     def roll_back(
         self, slot: Slot, *, by: str, why: str = "", to: str | None = None, expected: str | None = None
@@ -140,28 +151,47 @@ class Rollouts:
         with self._lock:
             _expect(slot, expected)
             revision = _earlier(slot, to) if to else _before(slot)
+            overruled = self._overrule(slot, _going_back(revision))
             if slot.live and slot.live.revision.id == revision.id:
+                if overruled:
+                    self._set_offered(slot, overruled)
                 return slot.live.rollout
-            attempt = self._begin_return(slot, revision, by, why)
-        self._in_background(partial(self._return, attempt, slot, revision, why or f"rolled back by {by}"))
-        return attempt.rollout
+            attempt = self._begin_return(slot, revision, by, why, overruled)
+            self._in_background(partial(self._return, attempt, slot, revision, why or f"rolled back by {by}"))
+            return attempt.rollout
 
-    def offer(self, slot: Slot, fetched: Fetched) -> None:
-        """Brings live what the source gives, unless that is no news. Returns when it is live or refused."""
+    def offer(self, slot: Slot, source: Source, fetched: Fetched) -> bool:
+        """Brings live what the source gives, unless that is no news. Returns when it is live or refused.
+
+        False if an order has come before it: it is to be offered again when that is carried out.
+        """
         with slot.turn:
             with self._lock:
+                if source is not slot.source:
+                    return True  # Another one was configured meanwhile.
+                if self._running(slot):
+                    return False
                 revision = Revision.of(digest(fetched.wasm), slot.config, fetched.origin)
-                if revision.id == slot.offered:
-                    return
+                if slot.live and revision.id == slot.offered:
+                    return True
                 if _is_live(slot, revision.id):
                     self._set_offered(slot, revision.id)
-                    return
-                attempt = self._attempt(slot, "source")
+                    return True
+                attempt = self._attempt(slot, "source", revision=revision.id)
             self._carry_out(attempt, slot, _Wanted(slot.config, lambda: fetched, revision.id, offers=True))
+        return not attempt.is_cancelled
 
     def refuse(self, slot: Slot, problem: str) -> None:
         """Tells that the source gives nothing of use."""
+        self._explain(slot, problem)
         Attempt(self._rollout(slot, "source"), self.journal).fail(problem)
+
+    def _explain(self, slot: Slot, problem: str) -> None:
+        """Keeps what is wrong with a source, which pods are told if nothing serves in the slot."""
+        with self._lock:
+            slot.problem = problem
+            if slot.live is None and slot in self.registry.slots:
+                self.registry.switch(assemble(self._profiles, self.registry.slots), self.registry.slots)
 
     def look(self) -> None:
         """Ends probations, brings the good revision back where one fails, and retires what is drained."""
@@ -173,36 +203,55 @@ class Rollouts:
     def configure(self, profiles: Sequence[ProfileConfig]) -> None:
         """Makes other profiles live, all at once. Raises RolloutFailedError if a plugin cannot be had; then none is.
 
-        A plugin whose module or settings change is rolled out like any other candidate.
+        A plugin whose module or settings change is rolled out like any other candidate. Where nothing serves yet it is
+        not waited for: its source brings it live.
         """
         slots, configs = self._places(profiles)
-        changing = [each for each in slots if not each.key or _differs(each.config, configs[each])]
+        changing = _changing(configs)
         self._cancel(changing, "the configuration has changed")
         with ExitStack() as turns:
             for slot in changing:
                 turns.enter_context(slot.turn)
             changes = self._prepare_all(changing, configs)
             with self._lock:
+                self._check(changes)
                 for slot in set(self.registry.slots) - set(slots):
                     self._remove(slot)
                 for slot in slots:
-                    self._reconfigure(slot, configs[slot])
+                    self._reconfigure(slot, configs[slot], is_ready=slot in changing)
                 for slot, key in zip(slots, keys(profiles), strict=True):
                     slot.key = key
                 self._profiles = profiles
                 self._switch(changes, slots)
 
+    def given(self, profiles: Sequence[ProfileConfig]) -> list[str]:
+        """What the sources give of the plugins that other profiles would change: digests, or why there is none."""
+        _, configs = self._places(profiles)
+        return [self._given(configs[slot]) for slot in _changing(configs)]
+
+    def _given(self, config: PluginConfig) -> str:
+        try:
+            return digest(self._fetch(config).wasm)
+        except SourceError as error:
+            return str(error)
+
     def close(self) -> None:
-        """Ends what is under way."""
-        self._cancel(self.registry.slots, "the extender ends")
+        """Ends what is under way; nothing goes live any more."""
+        with self._lock:
+            self._is_closed = True
+            self._cancel(list(self._attempts), _THE_END)
         until = time.monotonic() + LONGEST_END
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
 
+    def _running(self, slot: Slot) -> Attempt | None:
+        running = self._attempts.get(slot)
+        return running if running and not running.rollout.is_over else None
+
     def _cancel(self, slots: Sequence[Slot], reason: str) -> None:
         with self._lock:
             for slot in slots:
-                if running := self._attempts.get(slot):
+                if running := self._running(slot):
                     running.cancel(reason)
 
     def _understand(self, slot: Slot, order: Order) -> _Wanted:
@@ -236,24 +285,52 @@ class Rollouts:
             raise SourceError(f"{config.guest_url} changes while it is read; try again when it is whole")
         return fetched
 
-    def _make_way(self, slot: Slot) -> None:
-        """Ends a rollout of the source's. Raises ConflictError if an operator's is under way."""
-        running = self._attempts.get(slot)
+    def _fetch_again(self, slot: Slot, config: PluginConfig) -> Fetched:
+        """What the source gives. While it cannot be reached, what it gave last, if that serves."""
+        try:
+            return self._fetch(config)
+        except UnreachableError:
+            if slot.live is None or slot.live.revision.id != slot.offered or _origin(slot.config) != _origin(config):
+                raise
+            return self._pipeline.kept(slot.live.revision)
+
+    def _make_way(self, slot: Slot) -> str | None:
+        """Ends a rollout of the source's, and returns its revision. Raises ConflictError for an operator's."""
+        running = self._running(slot)
         if running and running.is_operators:
             rollout = running.rollout
             raise ConflictError(
                 f"rollout {rollout.id} of plugin {slot.name} by {rollout.by} is under way ({rollout.stage.value});"
                 " wait for its end"
             )
-        if running:
-            running.cancel("an operator's rollout has come before it")
+        return self._overrule(slot, "an operator's rollout has come before it")
+
+    def _overrule(self, slot: Slot, reason: str) -> str | None:
+        """Ends what is under way, and returns its revision if that is the source's."""
+        running = self._running(slot)
+        if running is None:
+            return None
+        running.cancel(reason)
+        return running.overrules if running.is_operators else running.rollout.revision
 
     def _rollout(self, slot: Slot, by: str, why: str = "", **more: Any) -> Rollout:
         number = self._store.next_id()
         return Rollout(id=number, profile=slot.profile, plugin=slot.name, by=by, why=why, **more)
 
-    def _attempt(self, slot: Slot, by: str, why: str = "", *, is_operators: bool = False, **more: Any) -> Attempt:
-        attempt = Attempt(self._rollout(slot, by, why, **more), self.journal, is_operators=is_operators)
+    def _attempt(
+        self,
+        slot: Slot,
+        by: str,
+        why: str = "",
+        *,
+        is_operators: bool = False,
+        overrules: str | None = None,
+        **more: Any,
+    ) -> Attempt:
+        rollout = self._rollout(slot, by, why, **more)
+        attempt = Attempt(rollout, self.journal, is_operators=is_operators, overrules=overrules)
+        if self._is_closed:
+            attempt.cancel(_THE_END)
         self._attempts[slot] = attempt
         return attempt
 
@@ -272,29 +349,36 @@ class Rollouts:
             live = self._pipeline.prepare(attempt, slot, wanted.config, wanted.fetch, wanted.verified)
             if live:
                 self._switch_alone(_Change(attempt, slot, live, wanted.offers))
-        except RolloutFailedError:
-            pass  # The attempt has said why.
+        except RolloutFailedError as error:  # The attempt has said why.
+            if wanted.offers and slot.live is None and not attempt.is_cancelled:
+                self._explain(slot, str(error))
         finally:
             self._end(slot, attempt)
         rollout = attempt.rollout
         was_refused = rollout.stage is Stage.FAILED and rollout.report is not None
-        if wanted.offers and rollout.revision and (was_refused or rollout.stage is Stage.UNCHANGED):
+        is_settled = was_refused or rollout.stage is Stage.UNCHANGED
+        if wanted.offers and rollout.revision and is_settled and not rollout.dry_run:
             self._set_offered(slot, rollout.revision)
 
     def _switch_alone(self, change: _Change, problem: str = "") -> None:
         """Raises RolloutFailedError if it was cancelled just before."""
+        with self._lock:
+            if change.slot not in self.registry.slots:
+                change.attempt.cancel(REMOVED)
+            self._check([change])
+            self._switch([change], self.registry.slots, problem)
+
+    def _check(self, changes: Sequence[_Change]) -> None:
+        """Raises RolloutFailedError if one was cancelled just before the switch; then none is of use."""
         try:
-            with self._lock:
-                self._switch([change], self.registry.slots, problem)
+            for change in changes:
+                change.attempt.check()
         except CancelledError as error:
-            change.live.entry.plugin.close()
-            change.attempt.fail(str(error))
+            _withdraw(changes, str(error))
             raise RolloutFailedError([str(error)]) from error
 
     def _switch(self, changes: Sequence[_Change], slots: Sequence[Slot], problem: str = "") -> None:
-        """The one place where revisions go live. `problem` is why those before have to go. Raises CancelledError."""
-        for change in changes:
-            change.attempt.check()
+        """The one place where revisions go live. `problem` is why those before have to go."""
         replaced = [change.slot.live for change in changes]
         for change in changes:
             change.slot.live = change.live
@@ -307,50 +391,62 @@ class Rollouts:
     def _settle(self, change: _Change, before: Live | None, problem: str) -> None:
         """Does what is left to do once a revision serves."""
         slot = change.slot
-        replaces = before.revision.id if before else None
-        rollout = change.attempt.advance(Stage.ACTIVE, replaces=replaces)
+        rollout = change.attempt.rollout.at(Stage.ACTIVE, replaces=before.revision.id if before else None)
         slot.live = dataclasses.replace(change.live, rollout=rollout)
         slot.problem = ""
         if change.offers:
             slot.offered = slot.live.revision.id
-        slot.revisions = with_newest(slot.revisions, slot.live.revision)
-        if before:
-            self._drain.add(slot, before, problem)
+        elif change.attempt.overrules:
+            slot.offered = change.attempt.overrules
+        if not (problem and any(_is_live(slot, each.id) for each in slot.revisions)):
+            slot.revisions = with_newest(slot.revisions, slot.live.revision, before.revision if before else None)
         self._put_on_probation(slot, None if problem else before)
         self._save(slot)
+        change.attempt.record(rollout)  # Now: whoever is told finds it so.
+        if before:
+            self._drain.add(slot, before, problem)
 
     def _put_on_probation(self, slot: Slot, before: Live | None) -> None:
         """Watches over what is new, unless it is what had proven good before."""
-        good = slot.standby or before
         self._guards.pop(slot, None)
-        slot.standby = None
-        if before is None or good is None or slot.live is None or slot.config.swap.rollback == "manual":
+        good = (slot.standby or before) if before and slot.config.swap.rollback == "automatic" else None
+        if good is None or slot.live is None or _is_live(slot, good.revision.id):
+            slot.standby = None
             return
-        if good.revision.id != slot.live.revision.id:
-            slot.standby = good
-            self._guards[slot] = Guard(slot.live.entry, good.entry, slot.config.swap)
+        slot.standby = good  # In one step: the drain looks at it.
+        self._guards[slot] = Guard(slot.live.entry, good.entry, slot.config.swap)
 
     def _judge(self, slot: Slot, guard: Guard) -> None:
         problem = guard.problem
         if problem and slot.standby:
             revision = slot.standby.revision
             why = f"revision {slot.live.revision.id if slot.live else ''}: {problem}"
+            self._cancel([slot], _going_back(revision))  # What the source gives is offered again.
             self._return(self._begin_return(slot, revision, "rollback", why), slot, revision, problem)
         elif guard.is_over:
             del self._guards[slot]
             slot.standby = None
 
-    def _begin_return(self, slot: Slot, revision: Revision, by: str, why: str) -> Attempt:
-        self._cancel([slot], f"the plugin goes back to revision {revision.id}")
-        return self._attempt(slot, by, why, is_operators=True)
+    def _begin_return(self, slot: Slot, revision: Revision, by: str, why: str, overrules: str | None = None) -> Attempt:
+        return self._attempt(
+            slot,
+            by,
+            why,
+            is_operators=True,
+            overrules=overrules,
+            revision=revision.id,
+            module=revision.module,
+            origin=revision.origin,
+        )
 
     def _return(self, attempt: Attempt, slot: Slot, revision: Revision, problem: str) -> None:
         """Brings a revision back: with its guests if they are still there, else with new ones."""
         try:
-            with self._lock:
+            with failing(attempt), self._lock:
+                attempt.check()
                 live = self._drain.take(slot, revision.id)
                 if live:
-                    attempt.advance(Stage.WARMED, revision=revision.id, module=revision.module, origin=revision.origin)
+                    attempt.advance(Stage.WARMED)
                     self._switch_alone(_Change(attempt, slot, live), problem)
                     return
             self._switch_alone(_Change(attempt, slot, self._pipeline.restore(attempt, slot, revision)), problem)
@@ -384,31 +480,34 @@ class Rollouts:
         changes: list[_Change] = []
         problems: list[str] = []
         for slot in slots:
+            config, served = configs[slot], slot.live.revision if slot.live else None
             with self._lock:
+                self._cancel([slot], "the configuration has changed")
                 attempt = self._attempt(slot, "configuration", is_operators=True)
             try:
-                live = self._pipeline.prepare(attempt, slot, configs[slot], partial(self._fetch, configs[slot]))
+                fetch = partial(self._fetch_again, slot, config)
+                live = self._pipeline.prepare(attempt, slot, config, fetch, served)
                 if live:
                     changes.append(_Change(attempt, slot, live, offers=True))
             except RolloutFailedError as error:
                 problems += [f"plugin {slot.name} of profile {slot.profile}: {problem}" for problem in error.problems]
-            finally:
-                self._end(slot, attempt)
         if problems:
-            for change in changes:
-                change.live.entry.plugin.close()
-                change.attempt.fail("another plugin of the same configuration cannot be had")
+            _withdraw(changes, "another plugin of the same configuration cannot be had")
             raise RolloutFailedError(problems)
         return changes
 
-    def _reconfigure(self, slot: Slot, config: PluginConfig) -> None:
-        if slot.config != config:
-            slot.source = self._pipeline.open(config)
-            slot.config = config
+    def _reconfigure(self, slot: Slot, config: PluginConfig, *, is_ready: bool) -> None:
+        """Without `is_ready` what the new configuration wants of a plugin that changes has yet to be had."""
+        is_late = not is_ready and _differs(slot.config, config)
+        if is_late:
+            self._cancel([slot], "the configuration has changed")
+        if is_late or (slot.config.guest_url, slot.config.source) != (config.guest_url, config.source):
+            slot.source = self._pipeline.open(config)  # Another one is offered, whatever this one has given.
+        slot.config = config
 
     def _remove(self, slot: Slot) -> None:
         """Lets a plugin go that is configured no more."""
-        self._cancel([slot], "the plugin was taken out of the configuration")
+        self._cancel([slot], REMOVED)
         self._guards.pop(slot, None)
         slot.standby = None
         if slot.live:
@@ -419,6 +518,21 @@ class Rollouts:
         self._threads = [each for each in self._threads if each.is_alive()]
         thread.start()
         self._threads.append(thread)
+
+
+def _withdraw(changes: Sequence[_Change], problem: str) -> None:
+    """Gives back what does not go live."""
+    for change in changes:
+        change.live.entry.plugin.close()
+        change.attempt.fail(problem)
+
+
+_THE_END: Final = "the extender ends"
+
+
+def _going_back(revision: Revision) -> str:
+    """Why what is under way is cancelled."""
+    return f"the plugin goes back to revision {revision.id}"
 
 
 def _is_live(slot: Slot, revision: str) -> bool:
@@ -449,10 +563,11 @@ def _before(slot: Slot) -> Revision:
     """The revision to go back to. Raises OrderError."""
     if slot.standby:
         return slot.standby.revision
-    found = next((each for each in slot.revisions if not _is_live(slot, each.id)), None)
-    if found is None:
+    ids = [each.id for each in slot.revisions]
+    at = ids.index(slot.live.revision.id) + 1 if slot.live and slot.live.revision.id in ids else 0
+    if at == len(ids):
         raise OrderError(f"plugin {slot.name} has no earlier revision to go back to")
-    return found
+    return slot.revisions[at]
 
 
 def _serving(slot: Slot) -> PluginConfig:
@@ -488,12 +603,24 @@ def _validated(config: PluginConfig, settings: Mapping[str, Any]) -> PluginConfi
 
 def _differs(old: PluginConfig, new: PluginConfig) -> bool:
     """Whether a plugin has to be rolled out again, and is not only followed or watched over in another way."""
-    return any(getattr(old, name) != getattr(new, name) for name in (*REVISED, "guest_url", "digest", "source"))
+    return _origin(old) != _origin(new) or any(getattr(old, name) != getattr(new, name) for name in REVISED)
 
 
-def with_newest(revisions: Sequence[Revision], newest: Revision) -> list[Revision]:
-    """The revisions that have served, one more included."""
-    return [newest, *(each for each in revisions if each.id != newest.id)][:MOST_REVISIONS]
+def _origin(config: PluginConfig) -> tuple[str | Path | None, ...]:
+    """Where modules come from, and which are allowed."""
+    return config.guest_url, config.digest, config.source.public_key
+
+
+def _changing(configs: Mapping[Slot, PluginConfig]) -> list[Slot]:
+    """The plugins that a switch to a configuration waits for: new ones, and those that serve and are to be others."""
+    return [slot for slot, config in configs.items() if not slot.key or (slot.live and _differs(slot.config, config))]
+
+
+def with_newest(revisions: Sequence[Revision], newest: Revision, before: Revision | None) -> list[Revision]:
+    """The revisions that have served, one more included; `before` is the one that has done so until now."""
+    ahead = [newest, before] if before and before.id != newest.id else [newest]
+    ids = {each.id for each in ahead}
+    return [*ahead, *(each for each in revisions if each.id not in ids)][:MOST_REVISIONS]
 
 
 def keys(profiles: Sequence[ProfileConfig]) -> list[str]:

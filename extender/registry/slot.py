@@ -36,7 +36,7 @@ class Slot:
     standby: Live | None = None
     """What comes back at once if `live` fails on probation; None once it has proven good."""
     revisions: list[Revision] = field(default_factory=list)
-    """Those that have served, the newest first."""
+    """Those that have served, the newest first; going back changes nothing of that, so that one may go further back."""
     offered: str | None = None
     """The revision that the source has given last, whatever became of it: if it still does, that is no news."""
     problem: str = ""

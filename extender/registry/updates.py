@@ -47,7 +47,8 @@ class Updates:
     def oddities(self) -> str | None:
         """What those who look after plugins should know."""
         slots = self._loaded.registry.slots
-        words = [*(each.problem for each in slots), *(each.notice for each in slots)]
+        words = [f"plugin {each.name}: {each.problem}" for each in slots if each.problem]
+        words += [each.notice for each in slots]
         return "; ".join(filter(None, [*words, self._loaded.store.problem, self._reloader.problem])) or None
 
     def start(self) -> None:
@@ -58,6 +59,6 @@ class Updates:
     def stop(self) -> None:
         """Ends what is under way."""
         self._loaded.workshop.close()
+        self.rollouts.close()  # First: the others wait for what is under way.
         self._reloader.stop()
         self._followers.stop()
-        self.rollouts.close()

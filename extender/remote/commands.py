@@ -134,12 +134,17 @@ def swap(
     name: Name,
     file: Annotated[Path | None, typer.Option(metavar="MODULE", help="A .wasm file of this machine.")] = None,
     url: Annotated[
-        str | None, typer.Option(help="Where the extender finds the module, once: http, https, oci.")
+        str | None,
+        typer.Option(metavar="URL", help="Where the extender finds the module, this once: http, https, oci."),
     ] = None,
     revision: Annotated[str | None, typer.Option(metavar="REVISION", help="One that has served before.")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A key of the plugin in the configuration file, and YAML."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A key of the plugin in the configuration file, with YAML; may come often.",
+        ),
     ] = None,
     signature: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What cosign sign-blob wrote of --file.")
@@ -178,7 +183,7 @@ def swap(
 def rollback(
     name: Name,
     revision: Annotated[
-        str | None, typer.Option("--to", metavar="REVISION", help="Another one than the last that has proven good.")
+        str | None, typer.Option("--to", metavar="REVISION", help="One that has served before.")
     ] = None,
     expect: ExpectOption = None,
     reason: ReasonOption = "",
@@ -189,7 +194,7 @@ def rollback(
     profile: ProfileOption = None,
     output: ViewOption = View.TABLE,
 ) -> None:
-    """Bring an earlier revision of a plugin back, without a probe: the last that has proven good."""
+    """Bring the last good revision before the active one back, or the one that is named; it is not probed."""
     order = {"revision": revision, **_common(reason, expect)}
     with _client(server, token_file) as client:
         begun = client.post(f"{plugin_path(name)}/rollback", order, profile=profile)

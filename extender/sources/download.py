@@ -27,6 +27,8 @@ UNAVAILABLE: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_
 
 _HEADERS: Final = {"User-Agent": "kube-wasm-extender", "Accept-Encoding": "identity"}
 
+_DENIALS: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+
 _MENDS: Final[Mapping[int, str]] = {
     HTTPStatus.UNAUTHORIZED: "; put a login for its host into ~/.netrc",
     HTTPStatus.FORBIDDEN: "; have this machine, or its login in ~/.netrc, allowed to read it",
@@ -34,6 +36,14 @@ _MENDS: Final[Mapping[int, str]] = {
     HTTPStatus.GONE: "; put it there or mend the URL",
 }
 """What is to be done about a status code."""
+
+_LOGINS_STAY: Final = "; no login is sent where another server redirects to: name that URL, or have it let everybody in"
+
+MOST_QUOTED: Final = 200
+"""Characters of an answer that is none which a message quotes."""
+
+MOST_SHOWN: Final = 1000
+"""Characters of a URL that are shown: a redirect's may have 64 KB."""
 
 
 class Limit(NamedTuple):
@@ -76,7 +86,8 @@ class Session:
         A status code that is not `expected` raises UnreachableError or SourceError; so does a body that is encoded,
         longer than `limit` (no more of it is read), or empty (with status 200). Redirects are followed, but not to
         another scheme; `Authorization` is sent to the scheme, host and port of `url` only, and a `form` not
-        redirected.
+        redirected. A server that another one redirects to never gets so far as to ask for a login: its 401 and 403 are
+        not `expected`.
         """
         return anyio.run(self._request, url, limit, headers or {}, expected, method, form)
 
@@ -112,7 +123,8 @@ class Session:
 
 def shown(url: str | httpx.URL) -> str:
     """A URL for people, without what may be secret in it: login and query."""
-    return str(httpx.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
+    text = str(httpx.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 def is_loopback(host: str) -> bool:
@@ -128,9 +140,13 @@ def _parse(url: str) -> httpx.URL:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as error:
         raise SourceError(f"{url.partition('?')[0]!r} is no URL: {error}") from error
-    if parsed.scheme not in {"http", "https"} or not parsed.raw_host:
+    if not _is_web(parsed):
         raise SourceError(f"{shown(parsed)} is no URL of a web server; expected https://HOST/PATH")
     return parsed
+
+
+def _is_web(url: httpx.URL) -> bool:
+    return url.scheme in {"http", "https"} and bool(url.raw_host) and (url.port or 0) < 65_536
 
 
 def _own_ca(file: Path) -> ssl.SSLContext:
@@ -179,7 +195,7 @@ async def _follow(
         response = await client.send(request, stream=True, follow_redirects=False)
         try:
             if response.next_request is None or request.method == "POST":
-                return await _take(response, _name(hops), limit, expected)
+                return await _take(response, hops, limit, expected)
         finally:
             await response.aclose()
         request = response.next_request
@@ -195,6 +211,8 @@ def _check_redirect(hops: Sequence[httpx.URL], target: httpx.URL) -> None:
             f"{_name(hops)} redirects to {shown(target)}, which has another scheme and is not followed; name the URL"
             " that is meant"
         )
+    if not _is_web(target):
+        raise SourceError(f"{_name(hops)} redirects to {shown(target)}, which is no URL of a web server")
     if len(hops) > REDIRECTS:
         raise SourceError(f"{shown(hops[0])} redirects more than {REDIRECTS} times, at last to {shown(target)}")
 
@@ -203,13 +221,16 @@ def _same_origin(one: httpx.URL, other: httpx.URL) -> bool:
     return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
 
 
-async def _take(response: httpx.Response, name: str, limit: Limit, expected: Collection[int]) -> Response:
-    status = response.status_code
-    if status not in expected:
+async def _take(
+    response: httpx.Response, hops: Sequence[httpx.URL], limit: Limit, expected: Collection[int]
+) -> Response:
+    name, status = _name(hops), response.status_code
+    is_denied_elsewhere = status in _DENIALS and not _same_origin(hops[-1], hops[0])
+    if status not in expected or is_denied_elsewhere:
         answer = f"{name} answers {status} {httpx.codes.get_reason_phrase(status)}".rstrip()
         if status in UNAVAILABLE:
             raise UnreachableError(f"{answer}; see to the server")
-        raise SourceError(f"{answer}{_MENDS.get(status, '')}")
+        raise SourceError(f"{answer}{_LOGINS_STAY if is_denied_elsewhere else _MENDS.get(status, '')}")
     encoding = response.headers.get("Content-Encoding", "identity")
     if encoding != "identity":
         raise SourceError(f"{name} is sent encoded ({encoding[:40]!r}); have the server send it as it is")
@@ -239,14 +260,14 @@ def _name(hops: Sequence[httpx.URL]) -> str:
 def _cause(error: BaseException) -> str:
     """What has really happened, and what mends it."""
     if isinstance(error, httpx.ProxyError):
-        return f"the proxy answers {error}"
+        return f"the proxy answers {str(error)[:MOST_QUOTED]}"
     while error.__cause__ or error.__context__:
         error = error.__cause__ or error.__context__ or error
     error = getattr(error, "exceptions", [error])[0]  # One for each address of a host.
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = error.verify_message.rstrip(".")
         return f"its certificate is not accepted: {reason}; name the CA that signed it in source.caFile"
-    return f"{_text(error).rstrip('.')}; see to the server or mend the URL"
+    return f"{_text(error)[:MOST_QUOTED].rstrip('.')}; see to the server or mend the URL"
 
 
 def _text(error: BaseException) -> str:

@@ -44,7 +44,10 @@ _Verify = Callable[[bytes, bytes], None]
 
 
 class PublicKey:
-    """A key that modules have to be signed by."""
+    """A key that modules have to be signed by.
+
+    Ed25519 is the pure one (RFC 8032): with such a key `cosign sign-blob` makes that, `cosign sign` the prehashed one.
+    """
 
     fingerprint: str
     """`sha256:` and the digest of the key's SubjectPublicKeyInfo (DER)."""
@@ -73,8 +76,9 @@ class PublicKey:
         try:
             with path.open("rb") as file:
                 pem = file.read(LARGEST_KEY)
-        except OSError as error:
-            raise SourceError(f"the public key {path} cannot be read: {error.strerror}") from error
+        except (OSError, ValueError) as error:  # a NUL in a path is a ValueError
+            cause = getattr(error, "strerror", None) or error
+            raise SourceError(f"the public key {str(path)!r} cannot be read: {cause}") from error
         return cls(path, pem)
 
     def check(self, fetched: Fetched) -> None:

@@ -19,14 +19,23 @@ def _check_file(url: str) -> None:
 
 
 def _check_web(url: str) -> None:
-    authority = re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0]
-    if "@" in authority:
-        raise ValueError("a URL must not hold a login, which would be logged; put it into a netrc file")
+    _check_login(url, "put it into a netrc file")
     if not _is_web(url):
         raise ValueError(
             "expected a URL such as https://modules.example/plugin.wasm, without blanks and #fragment, found"
             f" {url.partition('?')[0]!r}"
         )
+
+
+def _check_artifact(url: str) -> None:
+    _check_login(url, "docker login keeps it")
+    Reference.parse(url)
+
+
+def _check_login(url: str, mend: str) -> None:
+    authority = re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0]
+    if "@" in authority:
+        raise ValueError(f"a URL must not hold a login, which would be logged; {mend}")
 
 
 def _is_web(url: str) -> bool:
@@ -42,7 +51,7 @@ _CHECKS: Final[Mapping[str, Callable[[str], object]]] = {
     "file": _check_file,
     "http": _check_web,
     "https": _check_web,
-    "oci": Reference.parse,
+    "oci": _check_artifact,
 }
 
 
@@ -52,5 +61,10 @@ def check_url(url: str) -> None:
     check = _CHECKS.get(scheme)
     if not separator or check is None:
         schemes = ", ".join(f"{name}://" for name in _CHECKS)
-        raise ValueError(f"expected a URL that begins with one of {schemes}, found {url!r}")
+        raise ValueError(f"expected a URL that begins with one of {schemes}, found {_quoted(url)!r}")
     check(url)
+
+
+def _quoted(url: str) -> str:
+    """What may be a URL, without what may be a login or a token in it."""
+    return re.sub(r"^([^/@]*//)?[^/]*@", r"\1", url.partition("?")[0])

@@ -75,7 +75,7 @@ class _Seat(NamedTuple):
 def _enter(profile: Profile, binding: Binding, stack: ExitStack) -> Iterator[_Seat]:
     for entry in profile.entries:
         if entry.plugin.binds:
-            guest = entry.attempt(_guest, binding.pod, binding.node, stack)
+            guest = entry.attempt("bind", _guest, binding.pod, binding.node, stack)
             if guest is not None:
                 yield _Seat(entry, guest)
 
@@ -157,7 +157,7 @@ class _Cycle:
         if not seat.has(export):
             return None
         return seat.entry.attempt(
-            lambda plugin, _: step(seat.guest, self._binding.node, plugin.deadline()), self._binding.pod
+            "bind", lambda plugin, _: step(seat.guest, self._binding.node, plugin.deadline()), self._binding.pod
         )
 
 

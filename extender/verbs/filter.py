@@ -37,7 +37,7 @@ def run(profile: Profile, pod: Pod, nodes: Nodes) -> Filtered:
         if not nodes.names:
             entry.plugin.end_cycle(pod)
             continue
-        verdict = entry.attempt(judge, pod, nodes, "filter")
+        verdict = entry.attempt("filter", judge, pod, nodes, "filter")
         if verdict is None:
             continue
         nodes = verdict.kept

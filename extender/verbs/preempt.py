@@ -22,13 +22,13 @@ def run(profile: Profile, pod: Pod, nodes: Nodes, victims: Victims) -> Sequence[
     for entry in profile.entries:
         if not nodes.names:
             break
-        verdict = entry.attempt(spare, pod, nodes, victims)
+        verdict = entry.attempt("preempt", spare, pod, nodes, victims)
         if verdict is not None:
             nodes = verdict.kept
     for entry in profile.entries:
         if not nodes.names or not entry.plugin.runs("postfilter"):
             continue
-        chosen = entry.attempt(nominate, pod, nodes)
+        chosen = entry.attempt("preempt", nominate, pod, nodes)
         if chosen is not None:
             return chosen
     return nodes.names

@@ -23,7 +23,7 @@ def run(profile: Profile, pod: Pod, nodes: Nodes) -> Sequence[int]:
     for entry in profile.entries:
         if not nodes.names or not entry.plugin.runs("score"):
             continue
-        scores = entry.attempt(score, pod, nodes)
+        scores = entry.attempt("prioritize", score, pod, nodes)
         if scores is not None:
             weighted = scores if entry.weight == 1 else list(map(entry.weight.__mul__, scores))
             totals = list(map(add, totals, weighted)) if weights else weighted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -47,6 +48,12 @@ def policies(stack: Stack, names: list[str]) -> list[str]:
     return ["old" if name[-1] == placements[name][-1] else "new" for name in names]
 
 
+def complaints(stack: Stack) -> list[Any]:
+    """The warnings and errors that the extender has logged."""
+    log = [msgspec.json.decode(line) for line in stack.extender.log.read_bytes().splitlines()]
+    return [line for line in log if line["level"] not in {"debug", "info"}]
+
+
 def test_pods_that_are_created_all_the_time_land_by_the_policy_of_their_time(
     cluster: ControlPlane, identity: Path, tmp_path: Path
 ) -> None:
@@ -76,8 +83,7 @@ def test_pods_that_are_created_all_the_time_land_by_the_policy_of_their_time(
         assert 0 < begun <= switch <= seen
         failed = cluster.client.get("/api/v1/events", params={"fieldSelector": "reason=FailedScheduling"})
         assert failed.json()["items"] == []
-        log = [msgspec.json.decode(line) for line in stack.extender.log.read_bytes().splitlines()]
-        assert [line for line in log if line["level"] not in {"debug", "info"}] == []
+        assert complaints(stack) == []
 
 
 @pytest.fixture
@@ -108,6 +114,7 @@ def test_one_write_has_all_pods_tried_again_that_the_old_policy_rejected(rejecte
     rejected.wait_until(lambda: len(rejected.placements()) == PICKY, "placement of the pods that were rejected")
     assert rejected.placements() == {f"picky-{at}": f"node-{at}" for at in range(PICKY)}
     assert rejected.requeued() == {OWN_CONDITION: PICKY, WAKE: PICKY}
+    assert complaints(rejected) == []
 
 
 @pytest.mark.parametrize("rejected", [False], indirect=True)

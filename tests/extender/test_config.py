@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from extender import config
-from extender.config import Address, ConfigError, PluginConfig, RuntimeConfig
+from extender.config import Address, ConfigError, PluginConfig, RuntimeConfig, SourceConfig, SwapConfig
 from extender.profile import FailurePolicy
 from extender.registry import load
 from tests.extender import guests, kwx
@@ -343,6 +343,26 @@ SETTINGS = [
     ("guestURL: 'file://'", "guestURL: expected file:// and a path, such as file://./plugin.wasm, found 'file://'"),
     ("guestURL: 5", "guestURL: input should be a valid string, found 5"),
     ("scoreRange: 10", "scoreRange: unknown key"),
+    (
+        "guestURL: 'https://ana:secret@modules.example/a.wasm'",
+        "guestURL: a URL must not hold a login, which would be logged; put it into a netrc file",
+    ),
+    (
+        "guestURL: 'oci://registry.example'",
+        "guestURL: expected oci://REGISTRY/REPOSITORY with :TAG or @sha256:DIGEST, such as"
+        " oci://registry.example/policies/spread:v2, found 'oci://registry.example'",
+    ),
+    ("source: {interval: 1ms}", "source.interval: input should be greater than or equal to 0.1, found '1ms'"),
+    ("source: {publickey: cosign.pub}", "source.publickey: unknown key; did you mean publicKey?"),
+    ("swap: {slowdownFactor: 0.5}", "swap.slowdownFactor: input should be greater than or equal to 1, found 0.5"),
+    ("swap: {shadowRequests: 0}", "swap.shadowRequests: input should be greater than or equal to 1, found 0"),
+    ("swap: {rollback: never}", "swap.rollback: input should be 'automatic' or 'manual', found 'never'"),
+    ("swap: {rollbackShare: 1.5}", "swap.rollbackShare: input should be less than or equal to 1, found 1.5"),
+    ("swap: {shadowTme: 1s}", "swap.shadowTme: unknown key; did you mean shadowTime?"),
+    (
+        "swap: {wakePods: true}",
+        "swap.wakePods: needs an API server to write to; set cluster.mode to kubeconfig or in-cluster",
+    ),
     ("failurePolcy: Fail", "failurePolcy: unknown key; did you mean failurePolicy?"),
     (f"guestConfig: {'x' * 90}, args: {'y' * 90}", f"args: expected a list, found '{'y' * 76}..."),
 ]  # fmt: skip
@@ -575,6 +595,7 @@ server:
   maxRequestBytes: 32Mi
   bindTimeout: 2500ms
   stateDirectory: ~/.local/state/kwx
+  adminTokens: tokens.csv
 runtime:
   stackLimit: 512Ki
   moduleLimit: 32M
@@ -605,6 +626,17 @@ profiles:
     outputLimit: 16Ki
     instances: 3
     extensionPoints: [filter, score]
+    source: {{interval: 5s, timeout: 20s, caFile: ca.crt}}
+    swap:
+      slowdownFactor: 2.5
+      slowdownFloor: 3ms
+      shadowTime: 1m
+      shadowRequests: 100
+      rollback: manual
+      rollbackTime: 2m
+      rollbackFailures: 5
+      rollbackShare: 0.5
+      wakePods: false
 """
 
 
@@ -622,6 +654,7 @@ def test_every_key_is_read(folder: Path) -> None:
     assert configuration.runtime == RuntimeConfig(
         stackLimit="512Ki", moduleLimit="32M", compileTimeout="2m", cacheLimit="5Gi"
     )
+    assert configuration.server.admin_tokens == Path("tokens.csv")
     assert configuration.server.state_directory == Path("~/.local/state/kwx").expanduser()
     assert (configuration.cluster.mode, configuration.cluster.kubeconfig) == (
         "none",
@@ -647,9 +680,22 @@ def test_every_key_is_read(folder: Path) -> None:
             outputLimit="16Ki",
             instances=3,
             extensionPoints=("filter", "score"),
+            source=SourceConfig(interval="5s", timeout="20s", caFile="ca.crt"),
+            swap=SwapConfig(
+                slowdownFactor=2.5,
+                slowdownFloor="3ms",
+                shadowTime="1m",
+                shadowRequests=100,
+                rollback="manual",
+                rollbackTime="2m",
+                rollbackFailures=5,
+                rollbackShare=0.5,
+                wakePods=False,
+            ),
         ),
     )
     settings = profile.plugins[0]
+    assert (settings.source.interval, settings.swap.slowdown_floor, settings.swap.shadow_time) == (5, 0.003, 60)
     assert (settings.timeout, settings.memory_limit, settings.output_limit) == (1.5, 64 * 1024 * 1024, 16 * 1024)
 
 

@@ -104,7 +104,7 @@ def test_the_scheduler_starts_after_the_extender_beside_it(control_plane: Contro
     pod = SIDECAR.deployment(control_plane)["spec"]["template"]["spec"]
     (first,), (second,) = pod["initContainers"], pod["containers"]
     assert (first["name"], first["restartPolicy"]) == ("extender", "Always")
-    assert first["startupProbe"]["httpGet"] == {"path": "/readyz", "port": "admin"}
+    assert first["startupProbe"]["httpGet"] == {"path": "/livez", "port": "admin"}
     assert second["name"] == "kube-scheduler"
 
 

@@ -511,16 +511,18 @@ def test_a_discarded_instance_needs_no_collector(load: Loader, open_instances: C
 
 
 @pytest.mark.parametrize("guest", [NOOP, FAILS], ids=["whole", "broken"])
-def test_the_code_of_a_plugin_that_nobody_holds_needs_no_collector(engine: WasmtimeEngine, guest: str) -> None:
+def test_what_a_closed_plugin_has_held_needs_no_collector(engine: WasmtimeEngine, guest: str) -> None:
     gc.disable()
     try:
         plugin = Plugin(engine, binary(guest), Settings("plugin"))
-        code = weakref.ref(plugin._module)
+        code, (idle,) = weakref.ref(plugin._module), plugin._pool._idle
+        instance = weakref.ref(idle._instance)
+        del idle
         with contextlib.suppress(GuestError):
             filter_nodes(plugin, ONE)
         close(plugin)
         del plugin
-        assert code() is None
+        assert (code(), instance()) == (None, None)
     finally:
         gc.enable()
 

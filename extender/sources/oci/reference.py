@@ -32,6 +32,6 @@ class Reference(NamedTuple):
         if not match:
             raise ValueError(
                 "expected oci://REGISTRY/REPOSITORY with :TAG or @sha256:DIGEST, such as"
-                f" oci://registry.example/policies/spread:v2, found {url!r}"
+                f" oci://registry.example/policies/spread:v2, found {url.partition('?')[0]!r}"
             )
         return cls(match["registry"], match["repository"], match["tag"] or "latest", match["digest"])

@@ -53,9 +53,12 @@ class OciSource:
         digest = digest_of(content)
         name = f"{repository.name}{'' if pinned else f':{tag}'}@{digest}"
         found = self._find(repository, digest)
+        version = _version(digest, found)
+        if version == known:  # The registry has not told its digest.
+            return None
         signed = signatures.fetch(repository, content, found)
         layer = _layer(repository, name, content)
-        return Fetched(repository.blob(layer, self._limit), name, _version(digest, found), signed)
+        return Fetched(repository.blob(layer, self._limit), name, version, signed)
 
     def _is_still(self, known: str, repository: Repository) -> bool:
         """Whether nothing is new; asks for no more than it must."""

@@ -243,7 +243,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
                 server.pages.update({f"/{name}.wasm": script for name, (script, _) in WEB.items()})
                 for name, (script, _) in OCI.items():
                     server.pages.update(artifact(name, NEXT, script))
-                extender.wait_until(lambda: refused(extender) >= set(QUESTIONS), 60)
+                extender.wait_until(lambda: refused(extender) >= set(QUESTIONS), 120)
             history = extender.admin.get("/api/v1/history", params={"limit": 1000}).json()
             plugins = {each["name"]: each for each in extender.admin.get("/api/v1/plugins").json()}
         names = {

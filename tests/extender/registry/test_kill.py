@@ -28,7 +28,7 @@ STEPS = ("fetching", "fetched", "verified", "compiled", "probed", "warmed", "act
 """Of a swap, by the stages of what comes and of what goes."""
 JITTER_S = 0.05
 """Longest time between a step and the kill: most steps take less."""
-BROKEN_SHARE = 0.2
+BROKEN_SHARE = 0.1
 """Part of the modules that cannot be used, where the kill does not wait for them."""
 
 

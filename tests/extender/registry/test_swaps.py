@@ -162,11 +162,12 @@ def test_a_touched_file_is_the_same_module(swapped: Swapped) -> None:
     assert (swapped.history(), swapped.live()) == ([], digest(OLD))
 
 
-@pytest.fixture
-def told(tmp_path: Path) -> Iterator[Extender]:
-    """A plugin that tells its version, which is 10 at first."""
-    (tmp_path / "told.wasm").write_bytes(versions.module(10))
-    with Extender(tmp_path, profile("default", plugin("told"), scoreRange=100)) as extender:
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Extender]:
+    """A plugin that tells its version."""
+    folder = tmp_path_factory.mktemp("told")
+    (folder / "told.wasm").write_bytes(versions.module(20))
+    with Extender(folder, profile("default", plugin("told"), scoreRange=100)) as extender:
         yield extender
 
 
@@ -191,6 +192,11 @@ def test_no_request_fails_and_no_pod_is_judged_by_two_versions_through_ten_swaps
     assert [cycle for cycle in cycles if cycle.is_mixed] == []
 
 
+def test_who_has_waited_for_the_end_of_a_swap_can_begin_the_next_one(told: Extender) -> None:
+    for version in [11, 10] * 5:
+        upload(told, version)
+
+
 def test_a_pod_is_scored_by_the_version_that_has_filtered_it(told: Extender) -> None:
     """The module is swapped twice meanwhile. A pod that nobody has filtered is scored by what is live."""
 
@@ -201,6 +207,7 @@ def test_a_pod_is_scored_by_the_version_that_has_filtered_it(told: Extender) -> 
         answer = told.post("/prioritize", names_args(["node-7"], the_pod=pod(pod_name)))
         return [each["Score"] for each in answer]
 
+    upload(told, 10)
     without = {digit: [name for name in NODE_NAMES if name[-1] != digit] for digit in "012"}
     assert passing("first") == without["0"]
     upload(told, 11)

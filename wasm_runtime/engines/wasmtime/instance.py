@@ -38,6 +38,7 @@ from wasm_runtime.engines.wasmtime.trap import Failure, describe
 from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
 from wasm_runtime.residents import EVERY, Residents
 from wasm_runtime.snapshot import Nodes
+from wasm_runtime.weak import weakly
 
 if TYPE_CHECKING:
     from wasm_runtime.engines.wasmtime.engine import WasmtimeModule
@@ -243,12 +244,13 @@ class WasmtimeInstance:
         self._all = Function(store, cast(Func, linked["all"]), 10)
         self._tell = Function(store, cast(Func, linked["tell"]), 4)
         self._residents = Residents() if "nodechanged" in module.exports else None
-        self._guest_memory = LinearMemory(store, cast(Memory, guest[abi.MEMORY]), self._grow)
-        self._memory = CallMemory(store, cast(Memory, linked["call"]), self._grow)
+        grow = weakly(self._grow)
+        self._guest_memory = LinearMemory(store, cast(Memory, guest[abi.MEMORY]), grow)
+        self._memory = CallMemory(store, cast(Memory, linked["call"]), grow)
         self._snapshot = SnapshotMemory(
             store,
             cast(Memory, linked["snapshot"]),
-            self._grow,
+            grow,
             call_memory=self._memory,
             index=self._uninterrupted(Function(store, cast(Func, linked["index"]), 2)),
             images=_IMAGES in module.imports,
@@ -305,9 +307,10 @@ class WasmtimeInstance:
 
     def _uninterrupted(self, function: Function) -> Callable[..., int]:
         """A function of the driver that the host calls for itself: no deadline counts there."""
+        interrupt = self._interrupt
 
         def call(*arguments: int) -> int:
-            self._interrupt(NO_DEADLINE)
+            interrupt(NO_DEADLINE)
             return function(*arguments)
 
         return call

@@ -59,6 +59,28 @@ def test_what_is_pinned_and_known_is_not_asked_for(web: Web, address: str) -> No
     assert web.requests == []
 
 
+@pytest.mark.parametrize("told", ["", "../../secret", "sha256:" + "0" * 64])
+def test_what_signs_another_version_is_not_looked_for(told: str, web: Web, address: str) -> None:
+    page = "/v2/spread/manifests/v1"
+    web.pages[page] = lambda conversation: (
+        conversation.send(head(200, Docker_Content_Digest=told))
+        if conversation.request.method == "HEAD"
+        else answer(200, manifest())(conversation)
+    )
+    version = digest(manifest())
+    fetched = source(f"{address}/spread:v1", signed=True).fetch(f"{version} {version}")
+    assert fetched == Fetched(WASM, f"oci://{address}/spread:v1@{version}", version)
+    tag = version.replace(":", "-")
+    assert [request.target.partition("?")[0] for request in web.requests] == [
+        page,
+        page,
+        f"/v2/spread/referrers/{version}",
+        f"/v2/spread/manifests/{tag}",
+        f"/v2/spread/manifests/{tag}.sig",
+        BLOB,
+    ]
+
+
 def test_a_registry_that_tells_no_digest_is_asked_for_the_manifest(web: Web, address: str) -> None:
     followed = source(f"{address}/spread:v1")
     version = digest(manifest())
@@ -119,7 +141,7 @@ NEITHER = "is neither a manifest with layers nor an index with manifests; push i
         (b"<html>", "has a manifest that cannot be read: JSON is malformed: invalid character (byte 0)"),
         (b"[]", "has a manifest that cannot be read: Expected `object`, got `array`"),
         (b"{}", "has a manifest that cannot be read: Object missing required field `schemaVersion`"),
-        (b'{"schemaVersion": 1, "fsLayers": []}', NEITHER),
+        (manifest(schemaVersion=1), NEITHER),
         (b'{"schemaVersion": 2}', NEITHER),
         (manifest(manifests=[]), NEITHER),
         (

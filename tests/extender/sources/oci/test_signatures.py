@@ -164,6 +164,7 @@ def test_a_registry_that_lists_what_refers_to_a_manifest_is_asked_for_it(
     fetched = source(f"{web.url('').removeprefix('http://')}/{artifact.name}:v1", signed=True).fetch()
     assert fetched is not None
     PublicKey.read(signer.public_key).check(fetched)
+    assert f"{prefix}/manifests/{digest(b'sbom')}" not in [request.target for request in web.requests]
 
 
 def test_a_signature_that_comes_later_is_news(artifact: Repository, signer: Signer) -> None:
