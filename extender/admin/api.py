@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -121,7 +122,8 @@ async def swap(
 ) -> RolloutView:
     """Brings another module, other settings or an earlier revision live."""
     order = request.order(slot, user, if_match)
-    return await _begin(desk, slot, order, if_match, wait, response)
+    rollout = await _try(partial(desk.rollouts.begin, slot, order), slot, if_match)
+    return await _answer(desk, rollout, wait, response)
 
 
 @router.put(
@@ -160,7 +162,8 @@ async def upload_module(
         signed = detached(module, x_signature.encode()) if x_signature else None
         expected = expectation(slot, expected_revision, if_match)
         order = Order(Upload(module, signed), user.name, reason, decode_settings(settings), dry_run, expected)
-        return await _begin(desk, slot, order, if_match, wait, response)
+        rollout = await _try(partial(desk.rollouts.begin, slot, order), slot, if_match)
+    return await _answer(desk, rollout, wait, response)
 
 
 @router.post("/plugins/{plugin}/rollback", responses=_CONFLICT)
@@ -238,12 +241,6 @@ async def read_module(request: Request) -> bytes:
     return bytes(body)
 
 
-async def _begin(
-    desk: Desk, slot: Slot, order: Order, tag: str | None, wait: float | None, response: Response
-) -> RolloutView:
-    return await _answer(desk, await _try(partial(desk.rollouts.begin, slot, order), slot, tag), wait, response)
-
-
 async def _try(begin: partial[Rollout], slot: Slot, tag: str | None) -> Rollout:
     """Begins a rollout beside the loop, for which a digest over a whole module would be long."""
     try:
@@ -256,7 +253,8 @@ async def _try(begin: partial[Rollout], slot: Slot, tag: str | None) -> Rollout:
 
 async def _answer(desk: Desk, rollout: Rollout, wait: float | None, response: Response) -> RolloutView:
     if wait:
-        rollout = await desk.listening.end_of(rollout, wait)
+        with suppress(TooManyError):  # It has begun all the same, and who asks is told so.
+            rollout = await desk.listening.end_of(rollout, wait)
     response.headers["Location"] = f"{PREFIX}/rollouts/{rollout.id}"
     response.status_code = HTTPStatus.OK if rollout.is_over else HTTPStatus.ACCEPTED
     return RolloutView.of(rollout)

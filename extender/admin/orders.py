@@ -11,13 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from pydantic.alias_generators import to_camel
 
 from extender.admin.tokens import User
+from extender.config import Text
 from extender.registry.order import Earlier, Look, Order, Url
 from extender.registry.slot import Slot
 
 MOST_TEXT: Final = 1000
 """Characters of a reason."""
 
-Reason = Annotated[str, Field(max_length=MOST_TEXT)]
+Reason = Annotated[Text, Field(max_length=MOST_TEXT)]
 """Why, for the history."""
 
 RevisionName = Annotated[str, Field(pattern=r"^(sha256:)?[0-9a-f]{8,64}$")]

@@ -14,6 +14,7 @@ from extender.profile import Profile
 from extender.registry.revision import NEXT, Revision, Stage
 from extender.registry.rollout import Rollout
 from extender.registry.slot import Slot
+from extender.sources.url import public
 
 REVISION = "sha256:9c56cc51b374c3ba189210d5b6d4bf57790d351c96c47c02190ecf1e430635ab"
 MODULE = "sha256:0263829989b6fd954f72baaf2fc64bc2e2f01d692d4de72986ea808f6e99813f"
@@ -188,7 +189,7 @@ class PluginView(BaseModel):
     digest: str | None
     """The digest of the module that serves; null while there is none."""
     source: str
-    """The URL of the configuration."""
+    """The URL of the configuration, without its query."""
     weight: int
     exports: list[str]
     """Guest exports that are called."""
@@ -217,7 +218,7 @@ class PluginView(BaseModel):
             name=slot.name,
             profile=slot.profile,
             digest=plugin.digest if plugin else None,
-            source=slot.config.guest_url,
+            source=public(slot.config.guest_url),
             weight=live.entry.weight if live else slot.config.weight,
             exports=plugin.exports if plugin else [],
             not_run=plugin.not_run if plugin else [],

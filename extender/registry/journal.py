@@ -109,5 +109,5 @@ def _log(rollout: Rollout) -> None:
     }
     arguments = (rollout.problem,) if "%s" in message else ()
     if rollout.stage is Stage.DRAINING and rollout.problem:
-        level, message, arguments = logging.ERROR, "revision is rolled back: %s", (rollout.problem,)
+        level, message, arguments = logging.WARNING, "revision is rolled back: %s", (rollout.problem,)
     logger.log(level, message, *arguments, extra={key: value for key, value in fields.items() if value})

@@ -25,12 +25,14 @@ from extender.registry.pipeline import Fetch, RolloutFailedError, check_digest, 
 from extender.registry.registry import Registry, assemble
 from extender.registry.revision import Revision, Stage, configure, settings_of
 from extender.registry.rollout import Rollout
-from extender.registry.rollouts import keys, with_newest
+from extender.registry.rollouts import keys
 from extender.registry.slot import Live, Slot
 from extender.registry.store import Kept, Store
+from extender.registry.switch import with_newest
 from extender.registry.workshop import LoadError, Workshop
 from extender.sources import Fetched, Source, SourceError, UnreachableError
 from extender.sources.factory import open_source
+from extender.sources.url import public
 from wasm_runtime.cache import CacheError
 from wasm_runtime.engine import Handle
 from wasm_runtime.plugin import Observer, Sink, digest
@@ -216,7 +218,7 @@ def _wait(slot: Slot, fetched: Future[Fetched], until: float) -> Fetched:
         return fetched.result(max(0.0, until - time.monotonic()) if slot.source.is_remote else None)
     except FutureTimeoutError:
         raise UnreachableError(
-            f"{slot.config.guest_url} has not given the module within the first {PATIENCE:g} s"
+            f"{public(slot.config.guest_url)} has not given the module within the first {PATIENCE:g} s"
         ) from None
 
 

@@ -152,6 +152,13 @@ class Pipeline:
         """The source of a plugin."""
         return open_source(config, self._folder, self._workshop.module_limit)
 
+    def fetch(self, config: PluginConfig) -> Fetched:
+        """What a plugin's source gives now. Raises SourceError."""
+        fetched = self.open(config).fetch()
+        if fetched is None:
+            raise SourceError(f"{config.guest_url} changes while it is read; try again when it is whole")
+        return fetched
+
     def kept(self, revision: Revision) -> Fetched:
         """The module of an earlier revision. Raises SourceError."""
         return kept_module(self.store, revision)

@@ -10,6 +10,7 @@ from extender.profile import Entry
 from extender.registry.revision import Revision
 from extender.registry.rollout import Rollout
 from extender.sources import Source
+from extender.sources.url import public
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +50,10 @@ class Slot:
         """The plugin's."""
         return self.config.name
 
+    def serves(self, revision: str | None) -> bool:
+        """Whether the revision of an id is the one that serves."""
+        return self.live is not None and self.live.revision.id == revision
+
     @property
     def notice(self) -> str:
         """Says so if what serves is not what the source gives."""
@@ -56,5 +61,5 @@ class Slot:
             return ""
         return (
             f"plugin {self.name}: revision {self.live.revision.id} serves, not {self.offered} that"
-            f" {self.config.guest_url} gives; kwx plugin history {self.name} tells why"
+            f" {public(self.config.guest_url)} gives; kwx plugin history {self.name} tells why"
         )

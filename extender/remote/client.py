@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import httpx
-import msgspec
 from httpx_sse import SSEError, connect_sse
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from extender.admin.gate import PREFIX
+from extender.admin.views import RolloutView
 from extender.terminal import printable
+
+T = TypeVar("T")
+
+_MEND: Final = "is that the admin address (server.adminAddress) of an extender?"
 
 TIMEOUT: Final = 30.0
 """Seconds without a byte after which the extender is given up; the stream of events has one every 15."""
@@ -25,6 +31,24 @@ MOST_TEXT: Final = 500
 
 class RemoteError(Exception):
     """The extender cannot be asked, or has refused. `str()` says why, and what to do."""
+
+
+class _Problem(BaseModel):
+    """What FastAPI says of a part of a request."""
+
+    loc: list[str | int]
+    msg: str
+
+    def __str__(self) -> str:
+        """As the configuration's problems are said."""
+        return f"{'.'.join(map(str, self.loc[1:]))}: {self.msg.removeprefix('Value error, ')}"
+
+
+class _Refusal(BaseModel):
+    detail: str | list[_Problem]
+
+    def __str__(self) -> str:
+        return self.detail if isinstance(self.detail, str) else "; ".join(map(str, self.detail))
 
 
 class AdminClient:
@@ -52,20 +76,20 @@ class AdminClient:
     ) -> None:
         self._client.close()
 
-    def get(self, path: str, **query: str | int | None) -> Any:
-        """What is at a path, decoded."""
-        return self._ask("GET", path, query)
+    def get(self, path: str, kind: type[T], **query: str | int | None) -> T:
+        """What is at a path: a view, or a list of them."""
+        return self._ask("GET", path, kind, query)
 
-    def post(self, path: str, order: Mapping[str, Any], **query: str | None) -> Any:
+    def post(self, path: str, order: Mapping[str, Any], **query: str | None) -> RolloutView:
         """Gives an order, and returns the rollout that it has begun."""
-        return self._ask("POST", path, query, json=_given(order))
+        return self._ask("POST", path, RolloutView, query, json=_given(order))
 
-    def put_module(self, plugin: str, module: bytes, signature: str | None, query: Mapping[str, Any]) -> Any:
+    def put_module(self, plugin: str, module: bytes, signature: str | None, query: Mapping[str, Any]) -> RolloutView:
         """Uploads a module, and returns the rollout that it has begun."""
         headers = _given({"Content-Type": "application/wasm", "X-Signature": signature})
-        return self._ask("PUT", f"{plugin_path(plugin)}/module", query, content=module, headers=headers)
+        return self._ask("PUT", f"{plugin_path(plugin)}/module", RolloutView, query, content=module, headers=headers)
 
-    def follow(self, rollout: int, wait: str) -> Iterator[Any]:
+    def follow(self, rollout: int, wait: str) -> Iterator[RolloutView]:
         """A rollout after each of its steps, until it is over or the time is up."""
         query = {"rollout": rollout, "wait": wait}
         try:
@@ -75,21 +99,21 @@ class AdminClient:
                     raise self._refusal(events.response)
                 for event in events.iter_sse():
                     if event.data:
-                        yield msgspec.json.decode(event.data)
-        except (httpx.HTTPError, SSEError, msgspec.DecodeError) as error:
+                        yield RolloutView.model_validate_json(event.data)
+        except (httpx.HTTPError, SSEError) as error:
             raise self._failure(error) from error
+        except ValidationError:
+            raise RemoteError(f"{self._server} sends events that are none of an extender's; {_MEND}") from None
 
-    def _ask(self, method: str, path: str, query: Mapping[str, Any], **body: Any) -> Any:
+    def _ask(self, method: str, path: str, kind: type[T], query: Mapping[str, Any], **body: Any) -> T:
         try:
             answer = self._client.request(method, path, params=_given(query), **body)
         except httpx.HTTPError as error:
             raise self._failure(error) from error
-        if not answer.is_success:
-            raise self._refusal(answer)
-        try:
-            return msgspec.json.decode(answer.content)
-        except msgspec.DecodeError:
-            raise self._refusal(answer) from None
+        if answer.is_success:
+            with suppress(ValidationError):
+                return TypeAdapter(kind).validate_json(answer.content)
+        raise self._refusal(answer)
 
     def _failure(self, error: Exception) -> RemoteError:
         if isinstance(error, httpx.ConnectError):
@@ -99,14 +123,13 @@ class AdminClient:
 
     def _refusal(self, answer: httpx.Response) -> RemoteError:
         try:
-            detail = msgspec.json.decode(answer.content)["detail"]
-        except (msgspec.DecodeError, KeyError, TypeError):
+            refusal = _Refusal.model_validate_json(answer.content)
+        except ValidationError:
             said = printable(answer.text)[:MOST_TEXT]
-            mend = "is that the admin address (server.adminAddress) of an extender?"
-            return RemoteError(f"{self._server} answers with status {answer.status_code}: {said}; {mend}")
+            return RemoteError(f"{self._server} answers with status {answer.status_code}: {said}; {_MEND}")
         if answer.status_code == HTTPStatus.UNAUTHORIZED:
-            return RemoteError(f"{detail}; give it by --token-file")
-        return RemoteError("; ".join(map(_problem, detail)) if isinstance(detail, list) else str(detail))
+            return RemoteError(f"{refusal}; give it by --token-file")
+        return RemoteError(str(refusal))
 
 
 def plugin_path(plugin: str) -> str:
@@ -116,9 +139,3 @@ def plugin_path(plugin: str) -> str:
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
-
-
-def _problem(problem: Any) -> str:
-    """What FastAPI says of a part of a request, as the configuration's problems are said."""
-    where = ".".join(map(str, problem["loc"][1:]))
-    return f"{where}: {problem['msg'].removeprefix('Value error, ')}"

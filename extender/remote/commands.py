@@ -8,12 +8,12 @@ import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import httpx
 import typer
 import yaml
-from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
 from rich.console import Console, RenderableType
 from rich.text import Text
 
@@ -23,6 +23,8 @@ from extender.output import View, ViewOption, fail, write_json
 from extender.registry.revision import Stage
 from extender.remote import table
 from extender.remote.client import AdminClient, RemoteError, plugin_path
+
+T = TypeVar("T")
 
 app = typer.Typer(
     name="plugin",
@@ -82,8 +84,8 @@ def list_plugins(
 ) -> None:
     """Show the plugins and what serves."""
     with _client(server, token_file) as client:
-        found = [each for each in client.get("/plugins") if profile in {None, each["profile"]}]
-    _print(output, found, lambda: table.plugins(TypeAdapter(list[PluginView]).validate_python(found)))
+        found = [each for each in client.get("/plugins", list[PluginView]) if profile in {None, each.profile}]
+    _print(output, found, table.plugins)
 
 
 @app.command()
@@ -96,8 +98,8 @@ def show(
 ) -> None:
     """Show all that is known of a plugin."""
     with _client(server, token_file) as client:
-        found = client.get(plugin_path(name), profile=profile)
-    _print(output, found, lambda: table.plugin(PluginView.model_validate(found)))
+        found = client.get(plugin_path(name), PluginView, profile=profile)
+    _print(output, found, table.plugin)
 
 
 @app.command()
@@ -110,8 +112,8 @@ def revisions(
 ) -> None:
     """Show the revisions of a plugin that can be gone back to."""
     with _client(server, token_file) as client:
-        found = client.get(f"{plugin_path(name)}/revisions", profile=profile)
-    _print(output, found, lambda: table.revisions(TypeAdapter(list[RevisionView]).validate_python(found)))
+        found = client.get(f"{plugin_path(name)}/revisions", list[RevisionView], profile=profile)
+    _print(output, found, table.revisions)
 
 
 @app.command()
@@ -125,8 +127,8 @@ def history(
 ) -> None:
     """Show how rollouts have ended, the newest first: who, what, when, why."""
     with _client(server, token_file) as client:
-        found = client.get("/history", plugin=name, profile=profile, limit=limit)
-    _print(output, found, lambda: table.history(TypeAdapter(list[RolloutView]).validate_python(found)))
+        found = client.get("/history", list[RolloutView], plugin=name, profile=profile, limit=limit)
+    _print(output, found, table.history)
 
 
 @app.command()
@@ -214,7 +216,7 @@ def _client(server: str, token_file: Path | None) -> Iterator[AdminClient]:
 
 def _token(file: Path) -> str:
     text = _read(file, "'--token-file'").decode(errors="replace").strip()
-    if not text.isascii() or not text.isprintable() or set(text) & set(" ,"):
+    if not text or not text.isascii() or not text.isprintable() or set(text) & set(" ,"):
         raise typer.BadParameter(f"{file}: expected a token and nothing else", param_hint="'--token-file'")
     return text
 
@@ -229,7 +231,7 @@ def _read(file: Path, option: str) -> bytes:
 def _signature(file: Path) -> str:
     """A signature as a header can carry it."""
     content = _read(file, "'--signature'")
-    return "".join(content.decode().split("\n")).strip() if content.isascii() else base64.b64encode(content).decode()
+    return "".join(content.decode().splitlines()).strip() if content.isascii() else base64.b64encode(content).decode()
 
 
 def _settings(given: Iterable[str]) -> dict[str, Any]:
@@ -252,27 +254,26 @@ def _common(reason: str, expect: str | None) -> dict[str, str | None]:
     return {"reason": reason, "expectedRevision": expect}
 
 
-def _finish(client: AdminClient, begun: Any, output: View, timeout: str | None) -> None:
+def _finish(client: AdminClient, begun: RolloutView, output: View, timeout: str | None) -> None:
     """Waits for a rollout that has begun unless there is no time for that, and shows how it has ended."""
-    last = _follow(client, begun, timeout) if timeout and not RolloutView.model_validate(begun).is_over else begun
-    rollout = RolloutView.model_validate(last)
-    _print(output, last, lambda: table.outcome(rollout))
+    rollout = _follow(client, begun, timeout) if timeout and not begun.is_over else begun
+    _print(output, rollout, table.outcome)
     if rollout.stage is Stage.FAILED:
         fail(f"{rollout.plugin} of {rollout.profile}: {rollout.problem}")
     if timeout and not rollout.is_over:
         fail(f"not over after {timeout}; {_goes_on(rollout)}")
 
 
-def _follow(client: AdminClient, begun: Any, timeout: str) -> Any:
+def _follow(client: AdminClient, begun: RolloutView, timeout: str) -> RolloutView:
     """The rollout as it is when it is over, or when the time is up. Its steps are told on standard error."""
     last = begun
     console = Console(stderr=True)
     try:
         with console.status("waiting for the extender"):
-            for last in client.follow(begun["id"], timeout):
-                console.print(table.step(RolloutView.model_validate(last)), soft_wrap=True)
+            for last in client.follow(begun.id, timeout):
+                console.print(table.step(last), soft_wrap=True)
     except KeyboardInterrupt:
-        typer.echo(f"kwx: {_goes_on(RolloutView.model_validate(last))}", err=True)
+        typer.echo(f"kwx: {_goes_on(last)}", err=True)
         raise typer.Exit(128 + signal.SIGINT) from None
     return last
 
@@ -281,10 +282,10 @@ def _goes_on(rollout: RolloutView) -> str:
     return f"rollout {rollout.id} goes on in the extender; kwx plugin history {rollout.plugin} tells how it ends"
 
 
-def _print(output: View, found: Any, shown: Callable[[], Iterable[RenderableType]]) -> None:
+def _print(output: View, found: T, shown: Callable[[T], Iterable[RenderableType]]) -> None:
     if output is View.JSON:
-        write_json(found)
+        write_json(to_jsonable_python(found))
         return
     console = Console()
-    for part in shown():
+    for part in shown(found):
         console.print(part, soft_wrap=isinstance(part, Text))

@@ -76,9 +76,10 @@ class PublicKey:
         try:
             with path.open("rb") as file:
                 pem = file.read(LARGEST_KEY)
-        except (OSError, ValueError) as error:  # a NUL in a path is a ValueError
-            cause = getattr(error, "strerror", None) or error
-            raise SourceError(f"the public key {str(path)!r} cannot be read: {cause}") from error
+        except ValueError as error:
+            raise SourceError(f"the public key {str(path)!r} is no path: it holds a NUL") from error
+        except OSError as error:
+            raise SourceError(f"the public key {path} cannot be read: {error.strerror}") from error
         return cls(path, pem)
 
     def check(self, fetched: Fetched) -> None:

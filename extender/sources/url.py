@@ -65,6 +65,11 @@ def check_url(url: str) -> None:
     check(url)
 
 
+def public(url: str) -> str:
+    """The URL of a source as everybody may see it: without a query, which may hold a token."""
+    return url.partition("?")[0] if url.startswith(("http://", "https://")) else url
+
+
 def _quoted(url: str) -> str:
     """What may be a URL, without what may be a login or a token in it."""
     return re.sub(r"^([^/@]*//)?[^/]*@", r"\1", url.partition("?")[0])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import httpx
@@ -12,7 +14,8 @@ import msgspec
 import pytest
 from fastapi import HTTPException, Request
 
-from extender.admin import api
+from extender.admin import api, listening
+from extender.admin.desk import MOST_UPLOADS
 from extender.admin.gate import LONGEST
 from extender.config import PluginConfig
 from extender.registry.revision import Revision
@@ -29,6 +32,9 @@ WASM = {"Content-Type": "application/wasm"}
 OWN = ["looked", "changed", "expected", "tagged", "uploaded", "tried", "returned", "refused", "named", "followed"]
 """Plugins that a test each may change."""
 
+HELD = [f"held-{number}" for number in range(MOST_UPLOADS)]
+"""Plugins whose rollouts wait for a request to their profiles, which have their names."""
+
 Json = Any
 
 
@@ -38,6 +44,7 @@ def extender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Extender]:
         profile("default", *(plugin("nodenumber", name=name) for name in OWN)),
         profile("batch", plugin("nodenumber", name="named")),
         profile("slow", plugin("nodenumber", name="slow", swap={"shadowTime": "500ms"})),
+        *(profile(name, plugin("nodenumber", name=name, swap={"shadowRequests": 1})) for name in HELD),
     ]
     runtime = {"moduleLimit": str(MODULE_LIMIT)}
     with Extender(tmp_path_factory.mktemp("api"), *profiles, runtime=runtime) as extender:
@@ -170,13 +177,15 @@ def test_if_match_is_the_same_with_a_status_of_its_own(extender: Extender) -> No
     assert tag == f'"{old}"'
     answer = extender.admin.put(path, content=OTHER, headers=WASM | {"If-Match": tag}, params={"wait": "30s"})
     assert (answer.status_code, answer.json()["revision"], answer.json()["stage"]) == (200, new, "active")
+    retried = extender.admin.put(path, content=OTHER, headers=WASM | {"If-Match": tag})
+    assert (retried.status_code, retried.json()["id"]) == (200, answer.json()["id"])
 
     problem = f"revision {new} of plugin tagged is active, not {old}; look at it again"
     for method, end in (("PUT", "module"), ("POST", "swap"), ("POST", "rollback")):
         answer = extender.admin.request(
             method,
             f"{API}/plugins/tagged/{end}",
-            content=OTHER if method == "PUT" else b"{}",
+            content=guests.constant_score(77) if method == "PUT" else b"{}",
             headers={"If-Match": tag} | (WASM if method == "PUT" else {}),
         )
         assert detail(answer) == (412, problem)
@@ -256,7 +265,7 @@ def test_a_candidate_that_cannot_be_used_is_refused_with_its_reason(extender: Ex
     assert active(extender, "refused") == revision()
 
 
-NAMES = ", ".join(sorted([*OWN, "slow"]))
+NAMES = ", ".join(sorted([*OWN, "slow", *HELD]))
 
 
 @pytest.mark.parametrize(
@@ -324,6 +333,7 @@ def test_an_order_that_cannot_be_carried_out_is_refused(extender: Extender, orde
             "Value error, url and revision exclude each other",
         ),
         ({"reason": "x" * 1001}, ["body", "reason"], "String should have at most 1000 characters"),
+        ({"reason": "\ud800"}, ["body", "reason"], "Value error, expected UTF-8"),
     ],
 )
 def test_a_malformed_order_is_refused(extender: Extender, order: Json, where: list[str], problem: str) -> None:
@@ -385,6 +395,42 @@ def test_a_module_that_does_not_come_in_is_given_up(monkeypatch: pytest.MonkeyPa
     with pytest.raises(HTTPException) as caught:
         asyncio.run(api.read_module(Request({"type": "http", "method": "PUT", "headers": []}, receive)))
     assert (caught.value.status_code, caught.value.detail) == (408, "the module did not come in within 0.05 s")
+
+
+def hold(extender: Extender, name: str) -> None:
+    """Waits until a rollout waits for a request."""
+    extender.wait_until(lambda: get(extender, f"/plugins/{name}")["rollout"]["stage"] == "compiled")
+
+
+def release(extender: Extender, name: str) -> None:
+    extender.post(f"/profiles/{name}/filter", {"Pod": {"metadata": {"name": "a"}}, "NodeNames": ["node-1"]})
+
+
+def test_uploads_that_wait_for_their_end_are_in_nobodys_way(extender: Extender) -> None:
+    with ThreadPoolExecutor() as pool:
+        waiting = [pool.submit(upload, extender, name) for name in HELD]
+        for name in HELD:
+            hold(extender, name)
+        assert upload(extender, "expected", dryRun="true").json()["stage"] == "rehearsed"
+        assert not any(each.done() for each in waiting)
+        for name in HELD:
+            release(extender, name)
+        assert [each.result().json()["stage"] for each in waiting] == ["active"] * len(HELD)
+
+
+def test_a_rollout_that_has_begun_is_told_even_if_too_many_wait(extender: Extender) -> None:
+    name = HELD[0]
+    with ExitStack() as streams:
+        for _ in range(listening.MOST):
+            stream = httpx.stream("GET", f"{extender.admin_url}{API}/events", trust_env=False)
+            assert streams.enter_context(stream).status_code == httpx.codes.OK
+        refused = extender.admin.get(f"{API}/events")
+        assert detail(refused) == (503, "64 clients wait for rollouts already; end one of them or ask again later")
+        begun = swap(extender, name, settings={"weight": 7})
+        assert (begun.status_code, begun.json()["plugin"]) == (202, name)
+        hold(extender, name)
+    release(extender, name)
+    extender.wait_until(lambda: active(extender, name) == begun.json()["revision"])
 
 
 def events(

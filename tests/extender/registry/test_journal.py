@@ -97,7 +97,7 @@ SAID = {
     Stage.ACTIVE: ("INFO", "revision is live"),
     Stage.FAILED: ("ERROR", "revision refused, what serves stays live: it traps"),
     Stage.REHEARSED: ("INFO", "dry run ended well"),
-    Stage.DRAINING: ("ERROR", "revision is rolled back: it traps"),
+    Stage.DRAINING: ("WARNING", "revision is rolled back: it traps"),
     Stage.RETIRED: ("INFO", "revision is retired"),
 }
 

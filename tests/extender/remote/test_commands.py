@@ -20,6 +20,7 @@ from tests.extender import guests
 from tests.extender.command import Command, Ended
 from tests.extender.kwx import KWX, Extender, environment_of, plugin, profile
 from tests.extender.objects import names_args
+from tests.extender.sources.web import answer, serving
 from wasm_runtime.plugin import digest
 
 OWN = ["swapped", "configured", "judged", "refused", "returned", "expected", "slow"]
@@ -157,7 +158,9 @@ WHEN  swapped of swapped: {old} replaced, by start"""
     )
 
 
-@pytest.mark.parametrize("encode", [bytes, base64.encodebytes])
+@pytest.mark.parametrize(
+    "encode", [bytes, base64.encodebytes, lambda value: base64.encodebytes(value).replace(b"\n", b"\r\n")]
+)
 def test_a_module_is_uploaded_with_its_signature(
     command: Command, tmp_path: Path, encode: Callable[[bytes], bytes]
 ) -> None:
@@ -307,10 +310,45 @@ def test_where_nobody_answers_it_is_said_how_to_begin(command: Command) -> None:
     )
 
 
+MEND = "; is that the admin address (server.adminAddress) of an extender?"
+
+
 def test_what_answers_otherwise_is_no_extender(extender: Extender, command: Command) -> None:
     said = failed(command("plugin", "list", "--server", extender.url))
     assert said.startswith(f'{extender.url} answers with status 404: {{"error":"')
-    assert said.endswith("; is that the admin address (server.adminAddress) of an extender?")
+    assert said.endswith(MEND)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [
+        (200, b"[1]", "[1]"),
+        (200, b'[{"profile": "default"}]', '[{"profile": "default"}]'),
+        (200, b"[" * 9999, "[" * 500),
+        (200, b"\x1b[2J", "�[2J"),
+        (307, b"", ""),
+        (422, b'{"detail": [1]}', '{"detail": [1]}'),
+        (500, b"[" * 9999, "[" * 500),
+    ],
+    ids=range(7),
+)
+def test_an_answer_that_is_none_is_quoted(command: Command, status: int, body: bytes, told: str) -> None:
+    with serving() as web:
+        web.pages["/api/v1/plugins"] = answer(status, body, Location="/elsewhere")
+        said = failed(command("plugin", "list", "--server", web.url("")))
+        assert said == f"{web.url('')} answers with status {status}: {told}{MEND}"
+
+
+def test_events_that_are_none_end_the_command(command: Command, extender: Extender) -> None:
+    begun = extender.admin.get("/api/v1/plugins/expected").json()["rollout"] | {"stage": "fetching", "id": 1}
+    with serving() as web:
+        web.pages |= {
+            "/api/v1/plugins/expected/swap": answer(202, json.dumps(begun).encode()),
+            "/api/v1/events?rollout=1&wait=5m": answer(200, b"data: {}\n\n", Content_Type="text/event-stream"),
+        }
+        assert failed(command("plugin", "swap", "expected", "--server", web.url(""))) == (
+            f"{web.url('')} sends events that are none of an extender's{MEND}"
+        )
 
 
 def test_the_extender_may_be_named_by_the_environment(extender: Extender, tmp_path: Path) -> None:
@@ -364,9 +402,10 @@ def test_wrong_usage_is_told(command: Command, arguments: list[str], problem: st
     assert "secret" not in words
 
 
-def test_a_token_file_with_more_than_a_token_is_refused_without_quoting_it(command: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [f"{TOKEN},alice,write\n", "\n"])
+def test_a_token_file_without_just_a_token_is_refused_unquoted(command: Command, tmp_path: Path, content: str) -> None:
     file = tmp_path / "tokens"
-    file.write_text(f"{TOKEN},alice,write\n")
+    file.write_text(content)
     ended = command("plugin", "list", "--token-file", file)
     assert (ended.status, ended.stdout) == (2, "")
     assert "expected a token and nothing else" in " ".join(ended.stderr.replace("│", " ").split())

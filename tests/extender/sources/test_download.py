@@ -237,8 +237,9 @@ def test_an_empty_body_is_refused(web: Web, script: Script) -> None:
         (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "illegal status line: bytearray(b'SSH-2.0-OpenSSH_9.6')"),
         (head(200, Content_Length="-1"), "bad Content-Length"),
         (head(200, Content_Length="9" * 5000), "bad Content-Length"),
+        (b"x" * 1000 + b"\r\n\r\n", "illegal status line: bytearray(b'" + "x" * 168),
     ],
-    ids=range(7),
+    ids=range(8),
 )
 def test_an_answer_that_is_cut_or_is_none_counts_as_no_answer(web: Web, sent: bytes, cause: str) -> None:
     web.pages["/m.wasm?token=secret"] = lambda conversation: conversation.send(sent)
@@ -267,6 +268,10 @@ def test_a_name_that_is_not_known_is_out_of_reach() -> None:
         ("http://[::1/x?token=secret", "'http://[::1/x' is no URL: Invalid port: ':1'"),
         ("ftp://host/x?token=secret", "ftp://host/x is no URL of a web server; expected https://HOST/PATH"),
         ("/x?token=secret", "/x is no URL of a web server; expected https://HOST/PATH"),
+        (
+            "http://127.0.0.1:65536/x?token=secret",
+            "http://127.0.0.1:65536/x is no URL of a web server; expected https://HOST/PATH",
+        ),
     ],
 )
 def test_what_is_no_url_is_refused(url: str, problem: str) -> None:
@@ -332,6 +337,24 @@ def test_a_redirect_to_nowhere_is_refused(web: Web, location: str) -> None:
     web.pages["/m.wasm?token=secret"] = redirect(location)
     with pytest.raises(SourceError, match=rf"^{web.url('/m.wasm')}"):
         Session(20).request(web.url("/m.wasm?token=secret"), LIMIT)
+
+
+def test_a_redirect_to_a_port_that_is_none_is_refused(web: Web) -> None:
+    web.pages["/m.wasm?token=secret"] = redirect("http://127.0.0.1:65536/m.wasm?token=secret")
+    assert refusal(web) == "URL/m.wasm redirects to http://127.0.0.1:65536/m.wasm, which is no URL of a web server"
+
+
+@pytest.mark.parametrize(("status", "reason"), [(401, "Unauthorized"), (403, "Forbidden")])
+def test_a_server_that_another_redirects_to_cannot_ask_for_a_login(web: Web, status: int, reason: str) -> None:
+    with serving() as other:
+        web.pages["/m.wasm"] = redirect(other.url("/m.wasm"))
+        other.pages["/m.wasm"] = answer(status)
+        with pytest.raises(SourceError) as refused:
+            Session(20).request(web.url("/m.wasm"), LIMIT, expected={401, 403})
+        assert str(refused.value) == (
+            f"{web.url('/m.wasm')}, redirected to {other.url('/m.wasm')}, answers {status} {reason}; no login is sent"
+            " where another server redirects to: name that URL, or have it let everybody in"
+        )
 
 
 def test_a_redirect_without_a_target_is_none(web: Web) -> None:
@@ -449,5 +472,13 @@ def test_a_proxy_that_is_none_is_not_quoted(monkeypatch: pytest.MonkeyPatch, pro
     )
 
 
-def test_a_url_is_shown_without_what_may_be_secret() -> None:
-    assert shown("https://user:password@[::1]:8443/a%20b?token=secret#x") == "https://[::1]:8443/a%20b"
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("https://user:password@[::1]:8443/a%20b?token=secret#x", "https://[::1]:8443/a%20b"),
+        ("https://host/" + "a" * 1000, "https://host/" + "a" * 987 + "…"),
+    ],
+    ids=["secret", "long"],
+)
+def test_a_url_is_shown_without_what_may_be_secret_or_is_too_much(url: str, text: str) -> None:
+    assert shown(url) == text

@@ -128,10 +128,18 @@ def test_a_key_of_another_kind_is_refused(make: Callable[[], Any], tmp_path: Pat
     )
 
 
-def test_a_key_that_is_not_there_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("/none/cosign.pub", "the public key /none/cosign.pub cannot be read: No such file or directory"),
+        ("/", "the public key / cannot be read: Is a directory"),
+        ("a\0b", "the public key 'a\\x00b' is no path: it holds a NUL"),
+    ],
+)
+def test_a_key_that_is_not_there_is_refused(path: str, problem: str) -> None:
     with pytest.raises(SourceError) as refused:
-        PublicKey.read(tmp_path / "cosign.pub")
-    assert str(refused.value) == f"the public key {tmp_path}/cosign.pub cannot be read: No such file or directory"
+        PublicKey.read(Path(path))
+    assert str(refused.value) == problem
 
 
 # -- documents beside a module -----------------------------------------------------------------------

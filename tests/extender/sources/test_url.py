@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from extender.sources.download import Limit, Session
 from extender.sources.source import UnreachableError
-from extender.sources.url import check_url
+from extender.sources.url import check_url, public
 
+ANY = "expected a URL that begins with one of file://, http://, https://, oci://, found"
 WEB = "expected a URL such as https://modules.example/plugin.wasm, without blanks and #fragment, found"
 
 
@@ -33,10 +34,10 @@ def test_a_url_that_names_a_source_is_accepted(url: str) -> None:
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("m.wasm", "expected a URL that begins with one of file://, http://, https://, oci://, found 'm.wasm'"),
-        ("ftp://m", "expected a URL that begins with one of file://, http://, https://, oci://, found 'ftp://m'"),
-        ("HTTP://m", "expected a URL that begins with one of file://, http://, https://, oci://, found 'HTTP://m'"),
-        ("http:m", "expected a URL that begins with one of file://, http://, https://, oci://, found 'http:m'"),
+        ("m.wasm", f"{ANY} 'm.wasm'"),
+        ("ftp://m", f"{ANY} 'ftp://m'"),
+        ("HTTP://m", f"{ANY} 'HTTP://m'"),
+        ("http:m", f"{ANY} 'http:m'"),
         ("file://", "expected file:// and a path, such as file://./plugin.wasm, found 'file://'"),
         ("http://", f"{WEB} 'http://'"),
         ("https:///m.wasm", f"{WEB} 'https:///m.wasm'"),
@@ -61,13 +62,35 @@ def test_a_url_that_names_a_source_is_accepted(url: str) -> None:
             "expected oci://REGISTRY/REPOSITORY with :TAG or @sha256:DIGEST, such as"
             " oci://registry.example/policies/spread:v2, found 'oci://host'",
         ),
+        (
+            "oci://host/m:v1?token=secret",
+            "expected oci://REGISTRY/REPOSITORY with :TAG or @sha256:DIGEST, such as"
+            " oci://registry.example/policies/spread:v2, found 'oci://host/m:v1'",
+        ),
+        ("oci://user:secret@host/m", "a URL must not hold a login, which would be logged; docker login keeps it"),
+        ("ftp://user:secret@host/m?token=secret", f"{ANY} 'ftp://host/m'"),
+        ("https//user:secret@host/m", f"{ANY} 'https//host/m'"),
+        ("user:secret@host/m", f"{ANY} 'host/m'"),
     ],
-    ids=range(21),
+    ids=range(26),
 )
 def test_a_url_that_names_none_is_refused(url: str, problem: str) -> None:
     with pytest.raises(ValueError) as refused:
         check_url(url)
     assert str(refused.value) == problem
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("https://host/m.wasm?token=secret", "https://host/m.wasm"),
+        ("http://host/m.wasm", "http://host/m.wasm"),
+        ("file://./what?.wasm", "file://./what?.wasm"),
+        ("oci://host/m:v1", "oci://host/m:v1"),
+    ],
+)
+def test_everybody_may_see_a_url_but_its_query(url: str, text: str) -> None:
+    assert public(url) == text
 
 
 @given(st.builds("http://{}".format, st.text()) | st.text())

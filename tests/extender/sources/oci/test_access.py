@@ -316,6 +316,20 @@ def test_a_login_does_not_follow_a_redirect(web: Web, logins: Path) -> None:
         ]
 
 
+def test_a_server_that_a_registry_redirects_to_is_shown_no_login(web: Web, logins: Path) -> None:
+    """Containerd once gave it to whoever asked (CVE-2020-15157)."""
+    address = web.url("").removeprefix("http://")
+    log_in(logins, address)
+    with serving() as cdn:
+        web.pages[MANIFEST] = answer(307, Location=cdn.url("/blob"))
+        cdn.pages["/blob"] = challenging(f'Bearer realm="{cdn.url("/token")}",service="registry"')
+        assert refusal(source(f"{address}/spread:v1")) == (
+            f"{web.url(MANIFEST)}, redirected to {cdn.url('/blob')}, answers 401 Unauthorized; no login is sent where"
+            " another server redirects to: name that URL, or have it let everybody in"
+        )
+        assert [(request.target, request.headers.get("authorization")) for request in cdn.requests] == [("/blob", None)]
+
+
 @pytest.mark.parametrize(
     "challenge",
     ["", "Basic", "Negotiate", 'Digest realm="registry"', "Bearer", "Basically x=1"],
