@@ -96,7 +96,7 @@ class CompileCache:
             os.utime(path)
         return entry
 
-    def put(self, key: str, interface: bytes, code: bytes) -> None:
+    def put(self, key: str, interface: bytes, code: bytes | memoryview) -> None:
         """Keeps an entry. What the disk does not take is not kept; that is said once."""
         if self._directory is None:
             return
@@ -135,7 +135,7 @@ def _path(directory: Path, key: str) -> Path:
     return directory / f"{key}-{FORMAT}{SUFFIX}"
 
 
-def _write(path: Path, interface: bytes, code: bytes) -> None:
+def _write(path: Path, interface: bytes, code: bytes | memoryview) -> None:
     """Code, interface, size of the code and a checksum over the file's name and all that."""
     checksum = hashlib.sha256(path.name.encode())
     descriptor, name = tempfile.mkstemp(suffix=SUFFIX, dir=path.parent)

@@ -85,10 +85,12 @@ class Compiler:
         key = f"{self._engine.name}-{self._engine.version}-{hashlib.sha256(wasm).hexdigest()}"
         module = self._kept(key)
         if module is None:
-            interface, _, code = self._run(wasm).partition(b"\n")
+            output = self._run(wasm)
+            end = output.index(b"\n")
+            interface, code = output[:end], memoryview(output)[end + 1 :]
             if self._cache is not None:
                 self._cache.put(key, interface, code)
-            module = self._kept(key) or self._engine.load(Compiled(Interface.from_json(interface), code))
+            module = self._kept(key) or self._engine.load(Compiled(Interface.from_json(interface), bytes(code)))
         return module
 
     def close(self) -> None:
@@ -114,7 +116,9 @@ class Compiler:
         """What a child makes of a module: the interface as JSON, a line feed and the code. Raises ModuleError."""
         with self._turn, self._start() as child:
             try:
-                output, errors = child.communicate(pickle.dumps(self._engine) + wasm, self._timeout)
+                assert child.stdin
+                child.stdin.write(pickle.dumps(self._engine))  # Apart: a copy of a large module holds all threads up.
+                output, errors = child.communicate(wasm, self._timeout)
             except subprocess.TimeoutExpired:
                 limit = f"its limit of {self._timeout:g} s"
                 mend = "make it smaller or raise runtime.compileTimeout"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Annotated, Any, Final
 import anyio
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, FastAPI, Header, HTTPException, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
 from fastapi.sse import EventSourceResponse, ServerSentEvent
@@ -264,13 +266,27 @@ def add_api(app: FastAPI, rollouts: Rollouts) -> None:
     """Adds the routes to an application."""
     app.state.desk = Desk(rollouts)
     app.include_router(router)
+    app.add_exception_handler(RequestValidationError, _refuse_malformed)
     app.add_exception_handler(OrderError, _refuse(422))
     app.add_exception_handler(SourceError, _refuse(422))
     app.add_exception_handler(TooManyError, _refuse(503))
 
 
+class _Refusal(JSONResponse):
+    """In ASCII: JSON can hold lone surrogates, which a message that quotes them cannot be encoded with otherwise."""
+
+    def render(self, content: Any) -> bytes:
+        """As starlette has it."""
+        return json.dumps(content).encode()
+
+
 def _refuse(status: int) -> Any:
     async def refuse(_: Request, error: Exception) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, status)
+        return _Refusal({"detail": str(error)}, status)
 
     return refuse
+
+
+async def _refuse_malformed(_: Request, error: Any) -> JSONResponse:
+    """Says what is wrong as FastAPI does, but not what was sent, which may be long or secret."""
+    return _Refusal({"detail": [{key: each[key] for key in ("type", "loc", "msg")} for each in error.errors()]}, 422)

@@ -36,8 +36,7 @@ class Desk:
 
     def under_way(self) -> dict[tuple[str, str], Rollout]:
         """The rollouts that are not over, by profile and plugin."""
-        latest = {rollout.id: rollout for _, rollout in self.rollouts.journal.since(0)}
-        return {(each.profile, each.plugin): each for each in latest.values() if not each.is_over}
+        return {(each.profile, each.plugin): each for each in self.rollouts.journal.under_way()}
 
 
 def _desk(request: Request) -> Desk:

@@ -7,21 +7,29 @@ import re
 from typing import Annotated, Any, Final
 
 from fastapi import HTTPException
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
 from pydantic.alias_generators import to_camel
 
 from extender.admin.tokens import User
-from extender.config import Text
 from extender.registry.order import Earlier, Look, Order, Url
 from extender.registry.slot import Slot
 
 MOST_TEXT: Final = 1000
 """Characters of a reason."""
 
-Reason = Annotated[Text, Field(max_length=MOST_TEXT)]
+Reason = Annotated[str, Field(max_length=MOST_TEXT)]
 """Why, for the history."""
 
-RevisionName = Annotated[str, Field(pattern=r"^(sha256:)?[0-9a-f]{8,64}$")]
+_NAME: Final = r"^(sha256:)?[0-9a-f]{8,64}$"
+
+
+def _check_name(text: str) -> str:
+    if not re.fullmatch(_NAME, text):
+        raise ValueError(f"expected the id of a revision, or at least 8 digits of it, found {text[:100]!r}")
+    return text
+
+
+RevisionName = Annotated[str, AfterValidator(_check_name), Field(json_schema_extra={"pattern": _NAME})]
 """A revision's id, or so much of its beginning that it is unique."""
 
 _TAG: Final = re.compile(r'"(sha256:[0-9a-f]{64})"')

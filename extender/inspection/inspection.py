@@ -120,7 +120,7 @@ class _Witness(CompileCache):
             self.code_bytes = entry.code.size
         return entry
 
-    def put(self, key: str, interface: bytes, code: bytes) -> None:
+    def put(self, key: str, interface: bytes, code: bytes | memoryview) -> None:
         self.had_it = False
         self.code_bytes = len(code)
         super().put(key, interface, code)

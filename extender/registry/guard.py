@@ -48,7 +48,7 @@ class Guard:
                 return (
                     f"{verb} takes {now * 1000:.2f} ms of the processor (mean of {spent.calls}), {before * 1000:.2f} ms"
                     f" before the switch; that is more than swap.slowdownFactor {self._limits.slowdown_factor:g} and"
-                    f" swap.slowdownFloor {self._limits.slowdown_floor * 1000:g}ms allow"
+                    f" swap.slowdownFloor {self._limits.slowdown_floor * 1000:g} ms allow"
                 )
         return None
 

@@ -18,7 +18,7 @@ KEPT: Final = 256
 """Entries that who was away for a while can still be told of."""
 
 ROLLOUTS: Final = 32
-"""Rollouts that are known as they are now: one takes some 20 KB with its report."""
+"""Rollouts that are known as they are now, besides those under way: one takes some 20 KB with its report."""
 
 Listener = Callable[[int, Rollout], object]
 """Takes the number of an entry, which counts up from the start of the process, and the rollout as it is now."""
@@ -65,16 +65,22 @@ class Journal:
             self._entries.append((self._sequence, rollout))
             self._rollouts.pop(rollout.id, None)
             self._rollouts[rollout.id] = rollout
-            if len(self._rollouts) > ROLLOUTS:
-                del self._rollouts[next(iter(self._rollouts))]
+            over = [number for number, each in self._rollouts.items() if each.is_over]
+            if len(over) > ROLLOUTS:
+                del self._rollouts[over[0]]
             for listener in self._listeners:
                 listener(self._sequence, rollout)
         return rollout
 
     def get(self, number: int) -> Rollout | None:
-        """A rollout as it is now, if it is one of the last of this process."""
+        """A rollout as it is now, if it is under way or one of the last of this process."""
         with self._lock:
             return self._rollouts.get(number)
+
+    def under_way(self) -> list[Rollout]:
+        """The rollouts that are not over."""
+        with self._lock:
+            return [rollout for rollout in self._rollouts.values() if not rollout.is_over]
 
     def since(self, sequence: int) -> list[tuple[int, Rollout]]:
         """The entries after one, as far as they are kept."""

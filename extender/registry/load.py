@@ -136,7 +136,8 @@ class _Start:
             fetched = self._open(plugin).fetch()
             if fetched is None:
                 raise SourceError(f"{plugin.guest_url} changes while it is read; start again when it is whole")
-            check_digest(plugin, fetched)  # Before it may be no news: what served last does not stand in for it.
+            # Before it may be no news: what served last does not stand in for it.
+            check_digest(plugin, digest(fetched.wasm), fetched.origin)
         except UnreachableError:
             raise
         except SourceError as error:
@@ -256,7 +257,7 @@ def _problems_of_modules(file: Path, plugins: Mapping[str, PluginConfig]) -> Ite
         try:
             fetched = source.fetch()
             if fetched:
-                check_digest(plugin, fetched)
+                check_digest(plugin, digest(fetched.wasm), fetched.origin)
                 workshop.make(fetched.wasm, fetched.origin, plugin).close()
         except SourceError as error:
             yield from _name(key, plugin, [str(error)])

@@ -77,23 +77,27 @@ def verify(
     had again. Raises SourceError, CancelledError.
     """
     fetched = fetch()
-    path = config.source.public_key
-    key = PublicKey.read(folder / path) if path else None
+    key = _required_key(config, folder)
     module = digest(fetched.wasm)
     revision = Revision.of(module, config, fetched.origin, key.fingerprint if key else None)
     attempt.advance(Stage.FETCHED, revision=revision.id, module=module, origin=fetched.origin)
-    check_digest(config, fetched)
+    check_digest(config, module, fetched.origin)
     if key and (verified is None or (verified.module, verified.signer) != (module, key.fingerprint)):
         key.check(fetched)
     attempt.advance(Stage.VERIFIED)
     return revision, fetched.wasm
 
 
-def check_digest(config: PluginConfig, fetched: Fetched) -> None:
+def _required_key(config: PluginConfig, folder: Path) -> PublicKey | None:
+    """Raises SourceError."""
+    path = config.source.public_key
+    return PublicKey.read(folder / path) if path else None
+
+
+def check_digest(config: PluginConfig, module: str, origin: str) -> None:
     """Raises SourceError for another module than the configuration allows."""
-    module = digest(fetched.wasm)
     if config.digest and module != config.digest:
-        raise SourceError(f"{fetched.origin} has digest {module}, the configuration allows only {config.digest}")
+        raise SourceError(f"{origin} has digest {module}, the configuration allows only {config.digest}")
 
 
 def kept_module(store: Store, revision: Revision) -> Fetched:
@@ -128,7 +132,8 @@ class Pipeline:
         with failing(attempt):
             revision, wasm = verify(attempt, config, fetch, self._folder, verified)
             replaced = slot.live.revision if slot.live else None
-            if replaced and revision.id == replaced.id and not attempt.rollout.dry_run:
+            is_served = replaced and (replaced.id, replaced.signer) == (revision.id, revision.signer)
+            if is_served and not attempt.rollout.dry_run:
                 attempt.advance(Stage.UNCHANGED)
                 return None
             with closing(self._workshop.make(wasm, revision.origin, config, self._nodes(), trial=True)) as trial:
@@ -139,6 +144,13 @@ class Pipeline:
                     attempt.advance(Stage.REHEARSED)
                     return None
                 return self._warm(attempt, revision, wasm, config, self._workshop.twin(trial, self._nodes()))
+
+    def allow(self, config: PluginConfig, revision: Revision) -> None:
+        """Raises SourceError for an earlier revision that the configuration does not let in any more."""
+        check_digest(config, revision.module, revision.origin)
+        key = _required_key(config, self._folder)
+        if key and key.fingerprint != revision.signer:
+            key.check(Fetched(b"", revision.origin, ""))  # Raises: signatures are not kept.
 
     def restore(self, attempt: Attempt, slot: Slot, revision: Revision) -> Live:
         """A revision that has served before, ready to be switched in; it is not probed. Raises RolloutFailedError."""

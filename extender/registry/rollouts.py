@@ -88,11 +88,9 @@ class Rollouts:
         with self._lock:
             wanted = understand(order, slot, self._pipeline)
             if wanted.revision and not order.dry_run:
-                if slot.live and slot.live.revision.id == wanted.revision:
-                    return slot.live.rollout
-                running = self._running(slot)
-                if running and running.rollout.revision == wanted.revision and not running.rollout.dry_run:
-                    return running.rollout
+                latest = self._latest(slot)
+                if latest and latest.revision == wanted.revision:
+                    return latest
             expect(slot, order.expected)
             attempt = self._attempt(
                 slot,
@@ -159,6 +157,8 @@ class Rollouts:
                 why = f"revision {slot.live.revision.id if slot.live else ''}: {problem}"
                 self._cancel([slot], _going_back(good))  # What the source gives is offered again.
                 self._return(self._begin_return(slot, good, "rollback", why), slot, good, problem)
+                if not slot.serves(good.id):
+                    self._switch.end_probation(slot)  # It would fail time and again.
         self._drain.look()
 
     def configure(self, profiles: Sequence[ProfileConfig]) -> None:
@@ -170,10 +170,10 @@ class Rollouts:
         configs = self._places(profiles)
         changing = _changing(configs)
         self._cancel(changing, CONFIGURED)
-        with ExitStack() as turns:
+        with ExitStack() as stack:
             for slot in changing:
-                turns.enter_context(slot.turn)
-            changes = self._prepare_all(changing, configs)
+                stack.enter_context(slot.turn)
+            changes = self._prepare_all(changing, configs, stack)
             with self._lock:
                 check(changes)
                 for slot in set(self.registry.slots) - set(configs):
@@ -201,6 +201,13 @@ class Rollouts:
     def _running(self, slot: Slot) -> Attempt | None:
         running = self._attempts.get(slot)
         return running if running and not running.rollout.is_over else None
+
+    def _latest(self, slot: Slot) -> Rollout | None:
+        """What is to become live in a slot, or else is."""
+        running = self._running(slot)
+        if running and not running.rollout.dry_run:
+            return running.rollout
+        return slot.live.rollout if slot.live else None
 
     def _cancel(self, slots: Sequence[Slot], reason: str) -> None:
         with self._lock:
@@ -268,11 +275,9 @@ class Rollouts:
                 self._explain(slot, str(error))
         finally:
             self._end(slot, attempt)
-        rollout = attempt.rollout
-        was_refused = rollout.stage is Stage.FAILED and rollout.report is not None
-        is_settled = was_refused or rollout.stage is Stage.UNCHANGED
-        if wanted.offers and rollout.revision and is_settled and not rollout.dry_run:
-            self._switch.set_offered(slot, rollout.revision)
+        settled = _settled(attempt, wanted)
+        if settled:
+            self._switch.set_offered(slot, settled)
 
     def _explain(self, slot: Slot, problem: str) -> None:
         """Keeps what is wrong with a source, which pods are told if nothing serves in the slot."""
@@ -298,6 +303,7 @@ class Rollouts:
         try:
             with failing(attempt), self._lock:
                 attempt.check()
+                self._pipeline.allow(slot.config, revision)
                 live = self._drain.take(slot, revision.id)
                 if live:
                     attempt.advance(Stage.WARMED)
@@ -317,8 +323,10 @@ class Rollouts:
             for plugin in profile.plugins
         }
 
-    def _prepare_all(self, slots: Sequence[Slot], configs: Mapping[Slot, PluginConfig]) -> list[Change]:
-        """Raises RolloutFailedError with the problems of all."""
+    def _prepare_all(
+        self, slots: Sequence[Slot], configs: Mapping[Slot, PluginConfig], stack: ExitStack
+    ) -> list[Change]:
+        """Candidates that may be cancelled until the stack ends. Raises RolloutFailedError with the problems of all."""
         changes: list[Change] = []
         problems: list[str] = []
         for slot in slots:
@@ -326,6 +334,7 @@ class Rollouts:
             with self._lock:
                 self._cancel([slot], CONFIGURED)
                 attempt = self._attempt(slot, "configuration", is_operators=True)
+                stack.callback(self._end, slot, attempt)
             try:
                 fetch = partial(self._fetch_again, slot, config)
                 live = self._pipeline.prepare(attempt, slot, config, fetch, served)
@@ -372,6 +381,15 @@ class Rollouts:
 def _going_back(revision: Revision) -> str:
     """Why what is under way is cancelled."""
     return f"the plugin goes back to revision {revision.id}"
+
+
+def _settled(attempt: Attempt, wanted: Wanted) -> str | None:
+    """The source's revision that is no news any more after an attempt without a switch. One that was cancelled is."""
+    rollout = attempt.rollout
+    if rollout.stage is Stage.UNCHANGED:
+        return rollout.revision if wanted.offers else attempt.overrules
+    was_refused = rollout.stage is Stage.FAILED and rollout.report is not None and not attempt.is_cancelled
+    return rollout.revision if wanted.offers and was_refused and not rollout.dry_run else None
 
 
 def _differs(old: PluginConfig, new: PluginConfig) -> bool:

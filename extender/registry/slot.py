@@ -60,6 +60,6 @@ class Slot:
         if self.live is None or self.offered is None or self.live.revision.id == self.offered:
             return ""
         return (
-            f"plugin {self.name}: revision {self.live.revision.id} serves, not {self.offered} that"
+            f"revision {self.live.revision.id} serves, not {self.offered} that"
             f" {public(self.config.guest_url)} gives; kwx plugin history {self.name} tells why"
         )

@@ -79,8 +79,7 @@ class Switch:
 
     def remove(self, slot: Slot) -> None:
         """Lets a plugin go that is configured no more. For who has the lock."""
-        self._guards.pop(slot, None)
-        slot.standby = None
+        self.end_probation(slot)
         if slot.live:
             self._drain.add(slot, slot.live)
 
@@ -90,6 +89,11 @@ class Switch:
             slot.offered = revision
             self._save(slot)
 
+    def end_probation(self, slot: Slot) -> None:
+        """Lets what serves in a slot be, however it does. For who has the lock."""
+        self._guards.pop(slot, None)
+        slot.standby = None
+
     def failing(self) -> Iterator[tuple[Slot, Revision, str]]:
         """Those on probation that have to go, for which revision, and why. Ends the probation of the others in time."""
         for slot, guard in list(self._guards.items()):
@@ -97,8 +101,7 @@ class Switch:
             if problem and slot.standby:
                 yield slot, slot.standby.revision, problem
             elif guard.is_over:
-                del self._guards[slot]
-                slot.standby = None
+                self.end_probation(slot)
 
     def _exchange(self, changes: Sequence[Change], slots: Sequence[Slot], problem: str = "") -> None:
         replaced = [change.slot.live for change in changes]
@@ -138,10 +141,9 @@ class Switch:
 
     def _put_on_probation(self, slot: Slot, before: Live | None) -> None:
         """Watches over what is new, unless it is what had proven good before."""
-        self._guards.pop(slot, None)
         good = (slot.standby or before) if before and slot.config.swap.rollback == "automatic" else None
         if good is None or slot.live is None or slot.serves(good.revision.id):
-            slot.standby = None
+            self.end_probation(slot)
             return
         slot.standby = good  # In one step: the drain looks at it.
         self._guards[slot] = Guard(slot.live.entry, good.entry, slot.config.swap)

@@ -48,7 +48,7 @@ class Updates:
         """What those who look after plugins should know."""
         slots = self._loaded.registry.slots
         words = [f"plugin {each.name}: {each.problem}" for each in slots if each.problem]
-        words += [each.notice for each in slots]
+        words += [f"plugin {each.name}: {each.notice}" for each in slots if each.notice]
         return "; ".join(filter(None, [*words, self._loaded.store.problem, self._reloader.problem])) or None
 
     def start(self) -> None:

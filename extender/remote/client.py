@@ -128,7 +128,7 @@ class AdminClient:
             said = printable(answer.text)[:MOST_TEXT]
             return RemoteError(f"{self._server} answers with status {answer.status_code}: {said}; {_MEND}")
         if answer.status_code == HTTPStatus.UNAUTHORIZED:
-            return RemoteError(f"{refusal}; give it by --token-file")
+            return RemoteError(f"{refusal}; give one by --token-file")
         return RemoteError(str(refusal))
 
 

@@ -59,7 +59,8 @@ TokenOption = Annotated[
     typer.Option("--token-file", metavar="FILE", help="Holds a token of the extender's server.adminTokens."),
 ]
 ProfileOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Needed where several profiles have a plugin of that name.")
+    str | None,
+    typer.Option(metavar="NAME", help="Only of this profile; needed where several have a plugin of that name."),
 ]
 ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")]
 ExpectOption = Annotated[
@@ -275,6 +276,9 @@ def _follow(client: AdminClient, begun: RolloutView, timeout: str) -> RolloutVie
     except KeyboardInterrupt:
         typer.echo(f"kwx: {_goes_on(last)}", err=True)
         raise typer.Exit(128 + signal.SIGINT) from None
+    except RemoteError as error:
+        told = f"rollout {last.id} has begun, kwx plugin history {last.plugin} tells how it ends"
+        raise RemoteError(f"{told}; {error}") from error
     return last
 
 

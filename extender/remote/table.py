@@ -127,6 +127,7 @@ def step(rollout: RolloutView) -> Text:
     """How far a rollout has come."""
     details = {
         Stage.FETCHED: f"module {short(rollout.module)} of {rollout.origin}",
+        Stage.COMPILED: "now tried on requests",
         Stage.PROBED: _judged(rollout.report),
         Stage.WARMED: f"revision {short(rollout.revision)}",
     }
@@ -184,9 +185,8 @@ def _failures(found: Sequence[FailureView]) -> Table:
 
 
 def _state(found: PluginView) -> str:
-    if found.rollout and not found.rollout.is_over:
-        return found.rollout.stage.value
-    return "serves" if found.revision else "missing"
+    state = "serves" if found.revision else "missing"
+    return f"{state}, next {found.rollout.stage.value}" if found.rollout and not found.rollout.is_over else state
 
 
 def _facts(found: RevisionView) -> dict[str, str]:

@@ -63,7 +63,10 @@ class Response(NamedTuple):
 
 
 class Session:
-    """The requests of one fetch, which have one deadline together. For threads without an event loop."""
+    """The requests of one fetch, which have one deadline together. For threads without an event loop.
+
+    Only the system's look-up of a name cannot be cut short: it may overrun the deadline by what the resolver takes.
+    """
 
     def __init__(self, timeout: float, ca_file: Path | None = None) -> None:
         """The time, in seconds, begins now. Raises SourceError for a CA file that cannot be used."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import netrc
 import os
 from collections.abc import Mapping
@@ -16,8 +15,8 @@ from typing import Final
 import httpx
 
 from extender.sources.detached import LIMIT, SUFFIX, signatures
-from extender.sources.download import Limit, Response, Session, shown
-from extender.sources.source import Fetched, SourceError
+from extender.sources.download import Limit, Response, Session, is_loopback, shown
+from extender.sources.source import Fetched, SourceError, digest_of
 
 _CONDITIONS: Final[Mapping[str, str]] = {"etag": "If-None-Match", "modified": "If-Modified-Since"}
 """The header that asks for anything but a version of that kind."""
@@ -47,7 +46,7 @@ class HttpSource:
         session = Session(self._timeout, self._ca_file)
         login = _login(self._url)
         signature = self._signature(session, login) if self._signed else None
-        prefix = f"{_digest(signature) if signature else 'unsigned'} " if self._signed else ""
+        prefix = f"{digest_of(signature) if signature else 'unsigned'} " if self._signed else ""
         condition = _condition(known[len(prefix) :]) if known and known.startswith(prefix) else {}
         expected = (HTTPStatus.OK, HTTPStatus.NOT_MODIFIED) if condition else (HTTPStatus.OK,)
         answer = session.request(self._url, self._limit, headers={**login, **condition}, expected=expected)
@@ -70,19 +69,21 @@ class HttpSource:
 def _login(url: str) -> Mapping[str, str]:
     """The header with the login that a netrc file has for the host of a URL. Raises SourceError.
 
+    It is shown to nobody who could be listening, and to no host that the file does not name: `default` does not count.
     https://everything.curl.dev/usingcurl/netrc.html; who may read the file is not looked at, for a mounted Secret does
     not belong to who reads it.
     """
     file = os.path.expanduser(os.environ.get("NETRC") or "~/.netrc")  # noqa: PTH111 - Path's raises without a home
+    target = httpx.URL(url)
     try:
-        found = netrc.netrc(file).authenticators(httpx.URL(url).host)
+        found = netrc.netrc(file).hosts.get(target.host)
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise SourceError(f"logins cannot be read from {file}: {error.strerror}; set NETRC to a netrc file") from error
     except (netrc.NetrcParseError, ValueError):  # Their text quotes what may be a password.
         raise SourceError(f"{file} is no netrc file; expected machine HOST login USER password PASSWORD") from None
-    if found is None:
+    if found is None or not (target.scheme == "https" or is_loopback(target.host)):
         return {}
     user, _, password = found
     return {"Authorization": f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"}
@@ -100,7 +101,7 @@ def _version(answer: Response) -> str:
         return f"etag {etag}"
     if modified.isascii() and _is_settled(modified, sent):
         return f"modified {modified}"
-    return _digest(answer.body)
+    return digest_of(answer.body)
 
 
 def _is_settled(modified: str, sent: str) -> bool:
@@ -109,7 +110,3 @@ def _is_settled(modified: str, sent: str) -> bool:
         return parsedate_to_datetime(sent) - parsedate_to_datetime(modified) >= timedelta(seconds=1)
     except (TypeError, ValueError, OverflowError):
         return False
-
-
-def _digest(content: bytes) -> str:
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"

@@ -17,7 +17,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 
-from extender.sources.source import Fetched, Signature, SourceError
+from extender.sources.source import Fetched, Signature, SourceError, digest_of
 from wasm_runtime.engine import KIBIBYTE
 
 LARGEST_KEY: Final = 64 * KIBIBYTE
@@ -68,7 +68,7 @@ class PublicKey:
                 f" {SHORTEST_RSA} bits"
             )
         der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-        self.fingerprint = f"sha256:{hashlib.sha256(der).hexdigest()}"
+        self.fingerprint = digest_of(der)
 
     @classmethod
     def read(cls, path: Path) -> PublicKey:
@@ -205,7 +205,9 @@ def _of_message(artifact: bytes, signed: _MessageSignature) -> Signature:
     hint = signed.message_digest
     algorithm = _DIGESTS.get(hint.algorithm)
     if algorithm and hint.digest != hashlib.new(algorithm, artifact).digest():
-        raise SourceError(f"expected a signature of {_digest(artifact)}, found one of {algorithm}:{hint.digest.hex()}")
+        raise SourceError(
+            f"expected a signature of {digest_of(artifact)}, found one of {algorithm}:{hint.digest.hex()}"
+        )
     return Signature(artifact, signed.signature)
 
 
@@ -215,7 +217,7 @@ def _of_statement(artifact: bytes, envelope: _Envelope) -> Signature:
     statement = _STATEMENT.decode(envelope.payload)
     if statement.predicate_type != _SIGNED:
         raise SourceError(f"expected the predicate {_SIGNED}, found {statement.predicate_type[:100]!r}")
-    digest = _digest(artifact)
+    digest = digest_of(artifact)
     if all(f"sha256:{subject.digest.get('sha256')}" != digest for subject in statement.subject):
         raise SourceError(f"expected a statement on {digest}, found one on something else")
     return Signature(_encoded(envelope.payload_type.encode(), envelope.payload), envelope.signatures[0].sig)
@@ -251,7 +253,7 @@ def simple(manifest: bytes, payload: bytes, signature: str) -> Signature:
         raise SourceError(f"expected a document that `cosign sign` writes: {error}") from error
     if critical.type != _IMAGE_SIGNATURE:
         raise SourceError(f"expected a document of the type {_IMAGE_SIGNATURE!r}, found {critical.type[:100]!r}")
-    digest = _digest(manifest)
+    digest = digest_of(manifest)
     if critical.image.docker_manifest_digest != digest:
         raise SourceError(
             f"expected a signature of {digest}, found one of {critical.image.docker_manifest_digest[:100]!r}"
@@ -267,7 +269,3 @@ def _decoded(text: bytes) -> bytes:
     if not value:
         raise SourceError("expected a signature in base64 or a bundle, as cosign writes them, found neither")
     return value
-
-
-def _digest(content: bytes) -> str:
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 
+def digest_of(content: bytes) -> str:
+    """The name of bytes by which registries and signatures know them."""
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
 class SourceError(Exception):
     """What a source gives cannot be used. `str()` names the source, the cause and what mends it, but no secret."""
+
+    def __str__(self) -> str:
+        """It can be encoded: names of files may hold bytes that are no UTF-8."""
+        return super().__str__().encode(errors="replace").decode()
 
 
 class UnreachableError(SourceError):

@@ -5,7 +5,6 @@ https://github.com/opencontainers/distribution-spec/blob/v1.1.1/spec.md
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final, Literal
@@ -17,7 +16,7 @@ from extender.sources.oci.access import Access
 from extender.sources.oci.credentials import DOCKER_HUB
 from extender.sources.oci.manifest import ACCEPTED, INDEX, Descriptor
 from extender.sources.oci.reference import Reference
-from extender.sources.source import SourceError
+from extender.sources.source import SourceError, digest_of
 from wasm_runtime.engine import MEBIBYTE
 
 MANIFEST_LIMIT: Final = Limit(4 * MEBIBYTE)
@@ -135,8 +134,3 @@ def _check(name: str, expected: str, content: bytes) -> None:
         raise SourceError(
             f"{name} has come with other bytes: expected the digest {expected[:100]}, found {found}; push it anew"
         )
-
-
-def digest_of(content: bytes) -> str:
-    """The digest by which registries name a blob or a manifest."""
-    return f"{_SHA256}{hashlib.sha256(content).hexdigest()}"

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import wasmtime
 
-from extender import cycles
+from extender import config, cycles
 from extender.registry import drain
+from extender.registry.pipeline import RolloutFailedError
 from extender.registry.revision import Stage
-from extender.registry.slot import Live
-from tests.extender import guests, versions
+from extender.registry.slot import Live, Slot
+from tests.extender import guests, kwx, versions
 from tests.extender.kwx import plugin, profile
 from tests.extender.objects import meta_victims, pod, preemption_args
 from tests.extender.registry.inside import Inside
@@ -289,3 +290,20 @@ def test_a_candidate_that_is_refused_leaves_nothing_behind(tmp_path: Path) -> No
             inside.wait_until(lambda: sum(isinstance(each, Plugin) for each in gc.get_objects()) == before)
         finally:
             gc.enable()
+
+
+def test_a_configuration_that_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
+    with start(tmp_path, versions.module(10)) as inside:
+        put(tmp_path / "bad.wasm", b"bad")
+        kwx.write(tmp_path, kwx.configuration(profile("default", plugin("told"), plugin("bad"))))
+        profiles = config.read(inside.config).profiles
+        before = slots()
+        for _ in range(3):
+            with pytest.raises(RolloutFailedError, match="is no valid WebAssembly module"):
+                inside.rollouts.configure(profiles)
+        assert slots() == before
+
+
+def slots() -> int:
+    gc.collect()
+    return sum(isinstance(each, Slot) for each in gc.get_objects())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import threading
@@ -14,12 +15,15 @@ from typing import Any
 import pytest
 import wasmtime
 
+from extender import config
 from extender.registry.revision import Stage
-from tests.extender import guests
+from extender.sources.signing import PublicKey
+from tests.extender import guests, kwx
 from tests.extender.kwx import Extender, plugin, profile
 from tests.extender.objects import filtered, names_args, pod
 from tests.extender.registry.inside import Inside
 from tests.extender.registry.test_swaps import put
+from tests.extender.sources.signer import Signer
 from wasm_runtime.plugin import digest
 
 GOOD, BETTER = guests.constant_score(10), guests.constant_score(90)
@@ -191,7 +195,7 @@ def test_one_that_is_much_slower_goes_back(tmp_path: Path) -> None:
         assert (by, why) == ("rollback", f"revision {slow}: {problem}")
         assert re.sub(r"\d+\.\d+ ms", "N ms", problem) == (
             "filter takes N ms of the processor (mean of 20), N ms before the switch; that is more than"
-            " swap.slowdownFactor 3 and swap.slowdownFloor 1ms allow"
+            " swap.slowdownFactor 3 and swap.slowdownFloor 1 ms allow"
         )
 
 
@@ -214,6 +218,48 @@ def test_by_hand_means_by_hand(tmp_path: Path) -> None:
         ask(inside, 10)
         inside.look()
         assert (inside.active(), inside.slot().standby) == (bad, None)
+
+
+@pytest.mark.parametrize("what", ["digest", "publicKey"])
+def test_nothing_goes_back_that_the_configuration_does_not_allow_any_more(tmp_path: Path, what: str) -> None:
+    """And that is tried once."""
+    sign = Signer(tmp_path)
+    put(tmp_path / "told.wasm.sig", base64.b64encode(sign(TRAPS)))
+    allowed = {"digest": digest(TRAPS)} if what == "digest" else {"source": {"publicKey": "cosign.pub"}}
+    with start(tmp_path) as inside:
+        put(tmp_path / "told.wasm", TRAPS)
+        kwx.write(tmp_path, kwx.configuration(profile("default", swapped() | allowed)))
+        inside.rollouts.configure(config.read(inside.config).profiles)
+        bad = inside.active()
+        ask(inside, 3)
+        for _ in range(3):
+            inside.look()
+        assert (inside.active(), inside.slot().standby) == (bad, None)
+        origin = str(tmp_path / "told.wasm")
+        problems = {
+            "digest": f"{origin} has digest {digest(GOOD)}, the configuration allows only {digest(TRAPS)}",
+            "publicKey": f"{origin} is not signed; expected a signature by {sign.public_key}"
+            f" ({PublicKey.read(sign.public_key).fingerprint})",
+        }
+        assert [(stage, by, problem) for stage, by, _, problem in story(inside)] == [
+            (Stage.FAILED, "rollback", problems[what]),
+            (Stage.ACTIVE, "configuration", ""),
+        ]
+
+
+def test_who_serves_is_known_to_be_signed_once_that_is_required(tmp_path: Path) -> None:
+    """Else it could not serve any more when its source is out of reach, nor come back."""
+    sign = Signer(tmp_path)
+    put(tmp_path / "told.wasm.sig", base64.b64encode(sign(GOOD)))
+    with start(tmp_path) as inside:
+        good, entry = inside.active(), inside.slot().live.entry  # type: ignore[union-attr]
+        kwx.write(tmp_path, kwx.configuration(profile("default", swapped() | {"source": {"publicKey": "cosign.pub"}})))
+        inside.rollouts.configure(config.read(inside.config).profiles)
+        live = inside.slot().live
+        assert live
+        assert (inside.active(), live.entry is entry) == (good, False)
+        assert live.revision.signer == PublicKey.read(sign.public_key).fingerprint
+        assert inside.slot().revisions == [live.revision]
 
 
 def test_after_its_probation_the_new_one_is_the_good_one(tmp_path: Path) -> None:

@@ -57,12 +57,12 @@ def test_what_is_kept_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(journal_module, "KEPT", KEPT)
     monkeypatch.setattr(journal_module, "ROLLOUTS", KEPT)
     journal = Journal(store)
-    for number in range(1, KEPT + 1):
-        journal.record(rollout(number))
-    journal.record(rollout(1).at(Stage.FETCHED))
-    journal.record(rollout(KEPT + 1))
-    assert [number for number, _ in journal.since(0)] == [3, 4, 5]
-    assert [number for number in range(KEPT + 2) if journal.get(number)] == [1, 3, 4]
+    slow = journal.record(rollout(1))
+    for number in range(2, KEPT + 4):
+        journal.record(rollout(number, Stage.ACTIVE))
+    assert [number for number, _ in journal.since(0)] == [4, 5, 6]
+    assert [number for number in range(KEPT + 4) if journal.get(number)] == [1, 4, 5, 6]
+    assert journal.under_way() == [slow]
 
 
 def test_listeners_are_told_each_step_until_they_have_enough(journal: Journal) -> None:

@@ -121,7 +121,7 @@ OUT_OF_REACH = "answers 503 Service Unavailable; see to the server"
 
 def notice(name: str, serves: bytes, gives: bytes, url: str = "", settings: Mapping[str, Any] | None = None) -> str:
     return (
-        f"plugin {name}: revision {revision(serves, name, **settings or {})} serves, not {revision(gives, name)} that"
+        f"revision {revision(serves, name, **settings or {})} serves, not {revision(gives, name)} that"
         f" {url or f'file://./{name}.wasm'} gives; kwx plugin history {name} tells why"
     )
 
@@ -209,7 +209,7 @@ def test_what_serves_after_a_restart(restarted: Restarted, name: str) -> None:
 def test_it_is_ready_and_says_what_is_not_as_the_sources_give_it(restarted: Restarted) -> None:
     each = [(name, expected(restarted, name)) for name in BEGUN]
     words = [f"plugin {name}: {begun.problem}" for name, begun in each if begun.problem]
-    words += [begun.notice for _, begun in each if begun.notice]
+    words += [f"plugin {name}: {begun.notice}" for name, begun in each if begun.notice]
     assert restarted.ready == (200, [f"[+]plugins ok, but {'; '.join(words)}", "readyz check passed"])
 
 

@@ -295,6 +295,49 @@ def test_an_operators_order_ends_a_shadow_of_the_sources_and_then_that_is_no_new
     assert shadowing.latest().id == ordered.id
 
 
+@pytest.mark.parametrize("how", ["upload", "url"])
+def test_an_order_for_what_serves_ends_a_shadow_of_the_sources_and_then_that_is_no_news(
+    shadowing: Inside, how: str
+) -> None:
+    thread = offering(shadowing, 11)
+    sources = shadowing.latest()
+    with web.serving() as server:
+        server.pages["/told.wasm"] = web.answer(200, versions.module(10))
+        what = Url(server.url("/told.wasm")) if how == "url" else Upload(versions.module(10))
+        ordered = begin(shadowing, what)
+        assert outcome(shadowing, ordered) == (Stage.UNCHANGED, "")
+    assert outcome(shadowing, sources) == (Stage.FAILED, OVERRULED)
+    thread.join()
+    shadowing.wait_until(lambda: shadowing.slot().offered == revision(shadowing, 11))
+    assert shadowing.offer()
+    assert (shadowing.score("any"), shadowing.latest().id) == (10, ordered.id)
+
+
+def test_an_order_for_what_serves_does_not_cross_another_operators(shadowing: Inside) -> None:
+    in_shadow(shadowing, shadowing.begin(versions.module(11), by="bob"))
+    with pytest.raises(ConflictError, match="by bob is under way"):
+        shadowing.begin(versions.module(10))
+
+
+def test_what_is_cancelled_just_before_the_switch_is_still_news(tmp_path: Path) -> None:
+    """Also to the next process."""
+    with start(tmp_path) as inside:
+        first = inside.active()
+        put(tmp_path / "told.wasm", versions.module(11))
+
+        def end(_: int, rollout: Rollout) -> None:
+            if rollout.stage is Stage.WARMED:
+                inside.rollouts.close()
+
+        inside.rollouts.journal.listen(end)
+        assert not inside.offer()
+        over = inside.latest()
+        assert (over.stage, over.problem, over.report is None) == (Stage.FAILED, "the extender ends", False)
+        assert (inside.active(), inside.slot().offered) == (first, first)
+    with Inside(tmp_path, told()) as again:
+        assert again.score("any") == 11
+
+
 def test_what_the_source_gives_comes_again_after_an_order_that_fails(tmp_path: Path) -> None:
     """Nothing else would tell that it is not live."""
     with start(tmp_path, told(swap={"shadowRequests": 1})) as inside:

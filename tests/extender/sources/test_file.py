@@ -216,6 +216,7 @@ def test_what_is_no_module_is_refused_at_first_and_later(
         ("/dev/zero", "/dev/zero is no regular file; name a .wasm file"),
         ("/a\0b", "'/a\\x00b' is no path: it holds a NUL"),
         ("/dev/null/x", "/dev/null/x cannot be read: Not a directory"),
+        (os.fsdecode(b"/none/\xff"), "/none/? cannot be read: No such file or directory; build it or mend the path"),
     ],
 )
 def test_a_path_that_cannot_be_read_is_named_with_the_cause(path: str, problem: str) -> None:

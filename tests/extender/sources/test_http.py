@@ -6,8 +6,6 @@ import base64
 import functools
 import os
 import threading
-from collections.abc import Iterator
-from hashlib import sha256
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -16,29 +14,19 @@ import pytest
 from extender.sources.download import Limit
 from extender.sources.http import HttpSource
 from extender.sources.source import Fetched, Signature, SourceError, UnreachableError
+from tests.extender.sources.signer import digest
 from tests.extender.sources.web import Conversation, Web, answer, serving, tagged
 
 LIMIT = Limit(1000, "runtime.moduleLimit")
 UNSIGNED = "unsigned"
 
 
-def digest(content: bytes) -> str:
-    return f"sha256:{sha256(content).hexdigest()}"
-
-
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Without logins and proxies."""
-    for name in ("http_proxy", "all_proxy", "HTTP_PROXY", "ALL_PROXY", "NETRC"):
-        monkeypatch.delenv(name, raising=False)
+    """Without logins."""
+    monkeypatch.delenv("NETRC", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     return tmp_path
-
-
-@pytest.fixture
-def web() -> Iterator[Web]:
-    with serving() as web:
-        yield web
 
 
 def source_of(url: str, *, signed: bool = False) -> HttpSource:
@@ -242,9 +230,10 @@ def guarded(conversation: Conversation) -> None:
     answer(200 if known else 401, b"one")(conversation)
 
 
-@pytest.mark.parametrize("entry", ["machine 127.0.0.1", "default"])
-def test_the_login_of_a_netrc_file_is_shown(web: Web, home: Path, entry: str) -> None:
-    (home / ".netrc").write_text(f"machine other login a password b\n{entry}\n  login user\n  password password\n")
+def test_the_login_of_a_netrc_file_is_shown(web: Web, home: Path) -> None:
+    (home / ".netrc").write_text(
+        "machine other login a password b\nmachine 127.0.0.1\n login user\n password password\n"
+    )
     web.pages |= {"/m.wasm": guarded, "/m.wasm.sig": guarded}
     assert fetch(source_of(web.url("/m.wasm"))).wasm == b"one"
     with pytest.raises(SourceError, match=r"\.sig: expected a signature "):
@@ -262,8 +251,9 @@ def test_the_netrc_file_may_be_elsewhere(
     assert fetch(source_of(web.url("/m.wasm"))).wasm == b"one"
 
 
-def test_a_login_for_another_host_is_not_shown(web: Web, home: Path) -> None:
-    (home / ".netrc").write_text("machine localhost login user password password\n")
+@pytest.mark.parametrize("entry", ["machine localhost", "default"])
+def test_a_login_for_another_host_is_not_shown(web: Web, home: Path, entry: str) -> None:
+    (home / ".netrc").write_text(f"{entry} login user password password\n")
     web.pages["/m.wasm"] = guarded
     with pytest.raises(SourceError) as refused:
         source_of(web.url("/m.wasm")).fetch()
@@ -273,13 +263,24 @@ def test_a_login_for_another_host_is_not_shown(web: Web, home: Path) -> None:
 
 
 def test_a_login_is_not_shown_to_who_is_redirected_to(web: Web, home: Path) -> None:
-    (home / ".netrc").write_text("default login user password password\n")
+    (home / ".netrc").write_text("machine 127.0.0.1 login user password password\n")
     with serving() as other:
         web.pages["/m.wasm"] = answer(302, Location=other.url("/m.wasm"))
         other.pages["/m.wasm"] = answer(200, b"one")
         assert fetch(source_of(web.url("/m.wasm"))).wasm == b"one"
         shown_to = [each.headers.get("authorization") for each in [*web.requests, *other.requests]]
     assert shown_to == [LOGIN, None]
+
+
+def test_a_login_is_not_shown_where_others_may_listen(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a proxy without TLS sees it: the request names another machine."""
+    (home / ".netrc").write_text("machine modules.example login user password password\n")
+    with serving() as proxy:
+        proxy.pages["http://modules.example/m.wasm"] = guarded
+        monkeypatch.setenv("http_proxy", proxy.url(""))
+        with pytest.raises(SourceError, match="answers 401 Unauthorized"):
+            source_of("http://modules.example/m.wasm").fetch()
+        assert [request.headers.get("authorization") for request in proxy.requests] == [None]
 
 
 @pytest.mark.parametrize("text", [b"machine 127.0.0.1 login user secret", b"secret", b"machine", b"\xff\xfe"])

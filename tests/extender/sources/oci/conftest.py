@@ -8,15 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.extender.sources.oci.registry import Registry, running
-from tests.extender.sources.web import Web, serving
 
 
 @pytest.fixture(autouse=True)
 def logins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Docker's configuration, which is not there: no user's own logins and proxies."""
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
+    """Docker's configuration, which is not there: no user's own logins."""
     monkeypatch.delenv("REGISTRY_AUTH_FILE", raising=False)
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     return tmp_path / "config.json"
@@ -27,13 +23,6 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
     """A registry that lets everybody in; each test has a repository of its own there."""
     with running(tmp_path_factory.mktemp("registry")) as registry:
         yield registry
-
-
-@pytest.fixture
-def web() -> Iterator[Web]:
-    """What says anything that no real registry does."""
-    with serving() as web:
-        yield web
 
 
 @pytest.fixture
