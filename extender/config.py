@@ -297,7 +297,7 @@ def read(file: Path) -> ExtenderConfiguration:
     try:
         configuration = ExtenderConfiguration.model_validate(content)
     except ValidationError as error:
-        problems = [*(_problem(each) for each in error.errors() if not _follows(each)), *problems]
+        problems = [*(describe(each) for each in error.errors() if not _follows(each)), *problems]
     else:
         problems += _unmet(configuration)
     if problems:
@@ -372,7 +372,8 @@ _MESSAGES: Final = {
 """Instead of pydantic's, which speak of Python's types."""
 
 
-def _problem(error: Mapping[str, Any]) -> str:
+def describe(error: Mapping[str, Any]) -> str:
+    """An error of pydantic's in words: where, and what was expected."""
     where = key(error["loc"])
     if error["type"] == "extra_forbidden":
         return f"{where}: unknown key{_nearest(error['loc'])}"

@@ -136,6 +136,7 @@ class Rollouts:
                 if self._running(slot):
                     return False
                 revision = Revision.of(digest(fetched.wasm), slot.config, fetched.origin)
+                slot.refusal = ""
                 if slot.live and revision.id == slot.offered:
                     return True
                 if slot.serves(revision.id):
@@ -185,7 +186,7 @@ class Rollouts:
                 self._switch.all(changes, list(configs), profiles)
 
     def given(self, profiles: Sequence[ProfileConfig]) -> list[str]:
-        """What the sources give of the plugins that other profiles would change: digests, or why there is none."""
+        """What the sources give of the plugins that other profiles would change: versions, or why there is none."""
         configs = self._places(profiles)
         return [self._given(configs[slot]) for slot in _changing(configs)]
 
@@ -271,8 +272,9 @@ class Rollouts:
             if live:
                 self._switch.alone(Change(attempt, slot, live, wanted.offers))
         except RolloutFailedError as error:  # The attempt has said why.
-            if wanted.offers and slot.live is None and not attempt.is_cancelled:
-                self._explain(slot, str(error))
+            if wanted.offers and not (attempt.is_cancelled or attempt.rollout.dry_run):
+                slot.refusal = str(error)
+                self._explain(slot, "" if slot.live else str(error))
         finally:
             self._end(slot, attempt)
         settled = _settled(attempt, wanted)
@@ -358,7 +360,7 @@ class Rollouts:
 
     def _given(self, config: PluginConfig) -> str:
         try:
-            return digest(self._pipeline.fetch(config).wasm)
+            return self._pipeline.fetch(config).version
         except SourceError as error:
             return str(error)
 

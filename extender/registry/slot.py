@@ -42,6 +42,8 @@ class Slot:
     """The revision that the source has given last, whatever became of it: if it still does, that is no news."""
     problem: str = ""
     """What is wrong with the source now; empty if nothing is."""
+    refusal: str = ""
+    """Why what the source gives now was refused; empty if it was not."""
     turn: threading.Lock = field(default_factory=threading.Lock)
     """Held during a rollout: there is one at a time."""
 
@@ -57,6 +59,8 @@ class Slot:
     @property
     def notice(self) -> str:
         """Says so if what serves is not what the source gives."""
+        if self.live and self.refusal:
+            return f"what {public(self.config.guest_url)} gives is refused: {self.refusal}"
         if self.live is None or self.offered is None or self.live.revision.id == self.offered:
             return ""
         return (

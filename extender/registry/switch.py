@@ -127,7 +127,7 @@ class Switch:
         slot.live = dataclasses.replace(change.live, rollout=rollout)
         slot.problem = ""
         if change.offers:
-            slot.offered = slot.live.revision.id
+            slot.offered, slot.refusal = slot.live.revision.id, ""
         elif change.attempt.overrules:
             slot.offered = change.attempt.overrules
         is_return = bool(problem) and slot.live.revision.id in {each.id for each in slot.revisions}

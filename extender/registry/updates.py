@@ -49,7 +49,9 @@ class Updates:
         slots = self._loaded.registry.slots
         words = [f"plugin {each.name}: {each.problem}" for each in slots if each.problem]
         words += [f"plugin {each.name}: {each.notice}" for each in slots if each.notice]
-        return "; ".join(filter(None, [*words, self._loaded.store.problem, self._reloader.problem])) or None
+        if self._loaded.store.problem:
+            words.append(f"a restart will not know what is live now, nor the history: {self._loaded.store.problem}")
+        return "; ".join(filter(None, [*words, self._reloader.problem])) or None
 
     def start(self) -> None:
         """Begins."""

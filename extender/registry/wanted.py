@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
-from extender.config import PluginConfig
+from extender.config import PluginConfig, describe
 from extender.registry.order import ConflictError, Earlier, Look, Order, OrderError, Upload, Url
 from extender.registry.pipeline import Fetch, Pipeline
 from extender.registry.revision import REVISED, Revision, configure
@@ -66,8 +66,8 @@ def earlier(slot: Slot, name: str) -> Revision:
         return found[0]
     known = ", ".join(each.id for each in slot.revisions) or "none"
     raise OrderError(
-        f"plugin {slot.name} has no one revision {name!r} (an id, or at least {SHORTEST_PREFIX} digits of one);"
-        f" there are: {known}"
+        f"plugin {slot.name} has no revision, or more than one, by {name!r} (an id, or at least {SHORTEST_PREFIX}"
+        f" digits); there are: {known}"
     )
 
 
@@ -113,7 +113,7 @@ def _set(config: PluginConfig, settings: Mapping[str, Any]) -> PluginConfig:
 def _elsewhere(config: PluginConfig, url: str) -> PluginConfig:
     """Raises OrderError."""
     if url.startswith("file:"):
-        raise OrderError("expected a URL of http, https or oci: a file of the extender's machine is none of the API's")
+        raise OrderError("expected a URL of http, https or oci; a file is uploaded (kwx plugin swap NAME --file FILE)")
     return _validated(config, {"guestURL": url})
 
 
@@ -121,5 +121,4 @@ def _validated(config: PluginConfig, settings: Mapping[str, Any]) -> PluginConfi
     try:
         return configure(config, settings)
     except ValidationError as error:
-        problems = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
-        raise OrderError("; ".join(problems)) from error
+        raise OrderError("; ".join(map(describe, error.errors()))) from error

@@ -316,12 +316,12 @@ NO_KEY = (
         ),
         (
             {"revision": "01234567"},
-            "plugin refused has no one revision '01234567' (an id, or at least 8 digits of one); there are: "
+            "plugin refused has no revision, or more than one, by '01234567' (an id, or at least 8 digits); there are: "
             + revision(),
         ),
         (
             {"url": "file:///etc/passwd"},
-            "expected a URL of http, https or oci: a file of the extender's machine is none of the API's",
+            "expected a URL of http, https or oci; a file is uploaded (kwx plugin swap NAME --file FILE)",
         ),
     ],
 )

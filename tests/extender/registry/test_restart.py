@@ -459,7 +459,7 @@ def serve_once(folder: Path, state: Path) -> tuple[list[str], list[str]]:
 
 def useless(cause: str) -> tuple[list[str], list[str]]:
     said = f"a restart will not know what is live now, nor the history: {cause}"
-    return [said], [f"[+]plugins ok, but {cause}"]
+    return [said], [f"[+]plugins ok, but {said}"]
 
 
 MEND = "name a server.stateDirectory that can be read and written and has room"

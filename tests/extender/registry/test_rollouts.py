@@ -142,7 +142,9 @@ def test_an_earlier_revision_is_made_of_the_module_that_is_kept(inside: Inside) 
     assert (again.stage, again.revision, inside.score("any")) == (Stage.ACTIVE, revision(inside, weight=3), 10)
 
 
-NO_REVISION = "plugin told has no one revision {name!r} (an id, or at least 8 digits of one); there are: {there}"
+NO_REVISION = (
+    "plugin told has no revision, or more than one, by {name!r} (an id, or at least 8 digits); there are: {there}"
+)
 SETTABLE = (
     "guestConfig, args, logSeverity, weight, engine, allowUnlimited, failurePolicy, timeout, memoryLimit, tableLimit,"
     " outputLimit, instances, extensionPoints"
@@ -155,11 +157,11 @@ SETTABLE = (
         (Earlier("00000000"), {}, NO_REVISION.replace("{name!r}", "'00000000'")),
         (Earlier(""), {}, NO_REVISION.replace("{name!r}", "''")),
         (Look(), {"guestURL": "file://./a.wasm"}, f"guestURL: cannot be set; expected some of {SETTABLE}"),
-        (Look(), {"weight": 0}, "weight: Input should be greater than or equal to 1"),
+        (Look(), {"weight": 0}, "weight: input should be greater than or equal to 1, found 0"),
         (
             Url("file:///etc/passwd"),
             {},
-            "expected a URL of http, https or oci: a file of the extender's machine is none of the API's",
+            "expected a URL of http, https or oci; a file is uploaded (kwx plugin swap NAME --file FILE)",
         ),
     ],
     ids=["unknown", "ambiguous", "not-a-setting", "bad-setting", "file"],

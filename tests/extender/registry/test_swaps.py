@@ -83,6 +83,10 @@ def swapped(extender: Extender, request: pytest.FixtureRequest) -> Swapped:
     return swapped
 
 
+def ready(swapped: Swapped) -> str:
+    return str(swapped.extender.admin.get("/readyz?verbose").text)
+
+
 @pytest.mark.parametrize("swapped", ["renamed"], indirect=True)
 def test_a_renamed_file_goes_live_and_is_logged(swapped: Swapped) -> None:
     before = swapped.extender.admin.get("/api/v1/plugins/renamed").json()
@@ -132,6 +136,7 @@ def test_a_bad_or_missing_module_is_told_once_and_a_good_one_goes_live_after_it(
     bad = b"\0asm\x01\0\0\0"
     put(swapped.module, bad)
     swapped.wait_until(swapped.history)
+    assert f"plugin bad: what file://./bad.wasm gives is refused: {swapped.module} exports no memory" in ready(swapped)
     swapped.module.unlink()
     swapped.wait_until(lambda: len(swapped.history()) == 2)
     time.sleep(SETTLED_S)
@@ -139,6 +144,7 @@ def test_a_bad_or_missing_module_is_told_once_and_a_good_one_goes_live_after_it(
     put(swapped.module, NEW)
     swapped.wait_until(lambda: swapped.score() == 9)
     swapped.wait_until(lambda: len(swapped.history()) == 3)
+    assert "plugin bad" not in ready(swapped)
     assert swapped.history() == [
         (
             "failed",
