@@ -8,13 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from extender.config import PluginConfig, ProfileConfig
 from extender.registry.attempt import Attempt
+from extender.registry.attempts import Attempts
 from extender.registry.drain import Drain
 from extender.registry.journal import Journal
-from extender.registry.order import ConflictError, Order
+from extender.registry.order import Order
 from extender.registry.pipeline import Pipeline, RolloutFailedError, failing
 from extender.registry.registry import Registry
 from extender.registry.revision import REVISED, Revision, Stage
@@ -28,7 +29,6 @@ from wasm_runtime.plugin import digest
 LONGEST_END: Final = 5.0
 """Seconds that the end of the process waits for rollouts that are under way."""
 
-THE_END: Final = "the extender ends"
 CONFIGURED: Final = "the configuration has changed"
 
 
@@ -55,9 +55,7 @@ class Rollouts:
         self._drain = drain
         self._switch = Switch(registry, pipeline.store, drain, profiles, wake)
         self._lock = self._switch.lock
-        self._attempts: dict[Slot, Attempt] = {}
-        """The last one of each slot; it may be over. They are cancelled with the lock held."""
-        self._is_closed = False
+        self._attempts = Attempts(journal, pipeline.store, self._lock)
         self._threads: list[threading.Thread] = []
 
     def slot(self, profile: str, plugin: str) -> Slot | None:
@@ -88,16 +86,16 @@ class Rollouts:
         with self._lock:
             wanted = understand(order, slot, self._pipeline)
             if wanted.revision and not order.dry_run:
-                latest = self._latest(slot)
+                latest = self._attempts.latest(slot)
                 if latest and latest.revision == wanted.revision:
                     return latest
             expect(slot, order.expected)
-            attempt = self._attempt(
+            attempt = self._attempts.begin(
                 slot,
                 order.by,
                 order.why,
                 is_operators=True,
-                overrules=self._make_way(slot),
+                overrules=self._attempts.make_way(slot),
                 dry_run=order.dry_run,
                 revision=wanted.revision,
             )
@@ -115,7 +113,7 @@ class Rollouts:
         with self._lock:
             expect(slot, expected)
             revision = earlier(slot, to) if to else before(slot)
-            overruled = self._overrule(slot, _going_back(revision))
+            overruled = self._attempts.overrule(slot, _going_back(revision))
             if slot.live and slot.live.revision.id == revision.id:
                 if overruled:
                     self._switch.set_offered(slot, overruled)
@@ -133,7 +131,7 @@ class Rollouts:
             with self._lock:
                 if source is not slot.source:
                     return True  # Another one was configured meanwhile.
-                if self._running(slot):
+                if self._attempts.running(slot):
                     return False
                 revision = Revision.of(digest(fetched.wasm), slot.config, fetched.origin)
                 slot.refusal = ""
@@ -142,21 +140,21 @@ class Rollouts:
                 if slot.serves(revision.id):
                     self._switch.set_offered(slot, revision.id)
                     return True
-                attempt = self._attempt(slot, "source", revision=revision.id)
+                attempt = self._attempts.begin(slot, "source", revision=revision.id)
             self._carry_out(attempt, slot, Wanted(slot.config, lambda: fetched, revision.id, offers=True))
         return not attempt.is_cancelled
 
     def refuse(self, slot: Slot, problem: str) -> None:
         """Tells that the source gives nothing of use."""
         self._explain(slot, problem)
-        Attempt(self._rollout(slot, "source"), self.journal).fail(problem)
+        self._attempts.fail(slot, "source", problem)
 
     def look(self) -> None:
         """Ends probations, brings the good revision back where one fails, and retires what is drained."""
         with self._lock:
             for slot, good, problem in self._switch.failing():
                 why = f"revision {slot.live.revision.id if slot.live else ''}: {problem}"
-                self._cancel([slot], _going_back(good))  # What the source gives is offered again.
+                self._attempts.cancel([slot], _going_back(good))  # What the source gives is offered again.
                 self._return(self._begin_return(slot, good, "rollback", why), slot, good, problem)
                 if not slot.serves(good.id):
                     self._switch.end_probation(slot)  # It would fail time and again.
@@ -170,7 +168,7 @@ class Rollouts:
         """
         configs = self._places(profiles)
         changing = _changing(configs)
-        self._cancel(changing, CONFIGURED)
+        self._attempts.cancel(changing, CONFIGURED)
         with ExitStack() as stack:
             for slot in changing:
                 stack.enter_context(slot.turn)
@@ -178,7 +176,7 @@ class Rollouts:
             with self._lock:
                 check(changes)
                 for slot in set(self.registry.slots) - set(configs):
-                    self._cancel([slot], REMOVED)
+                    self._attempts.cancel([slot], REMOVED)
                     self._switch.remove(slot)
                 for key, slot in zip(keys(profiles), configs, strict=True):
                     self._reconfigure(slot, configs[slot], is_ready=slot in changing)
@@ -192,74 +190,10 @@ class Rollouts:
 
     def close(self) -> None:
         """Ends what is under way; nothing goes live any more."""
-        with self._lock:
-            self._is_closed = True
-            self._cancel(list(self._attempts), THE_END)
+        self._attempts.close()
         until = time.monotonic() + LONGEST_END
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
-
-    def _running(self, slot: Slot) -> Attempt | None:
-        running = self._attempts.get(slot)
-        return running if running and not running.rollout.is_over else None
-
-    def _latest(self, slot: Slot) -> Rollout | None:
-        """What is to become live in a slot, or else is."""
-        running = self._running(slot)
-        if running and not running.rollout.dry_run:
-            return running.rollout
-        return slot.live.rollout if slot.live else None
-
-    def _cancel(self, slots: Sequence[Slot], reason: str) -> None:
-        with self._lock:
-            for slot in slots:
-                if running := self._running(slot):
-                    running.cancel(reason)
-
-    def _make_way(self, slot: Slot) -> str | None:
-        """Ends a rollout of the source's, and returns its revision. Raises ConflictError for an operator's."""
-        running = self._running(slot)
-        if running and running.is_operators:
-            rollout = running.rollout
-            raise ConflictError(
-                f"rollout {rollout.id} of plugin {slot.name} by {rollout.by} is under way ({rollout.stage.value});"
-                " wait for its end"
-            )
-        return self._overrule(slot, "an operator's rollout has come before it")
-
-    def _overrule(self, slot: Slot, reason: str) -> str | None:
-        """Ends what is under way, and returns its revision if that is the source's."""
-        running = self._running(slot)
-        if running is None:
-            return None
-        running.cancel(reason)
-        return running.overrules if running.is_operators else running.rollout.revision
-
-    def _rollout(self, slot: Slot, by: str, why: str = "", **more: Any) -> Rollout:
-        number = self._store.next_id()
-        return Rollout(id=number, profile=slot.profile, plugin=slot.name, by=by, why=why, **more)
-
-    def _attempt(
-        self,
-        slot: Slot,
-        by: str,
-        why: str = "",
-        *,
-        is_operators: bool = False,
-        overrules: str | None = None,
-        **more: Any,
-    ) -> Attempt:
-        rollout = self._rollout(slot, by, why, **more)
-        attempt = Attempt(rollout, self.journal, is_operators=is_operators, overrules=overrules)
-        if self._is_closed:
-            attempt.cancel(THE_END)
-        self._attempts[slot] = attempt
-        return attempt
-
-    def _end(self, slot: Slot, attempt: Attempt) -> None:
-        with self._lock:
-            if self._attempts.get(slot) is attempt:
-                del self._attempts[slot]
 
     def _take_turn(self, attempt: Attempt, slot: Slot, wanted: Wanted) -> None:
         with slot.turn:
@@ -276,7 +210,7 @@ class Rollouts:
                 slot.refusal = str(error)
                 self._explain(slot, "" if slot.live else str(error))
         finally:
-            self._end(slot, attempt)
+            self._attempts.end(slot, attempt)
         settled = _settled(attempt, wanted)
         if settled:
             self._switch.set_offered(slot, settled)
@@ -289,7 +223,7 @@ class Rollouts:
                 self._switch.again()
 
     def _begin_return(self, slot: Slot, revision: Revision, by: str, why: str, overrules: str | None = None) -> Attempt:
-        return self._attempt(
+        return self._attempts.begin(
             slot,
             by,
             why,
@@ -315,7 +249,7 @@ class Rollouts:
         except RolloutFailedError:
             pass  # The attempt has said why.
         finally:
-            self._end(slot, attempt)
+            self._attempts.end(slot, attempt)
 
     def _places(self, profiles: Sequence[ProfileConfig]) -> dict[Slot, PluginConfig]:
         """The slot of each plugin, in order, and what it is to be configured to be."""
@@ -334,9 +268,9 @@ class Rollouts:
         for slot in slots:
             config, served = configs[slot], slot.live.revision if slot.live else None
             with self._lock:
-                self._cancel([slot], CONFIGURED)
-                attempt = self._attempt(slot, "configuration", is_operators=True)
-                stack.callback(self._end, slot, attempt)
+                self._attempts.cancel([slot], CONFIGURED)
+                attempt = self._attempts.begin(slot, "configuration", is_operators=True)
+                stack.callback(self._attempts.end, slot, attempt)
             try:
                 fetch = partial(self._fetch_again, slot, config)
                 live = self._pipeline.prepare(attempt, slot, config, fetch, served)
@@ -368,7 +302,7 @@ class Rollouts:
         """Without `is_ready` what the new configuration wants of a plugin that changes has yet to be had."""
         is_late = not is_ready and _differs(slot.config, config)
         if is_late:
-            self._cancel([slot], CONFIGURED)
+            self._attempts.cancel([slot], CONFIGURED)
         if is_late or (slot.config.guest_url, slot.config.source) != (config.guest_url, config.source):
             slot.source = self._pipeline.open(config)  # Another one is offered, whatever this one has given.
         slot.config = config
