@@ -56,7 +56,12 @@ ServerOption = Annotated[
 ]
 TokenOption = Annotated[
     Path | None,
-    typer.Option("--token-file", metavar="FILE", help="Holds a token of the extender's server.adminTokens."),
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        envvar="KWX_TOKEN_FILE",
+        help="Holds a token of the extender's server.adminTokens.",
+    ),
 ]
 ProfileOption = Annotated[
     str | None,
@@ -85,7 +90,10 @@ def list_plugins(
 ) -> None:
     """Show the plugins and what serves."""
     with _client(server, token_file) as client:
-        found = [each for each in client.get("/plugins", list[PluginView]) if profile in {None, each.profile}]
+        known = client.get("/plugins", list[PluginView])
+    found = [each for each in known if profile in {None, each.profile}]
+    if not found:
+        fail(f"no profile is named {profile!r}; there are: {', '.join(dict.fromkeys(each.profile for each in known))}")
     _print(output, found, table.plugins)
 
 

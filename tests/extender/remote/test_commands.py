@@ -356,10 +356,15 @@ def test_the_extender_may_be_named_by_the_environment(extender: Extender, tmp_pa
         [KWX, "plugin", "list", "--profile", "none", "--output", "json"],
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
         env=environment_of(tmp_path) | {"KWX_ADMIN": extender.admin_url},
     )
-    assert result.stdout == "[]\n"
+    there = ", ".join(each["name"] for each in extender.admin.get("/api/v1/profiles").json())
+    assert (result.returncode, result.stdout, result.stderr) == (
+        1,
+        "",
+        f"kwx: no profile is named 'none'; there are: {there}\n",
+    )
 
 
 TOKEN = "a-token-that-writes"
