@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 
 from extender.config import PluginConfig
-from extender.profile import Entry
+from extender.profile import SHORT_DIGEST, Entry
 from extender.registry.revision import Revision
 from extender.registry.rollout import Rollout
 from extender.sources import Source
@@ -64,6 +64,6 @@ class Slot:
         if self.live is None or self.offered is None or self.live.revision.id == self.offered:
             return ""
         return (
-            f"revision {self.live.revision.id} serves, not {self.offered} that"
+            f"revision {self.live.revision.id[:SHORT_DIGEST]} serves, not {self.offered[:SHORT_DIGEST]} that"
             f" {public(self.config.guest_url)} gives; kwx plugin history {self.name} tells why"
         )

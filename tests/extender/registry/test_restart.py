@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from extender.config import PluginConfig
+from extender.profile import SHORT_DIGEST
 from extender.registry import load
 from extender.registry.revision import Revision
 from extender.registry.store import Kept, Store
@@ -121,7 +122,8 @@ OUT_OF_REACH = "answers 503 Service Unavailable; see to the server"
 
 def notice(name: str, serves: bytes, gives: bytes, url: str = "", settings: Mapping[str, Any] | None = None) -> str:
     return (
-        f"revision {revision(serves, name, **settings or {})} serves, not {revision(gives, name)} that"
+        f"revision {revision(serves, name, **settings or {})[:SHORT_DIGEST]} serves, not"
+        f" {revision(gives, name)[:SHORT_DIGEST]} that"
         f" {url or f'file://./{name}.wasm'} gives; kwx plugin history {name} tells why"
     )
 
