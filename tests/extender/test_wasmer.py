@@ -145,5 +145,5 @@ def test_a_module_is_swapped_under_both(extender: Extender) -> None:
     beside = extender.folder / "new"
     beside.write_bytes(guests.constant_score(70))
     beside.replace(extender.folder / "swap.wasm")
-    extender.wait_until(lambda: len(extender.events("module swapped")) == len(ENGINES), 60)
+    extender.wait_until(lambda: len(extender.events("revision is live")) == len(ENGINES), 60)
     assert scores() == [7, 7]
