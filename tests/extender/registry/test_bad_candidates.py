@@ -161,7 +161,7 @@ def gigabytes(conversation: Conversation, **headers: str) -> None:
 
 
 LONG = "{url} has more than the 65536 bytes that runtime.moduleLimit allows"
-LATE_ANSWER = "does not answer in time; see to the server or raise source.timeout (1 s)"
+LATE_ANSWER = "does not answer in time; see to the server or raise source.timeout (4 s)"
 GONE = (
     "cannot be fetched: peer closed connection without sending complete message body (received 100 bytes, expected"
     " 200); see to the server or mend the URL"
@@ -278,7 +278,7 @@ def profiles(server: Web) -> Iterator[dict[str, Any]]:
     urls = {name: server.url(f"/{name}.wasm") for name in WEB}
     urls |= {name: server.url(f"/{name}:v1").replace("http:", "oci:") for name in OCI}
     for name, url in urls.items():
-        source = {"interval": "100ms", "timeout": "1s" if "stalls" in name else "30s"}
+        source = {"interval": "100ms", "timeout": "4s" if "stalls" in name else "30s"}
         yield profile(name, plugin(name, guestURL=url, source=source, **LIMITS), scoreRange=100)
 
 
