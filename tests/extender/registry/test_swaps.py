@@ -223,3 +223,20 @@ def test_a_pod_is_scored_by_the_version_that_has_filtered_it(told: Extender) -> 
     assert [scored(name) for name in ("first", "second", "third", "new")] == [[10], [11], [12], [12]]
     assert passing("first") == without["2"]
     assert scored("first") == [12]
+
+
+def test_a_verb_that_a_swap_brings_is_warned_of(tmp_path: Path) -> None:
+    """kube-scheduler does not ask for it unless its configuration is changed, too."""
+    module = tmp_path / "swapped.wasm"
+    module.write_bytes(guests.module("reject"))
+    with Extender(tmp_path, profile("default", plugin("swapped"))) as extender:
+        for number, name in enumerate(("nodenumber", "reject"), 1):
+            put(module, guests.module(name))
+            extender.wait_until(lambda number=number: len(extender.events("revision is live")) == number)
+        warned = [line["event"] for line in extender.log() if line["level"] == "warning"]
+    assert warned == [
+        "plugins have a say in prioritize now; kube-scheduler asks for that only if its configuration names the verb,"
+        " as kwx scheduler-config prints it",
+        "plugins have a say in filter and preempt now; kube-scheduler asks for that only if its configuration names the"
+        " verb, as kwx scheduler-config prints it",
+    ]
