@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -435,8 +435,14 @@ def hold(extender: Extender, name: str) -> None:
     extender.wait_until(lambda: get(extender, f"/plugins/{name}")["rollout"]["stage"] == "compiled")
 
 
-def release(extender: Extender, name: str) -> None:
-    extender.post(f"/profiles/{name}/filter", {"Pod": {"metadata": {"name": "a"}}, "NodeNames": ["node-1"]})
+def release(extender: Extender, name: str, is_over: Callable[[], bool]) -> None:
+    """Sends requests until the rollout has had one: the first may come just before it waits."""
+
+    def ask() -> bool:
+        extender.post(f"/profiles/{name}/filter", {"Pod": {"metadata": {"name": "a"}}, "NodeNames": ["node-1"]})
+        return is_over()
+
+    extender.wait_until(ask)
 
 
 def test_uploads_that_wait_for_their_end_are_in_nobodys_way(extender: Extender) -> None:
@@ -446,8 +452,8 @@ def test_uploads_that_wait_for_their_end_are_in_nobodys_way(extender: Extender) 
             hold(extender, name)
         assert upload(extender, "expected", dryRun="true").json()["stage"] == "rehearsed"
         assert not any(each.done() for each in waiting)
-        for name in HELD:
-            release(extender, name)
+        for name, each in zip(HELD, waiting, strict=True):
+            release(extender, name, each.done)
         assert [each.result().json()["stage"] for each in waiting] == ["active"] * len(HELD)
 
 
@@ -462,8 +468,7 @@ def test_a_rollout_that_has_begun_is_told_even_if_too_many_wait(extender: Extend
         begun = swap(extender, name, settings={"weight": 7})
         assert (begun.status_code, begun.json()["plugin"]) == (202, name)
         hold(extender, name)
-    release(extender, name)
-    extender.wait_until(lambda: active(extender, name) == begun.json()["revision"])
+    release(extender, name, lambda: active(extender, name) == begun.json()["revision"])
 
 
 def events(
