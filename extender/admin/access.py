@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from extender.admin.tokens import Role, Tokens, User
+from extender.sources.download import is_loopback
 
 LOCAL: Final = User("local", Role.WRITE)
 """Whoever is on this machine, where there are no tokens."""
@@ -83,12 +83,12 @@ def _check_local(visit: Visit) -> None:
     choose what the browser says in Host and Origin.
     """
     headers = visit.headers
-    if not _is_loopback(visit.peer):
+    if not is_loopback(visit.peer):
         raise DeniedError(403, f"without tokens only clients on this machine are let in; {_SET_TOKENS}")
     if any(name in headers for name in _FORWARDED):
         raise DeniedError(403, f"without tokens nobody is let in through a proxy; {_SET_TOKENS}")
     host = headers.get("host", "")
-    if not _is_loopback(_hostname(host)):
+    if not is_loopback(_hostname(host)):
         reason = (
             "without tokens the extender is to be asked for as localhost or by a loopback address, not by another name"
         )
@@ -102,14 +102,3 @@ def _hostname(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback

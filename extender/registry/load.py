@@ -17,25 +17,33 @@ from pydantic import ValidationError
 
 from extender import config
 from extender.config import ConfigError, ExtenderConfiguration, PluginConfig, RuntimeConfig
-from extender.profile import Entry
 from extender.registry.attempt import Attempt
 from extender.registry.engines import EngineError
 from extender.registry.journal import START, Journal
-from extender.registry.pipeline import Fetch, RolloutFailedError, check_digest, failing, kept_module, verify
+from extender.registry.pipeline import (
+    Fetch,
+    RolloutFailedError,
+    check_digest,
+    failing,
+    kept_module,
+    verify,
+    warmed,
+)
 from extender.registry.registry import Registry, assemble
 from extender.registry.revision import Revision, Stage, configure, settings_of
 from extender.registry.rollout import Rollout
 from extender.registry.rollouts import keys
-from extender.registry.slot import Live, Slot
+from extender.registry.slot import Slot
 from extender.registry.store import Kept, Store
 from extender.registry.switch import with_newest
 from extender.registry.workshop import LoadError, Workshop
 from extender.sources import Fetched, Source, SourceError, UnreachableError
 from extender.sources.factory import open_source
+from extender.sources.source import fetch_now
 from extender.sources.url import public
 from wasm_runtime.cache import CacheError
 from wasm_runtime.engine import Handle
-from wasm_runtime.plugin import Observer, Sink, digest
+from wasm_runtime.plugin import Observer, Sink
 
 logger = logging.getLogger(__name__)
 
@@ -133,11 +141,9 @@ class _Start:
     def _fetch(self, plugin: PluginConfig) -> Fetched:
         """Raises UnreachableError or RolloutFailedError."""
         try:
-            fetched = self._open(plugin).fetch()
-            if fetched is None:
-                raise SourceError(f"{plugin.guest_url} changes while it is read; start again when it is whole")
+            fetched = fetch_now(self._open(plugin))
             # Before it may be no news: what served last does not stand in for it.
-            check_digest(plugin, digest(fetched.wasm), fetched.origin)
+            check_digest(plugin, fetched.digest, fetched.origin)
         except UnreachableError:
             raise
         except SourceError as error:
@@ -155,7 +161,7 @@ class _Start:
         except UnreachableError as error:
             self._fall_back(slot, kept, str(error))
             return
-        offered = Revision.of(digest(fetched.wasm), slot.config, fetched.origin).id
+        offered = Revision.of(fetched.digest, slot.config, fetched.origin).id
         is_no_news = kept is not None and offered == kept.offered != kept.active.id
         if kept and is_no_news and self._restore(slot, kept.active, kept.active.settings):
             logger.warning("%s", slot.notice, extra={"plugin": slot.name, "profile": slot.profile})
@@ -196,9 +202,7 @@ class _Start:
         with failing(attempt):
             revision, wasm = verify(attempt, config, fetch, self._folder, verified)
             plugin = self._workshop.make(wasm, revision.origin, config)
-            self._store.keep_module(revision.module, wasm)
-            attempt.advance(Stage.WARMED)
-        slot.live = Live(revision, Entry(plugin, config.weight, config.failure_policy), attempt.rollout)
+            slot.live = warmed(attempt, self._store, revision, wasm, config, plugin)
         self._attempts[slot] = attempt
 
     def _settle(self, slot: Slot, attempt: Attempt) -> None:
@@ -255,10 +259,9 @@ def _problems_of_modules(file: Path, plugins: Mapping[str, PluginConfig]) -> Ite
         if source.is_remote:
             continue
         try:
-            fetched = source.fetch()
-            if fetched:
-                check_digest(plugin, digest(fetched.wasm), fetched.origin)
-                workshop.make(fetched.wasm, fetched.origin, plugin).close()
+            fetched = fetch_now(source)
+            check_digest(plugin, fetched.digest, fetched.origin)
+            workshop.make(fetched.wasm, fetched.origin, plugin).close()
         except SourceError as error:
             yield from _name(key, plugin, [str(error)])
         except LoadError as error:

@@ -21,8 +21,9 @@ from extender.registry.workshop import LoadError, Workshop
 from extender.sources import Fetched, Source, SourceError
 from extender.sources.factory import open_source
 from extender.sources.signing import PublicKey
+from extender.sources.source import fetch_now
 from extender.traffic import Sample, Traffic
-from wasm_runtime.plugin import Plugin, digest
+from wasm_runtime.plugin import Plugin
 from wasm_runtime.snapshot import Nodes, Snapshot
 
 logger = logging.getLogger(__name__)
@@ -78,7 +79,7 @@ def verify(
     """
     fetched = fetch()
     key = _required_key(config, folder)
-    module = digest(fetched.wasm)
+    module = fetched.digest
     revision = Revision.of(module, config, fetched.origin, key.fingerprint if key else None)
     attempt.advance(Stage.FETCHED, revision=revision.id, module=module, origin=fetched.origin)
     check_digest(config, module, fetched.origin)
@@ -106,6 +107,19 @@ def kept_module(store: Store, revision: Revision) -> Fetched:
     if wasm is None:
         raise SourceError(f"the module of revision {revision.id} is not kept in server.stateDirectory")
     return Fetched(wasm, revision.origin, revision.module)
+
+
+def warmed(
+    attempt: Attempt, store: Store, revision: Revision, wasm: bytes, config: PluginConfig, plugin: Plugin
+) -> Live:
+    """A plugin that knows the nodes, ready to serve; its module is kept. Raises CancelledError."""
+    try:
+        store.keep_module(revision.module, wasm)
+        attempt.advance(Stage.WARMED)
+    except BaseException:
+        plugin.close()
+        raise
+    return Live(revision, Entry(plugin, config.weight, config.failure_policy), attempt.rollout)
 
 
 class Pipeline:
@@ -143,7 +157,7 @@ class Pipeline:
                 if attempt.rollout.dry_run:
                     attempt.advance(Stage.REHEARSED)
                     return None
-                return self._warm(attempt, revision, wasm, config, self._workshop.twin(trial, self._nodes()))
+                return warmed(attempt, self.store, revision, wasm, config, self._workshop.twin(trial, self._nodes()))
 
     def allow(self, config: PluginConfig, revision: Revision) -> None:
         """Raises SourceError for an earlier revision that the configuration does not let in any more."""
@@ -158,7 +172,7 @@ class Pipeline:
             config = revision.configure(slot.config)
             _, wasm = verify(attempt, config, lambda: self.kept(revision), self._folder, revision)
             plugin = self._workshop.make(wasm, revision.origin, config, self._nodes())
-            return self._warm(attempt, revision, wasm, config, plugin)
+            return warmed(attempt, self.store, revision, wasm, config, plugin)
 
     def open(self, config: PluginConfig) -> Source:
         """The source of a plugin."""
@@ -166,10 +180,7 @@ class Pipeline:
 
     def fetch(self, config: PluginConfig) -> Fetched:
         """What a plugin's source gives now. Raises SourceError."""
-        fetched = self.open(config).fetch()
-        if fetched is None:
-            raise SourceError(f"{config.guest_url} changes while it is read; try again when it is whole")
-        return fetched
+        return fetch_now(self.open(config))
 
     def kept(self, revision: Revision) -> Fetched:
         """The module of an earlier revision. Raises SourceError."""
@@ -207,12 +218,3 @@ class Pipeline:
                 with suppress(queue.Empty):
                     yield samples.get(timeout=LOOK)
                     left = None if left is None else left - 1
-
-    def _warm(self, attempt: Attempt, revision: Revision, wasm: bytes, config: PluginConfig, plugin: Plugin) -> Live:
-        try:
-            self.store.keep_module(revision.module, wasm)
-            attempt.advance(Stage.WARMED)
-        except BaseException:
-            plugin.close()
-            raise
-        return Live(revision, Entry(plugin, config.weight, config.failure_policy), attempt.rollout)

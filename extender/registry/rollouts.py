@@ -24,7 +24,6 @@ from extender.registry.slot import Slot
 from extender.registry.switch import REMOVED, Change, Switch, check, withdraw
 from extender.registry.wanted import Wanted, before, earlier, expect, understand
 from extender.sources import Fetched, Source, SourceError, UnreachableError
-from wasm_runtime.plugin import digest
 
 LONGEST_END: Final = 5.0
 """Seconds that the end of the process waits for rollouts that are under way."""
@@ -133,7 +132,7 @@ class Rollouts:
                     return True  # Another one was configured meanwhile.
                 if self._attempts.running(slot):
                     return False
-                revision = Revision.of(digest(fetched.wasm), slot.config, fetched.origin)
+                revision = Revision.of(fetched.digest, slot.config, fetched.origin)
                 slot.refusal = ""
                 if slot.live and revision.id == slot.offered:
                     return True

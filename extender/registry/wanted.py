@@ -14,7 +14,6 @@ from extender.registry.pipeline import Fetch, Pipeline
 from extender.registry.revision import REVISED, Revision, configure
 from extender.registry.slot import Slot
 from extender.sources import Fetched
-from wasm_runtime.plugin import digest
 
 SHORTEST_PREFIX: Final = 8
 """Hexadecimal digits by which a revision may be named."""
@@ -91,7 +90,7 @@ def _again(revision: Revision, config: PluginConfig, pipeline: Pipeline) -> Want
 def _uploaded(upload: Upload, config: PluginConfig, by: str) -> Wanted:
     signatures = (upload.signature,) if upload.signature else ()
     fetched = Fetched(upload.wasm, f"upload by {by}", "", signatures)
-    return Wanted(config, lambda: fetched, Revision.of(digest(upload.wasm), config, fetched.origin).id)
+    return Wanted(config, lambda: fetched, Revision.of(fetched.digest, config, fetched.origin).id)
 
 
 def _serving(slot: Slot) -> PluginConfig:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
-
-def digest_of(content: bytes) -> str:
-    """The name of bytes by which registries and signatures know them."""
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+from wasm_runtime.plugin import digest
 
 
 class SourceError(Exception):
@@ -34,7 +31,7 @@ class Signature(NamedTuple):
     """The signature itself, not encoded."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fetched:
     """A module as a source gave it."""
 
@@ -45,6 +42,11 @@ class Fetched:
     """Tells it from what the source gives later: the look of a file, an ETag, a digest."""
     signatures: Sequence[Signature] = ()
     """Those that speak of this module; fetched only where a public key is required."""
+
+    @cached_property
+    def digest(self) -> str:
+        """The module's, which takes some tenths of a second to find out of the largest ones."""
+        return digest(self.wasm)
 
 
 class Source(Protocol):
@@ -63,3 +65,10 @@ class Source(Protocol):
 
         Bounded in time and size. Raises UnreachableError, or SourceError for an answer that is of no use.
         """
+
+
+def fetch_now(source: Source) -> Fetched:
+    """The module as it is now, whatever is known of it. Raises SourceError."""
+    fetched = source.fetch()
+    assert fetched, "there is no version that it could still be of"
+    return fetched

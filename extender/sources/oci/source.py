@@ -15,7 +15,8 @@ from extender.sources.oci.access import Access
 from extender.sources.oci.manifest import Descriptor, module, only, read
 from extender.sources.oci.reference import Reference
 from extender.sources.oci.repository import Repository
-from extender.sources.source import Fetched, SourceError, digest_of
+from extender.sources.source import Fetched, SourceError
+from wasm_runtime.plugin import digest as digest_of
 
 
 class OciSource:
