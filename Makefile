@@ -15,7 +15,7 @@ run: $(VENV)/.installed ## Show the product at work, without a cluster; ONCE=1 e
 	@$(BIN)/kwx run $(if $(ONCE),--once)
 
 test: $(DEVELOP) ## Run all tests, those with a real control plane included (needs Go).
-	$(BIN)/python -m tests.controlplane
+	$(BIN)/python -m bench.controlplane
 	$(BIN)/python -m pytest
 	$(BIN)/python -m tests.wasmer
 

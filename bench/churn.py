@@ -22,10 +22,10 @@ import wasmtime
 from prometheus_client.parser import text_string_to_metric_families
 
 from bench.client import Connection
+from bench.controlplane.ports import LOOPBACK
 from bench.peers.apiserver import Cluster, api_server
 from bench.versus import GUEST, VERBS, Case, Load
 from bench.webhook import Ports, configured, machine, percentiles, ready
-from tests.controlplane.ports import LOOPBACK
 
 CASE: Final = Case(nodes=5_000, rounds=20, requests=100, p50_bar=1.15, p99_bar=2.0)
 """The bars are for the ratio of churn to quiet."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, NamedTuple
 
-from tests.controlplane.ports import LOOPBACK
+from bench.controlplane.ports import LOOPBACK
 
 LARGEST_ANSWER: Final = 64 * 1024 * 1024
 TIMEOUT: Final = 60.0

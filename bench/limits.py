@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any, Final
 
+from bench.controlplane.ports import LOOPBACK
 from bench.webhook import Ports, ask, bodies, machine, percentiles, serving
-from tests.controlplane.ports import LOOPBACK
 from tests.extender import guests
 
 TIMEOUTS: Final = {50: 300, 500: 200}

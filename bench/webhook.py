@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 import wasmtime
 import yaml
 
-from tests.controlplane.ports import LOOPBACK, free_port
+from bench.controlplane.ports import LOOPBACK, free_port
 
 COUNTS: Final = (100, 500, 5_000)
 ROUNDS: Final = 20

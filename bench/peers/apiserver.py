@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
+from bench.controlplane.ports import LOOPBACK, free_port
 from bench.peers import objects
 from bench.webhook import running
 from extender.cluster.api import PROTOBUF
 from extender.cluster.reflector import WATCH_STREAM
-from tests.controlplane.ports import LOOPBACK, free_port
 from tests.extender.cluster.protobuf import enveloped, event, framed, text
 from tests.extender.cluster.scripted import write_kubeconfig
 from wasm_runtime.protobuf import encode_node, encode_pod

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from bench.controlplane.binaries import cache_root
+from bench.controlplane.gobuild import Toolchain, compile_program, required_version
+from bench.controlplane.ports import LOOPBACK, free_port
 from bench.webhook import ready, running
-from tests.controlplane.binaries import cache_root
-from tests.controlplane.gobuild import Toolchain, compile_program, required_version
-from tests.controlplane.ports import LOOPBACK, free_port
 
 MODULE: Final = Path(__file__).with_name("goextender")
 

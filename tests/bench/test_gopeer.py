@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from bench.client import Connection, post
+from bench.controlplane.process import comes_true
 from bench.peers import objects
 from bench.peers.apiserver import FIRST_VERSION, api_server
 from bench.peers.gopeer import go_extender
-from tests.controlplane.process import comes_true
 from tests.extender.objects import filtered, names_args, nodes_args
 
 NAMES = [objects.node_name(at) for at in range(12)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .cluster import ControlPlane
+from bench.controlplane.cluster import ControlPlane
 
 
 @pytest.fixture(scope="session")

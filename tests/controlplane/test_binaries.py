@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from . import BuildError, binaries, gobuild
-from .gobuild import Toolchain, compile_program
+from bench.controlplane import BuildError, binaries, gobuild
+from bench.controlplane.gobuild import Toolchain, compile_program
 
 ETCD = binaries.MODULES / "etcd"
 

@@ -15,15 +15,15 @@ from typing import Any
 import httpx
 import pytest
 
-from . import ControlPlane, ControlPlaneError
-from .binaries import PROGRAMS
+from bench.controlplane import ControlPlane, ControlPlaneError
+from bench.controlplane.binaries import PROGRAMS
 
 CHECKOUT = Path(__file__).parents[2]
 PODS = "/api/v1/namespaces/default/pods"
 
 START_AND_SLEEP = """
 import time
-from tests.controlplane import ControlPlane
+from bench.controlplane import ControlPlane
 
 with ControlPlane() as control_plane:
     print(*(process.pid for process in control_plane.processes), flush=True)

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.controlplane import ControlPlane
-from tests.controlplane.ports import LOOPBACK, free_port
+from bench.controlplane import ControlPlane
+from bench.controlplane.ports import LOOPBACK, free_port
 from tests.e2e.recorder import Recorder
 from tests.e2e.stack import EXAMPLES, Stack, example
 

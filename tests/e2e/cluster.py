@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.controlplane import ControlPlane
+from bench.controlplane import ControlPlane
 from tests.e2e.stack import EXAMPLES, Stack, example
 from tests.manifests.overlay import SERVICE
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane import ControlPlane
+from bench.controlplane import ControlPlane
 from tests.manifests.overlay import SERVICE
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import httpx
 
-from tests.controlplane.ports import LOOPBACK, free_port
+from bench.controlplane.ports import LOOPBACK, free_port
 
 
 class Recorder:

@@ -16,8 +16,8 @@ import httpx
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.controlplane import ControlPlane, Process
-from tests.controlplane.ports import LOOPBACK, free_port
+from bench.controlplane import ControlPlane, Process
+from bench.controlplane.ports import LOOPBACK, free_port
 
 KWX = Path(sys.executable).with_name("kwx")
 EXAMPLES = Path(__file__).parents[2] / "extender" / "examples"

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.controlplane import ControlPlane
+from bench.controlplane import ControlPlane
 from tests.e2e.stack import Stack, example, pod
 from tests.extender import guests
 

@@ -10,7 +10,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.controlplane import ControlPlane
+from bench.controlplane import ControlPlane
 from tests.e2e.recorder import Recorder
 from tests.e2e.stack import EXAMPLES, Stack, example
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.controlplane import ControlPlane
+from bench.controlplane import ControlPlane
 from tests.e2e.stack import Stack, example
 from tests.extender import guests
 from tests.manifests.overlay import WAKE_PODS

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from tests.controlplane.binaries import cache_root
+from bench.controlplane.binaries import cache_root
 
 settings.register_profile("extender", deadline=None)  # How long an example takes tells of the machine's load only.
 settings.load_profile("extender")

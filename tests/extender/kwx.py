@@ -16,7 +16,7 @@ import httpx
 import msgspec
 import yaml
 
-from tests.controlplane.process import LAUNCHER, isolated_environment
+from bench.controlplane.process import LAUNCHER, isolated_environment
 from tests.extender import guests
 
 KWX = Path(sys.executable).with_name("kwx")

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 import wasmtime
 
+from bench.controlplane.process import isolated_environment
 from extender.terminal import cut, printable
-from tests.controlplane.process import isolated_environment
 from tests.extender.kwx import KWX
 from tests.wasm_runtime.custom import custom
 

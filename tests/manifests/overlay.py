@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tests.controlplane import ControlPlane
+from bench.controlplane import ControlPlane
 
 CHECKOUT = Path(__file__).parents[2]
 MANIFESTS = CHECKOUT / "manifests"

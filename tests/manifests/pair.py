@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from tests.controlplane import ControlPlane, Process
-from tests.controlplane.ports import LOOPBACK, free_port
-from tests.controlplane.process import answers
+from bench.controlplane import ControlPlane, Process
+from bench.controlplane.ports import LOOPBACK, free_port
+from bench.controlplane.process import answers
 from tests.e2e.stack import EXAMPLES, KWX
 
 from .overlay import SIDECAR, Overlay

@@ -11,8 +11,8 @@ import httpx
 import pytest
 import yaml
 
+from bench.controlplane import ControlPlane
 from extender.cluster import ApiBinder, ApiServer, EventRecorder, NodeCache, PodCache, PodKey, not_judged, read_pod
-from tests.controlplane import ControlPlane
 from tests.extender.cluster.support import Ends, running, until
 from wasm_runtime.snapshot import Snapshot
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
+from bench.controlplane import ControlPlane, ControlPlaneError
 from extender import config
-from tests.controlplane import ControlPlane, ControlPlaneError
 
 from .overlay import CHECKOUT, MANIFESTS, NAMESPACE, SIDECAR, Overlay
 from .pair import PLUGINS_OF_THE_IMAGE

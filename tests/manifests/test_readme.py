@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.controlplane import ControlPlane
+from bench.controlplane import ControlPlane
 
 from .overlay import MANIFESTS, SIDECAR
 

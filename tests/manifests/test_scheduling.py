@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.controlplane import ControlPlane
+from bench.controlplane import ControlPlane
 from tests.e2e.stack import pod
 
 from .overlay import NAMESPACE, SERVICE, SIDECAR, Overlay

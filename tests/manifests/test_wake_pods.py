@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from bench.controlplane import ControlPlane
 from extender.cluster.waker import COMPONENT, NAME, NAMESPACE
-from tests.controlplane import ControlPlane
 
 from .overlay import CHECKOUT, SERVICE, SIDECAR, WAKE_PODS, Overlay
 from .test_identities import client_of

@@ -15,12 +15,12 @@ import msgspec
 import pytest
 from fastapi import HTTPException, Request
 
+from bench.controlplane.ports import free_port
 from extender.admin import api, listening
 from extender.admin.desk import MOST_UPLOADS
 from extender.admin.gate import LONGEST
 from extender.config import PluginConfig
 from extender.registry.revision import Revision
-from tests.controlplane.ports import free_port
 from tests.extender import guests
 from tests.extender.kwx import Extender, plugin, profile
 from wasm_runtime.plugin import digest

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.controlplane.ports import free_port
+from bench.controlplane.ports import free_port
 from tests.extender import guests
 from tests.extender.kwx import Extender, client, failure, plugin, profile
 from tests.extender.objects import filter_error, filtered, names_args, pod

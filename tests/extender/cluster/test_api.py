@@ -14,10 +14,10 @@ import kubernetes
 import pytest
 from kubernetes.config import incluster_config
 
+from bench.controlplane import ControlPlane
 from extender.cluster import ApiServer, ClusterError
 from extender.cluster.api import ApiRequest
 from extender.cluster.errors import RefusedError, UnauthorizedError, UnreachableError, UntrustedError
-from tests.controlplane import ControlPlane
 from tests.extender.cluster.scripted import ScriptedServer, answer, hang_up, say_nothing, stream, write_kubeconfig
 
 LIST = ApiRequest("list", "nodes", "/api/v1/nodes", {"limit": "1"})

@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from bench.controlplane import ControlPlane
 from extender.cluster import ApiBinder, ApiServer, Binder, BindError, DryRunBinder, NoBinder, PodKey
-from tests.controlplane import ControlPlane
 from tests.extender.cluster.scripted import (
     Behaviour,
     Received,

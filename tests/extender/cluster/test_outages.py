@@ -18,6 +18,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from bench.controlplane import ControlPlane, Process
+from bench.controlplane.process import answers
 from extender.cluster import (
     ApiBinder,
     ApiServer,
@@ -31,8 +33,6 @@ from extender.cluster import (
 )
 from extender.cluster import recorder as recorder_module
 from extender.cluster.api import ApiRequest
-from tests.controlplane import ControlPlane, Process
-from tests.controlplane.process import answers
 from tests.extender.cluster.support import Ends, objects, running, until, warnings
 from tests.extender.kwx import Extender, plugin, profile
 from tests.extender.objects import filtered, names_args

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from bench.controlplane import ControlPlane
 from extender.cluster import ApiServer, Event, EventRecorder, ObjectReference
 from extender.cluster import recorder as module
 from extender.cluster.api import ApiRequest
 from extender.cluster.backlog import CONTROLLER, MOST_WAITING
-from tests.controlplane import ControlPlane
 from tests.extender.cluster.scripted import Behaviour, ScriptedServer, answer, hang_up, write_kubeconfig
 from tests.extender.cluster.support import running, until, warnings
 

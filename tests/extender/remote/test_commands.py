@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tests.controlplane.ports import free_port
+from bench.controlplane.ports import free_port
 from tests.extender import guests
 from tests.extender.command import Command, Ended
 from tests.extender.kwx import KWX, Extender, environment_of, plugin, profile

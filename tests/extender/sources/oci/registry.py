@@ -14,9 +14,9 @@ import oras.provider
 import pytest
 import yaml
 
+from bench.controlplane.ports import LOOPBACK, free_port
+from bench.controlplane.process import Process, answers
 from extender.sources.oci.manifest import INDEX, MANIFEST
-from tests.controlplane.ports import LOOPBACK, free_port
-from tests.controlplane.process import Process, answers
 from tests.extender.sources.signer import digest
 
 USER, PASSWORD = "reader", "open sesame"

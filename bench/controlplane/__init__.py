@@ -1,4 +1,4 @@
-"""A real Kubernetes control plane on a bare machine, built from source and started for the tests."""
+"""A real Kubernetes control plane on a bare machine, built from source and started on loopback."""
 
 from .binaries import Binaries, build
 from .cluster import ControlPlane

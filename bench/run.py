@@ -1,0 +1,187 @@
+"""A run of the harness: the document that is written, continued, reported and compared.
+
+Schema `kwx.dev/bench/v1`; what the keys mean is said here, and `kwx bench schema` prints it as a JSON schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Final, Literal
+
+import msgspec
+
+SCHEMA: Final = "kwx.dev/bench/v1"
+FILE: Final = "run.json"
+
+Level = Literal["plugin", "scheduler"]
+Unit = Literal["us", "ms", "1/s", "MB"]
+"""Microseconds; milliseconds; a second's; 10^6 bytes."""
+
+PARTS: Final[Mapping[str, str]] = {
+    "clientEncode": "client: encode the request",
+    "transport": "transport: kernel, network, HTTP",
+    "decode": "extender: decode",
+    "map": "extender: find nodes, bring guests up to date",
+    "guest": "guest: the policy itself",
+    "encode": "extender: encode",
+    "clientDecode": "client: decode the answer",
+}
+"""What a verb's time is made of, in its order, for people. A variant has those parts that it can tell apart."""
+
+
+class RunError(Exception):
+    """A run that cannot be read, written or continued. `str()` says why, and what to do."""
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One of the ways that are measured side by side."""
+
+    name: str
+    title: str
+    """For people."""
+    kind: Literal["in-process", "extender"]
+    """Whether a plugin is called in the scheduler's process, or over HTTP; `stock` has none and is in-process."""
+    wasm: bool
+    """Whether the plugin is a WebAssembly module."""
+    ours: bool
+    """Whether this project runs it."""
+
+
+class Series(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What was measured of one thing in one variant, in rounds that took turns with those of the other variants.
+
+    Round i of one series belongs to round i of each other one in the same case: they were measured within seconds.
+    """
+
+    variant: str
+    metric: str
+    """As `filter`, `prioritize`, `cycle` (both for one pod) or `throughput`."""
+    unit: Unit
+    better: Literal["lower", "higher"]
+    rounds: list[list[float]]
+    """Every sample of every round in the order in which they were taken; one a round where that has but one."""
+    parts: dict[str, list[float]] = {}
+    """The mean of each part (PARTS) in each round. The parts of a round add up to the mean of its samples."""
+
+
+class Timeline(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Samples of a variant with the time of each, and when something happened."""
+
+    variant: str
+    metric: str
+    unit: Unit
+    seconds: list[float]
+    """Since the beginning, of each sample."""
+    values: list[float]
+    marks: list[float]
+    """Seconds at which a module was swapped."""
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What was measured in one set-up."""
+
+    name: str
+    title: str
+    nodes: int
+    settings: dict[str, int | float | str | bool] = {}
+    """What else makes the set-up: `plugins`, `nodeBytes`, `updatesPerSecond`, `load` …"""
+    rounds: int
+    """Those that are asked for."""
+    series: list[Series] = []
+    timelines: list[Timeline] = []
+    left_out: dict[str, str] = {}
+    """Variants that were not measured here, and why."""
+
+    @property
+    def done(self) -> int:
+        """Rounds that all series have."""
+        return min((len(each.rounds) for each in self.series), default=0)
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the machine was like between two rounds."""
+
+    seconds: float
+    """Since the run began, pauses included."""
+    case: str
+    round: int
+    load: float
+    """Processes that ran or waited for a core, on average over the last minute."""
+    yardstick: float
+    """Microseconds that a fixed piece of work took on one core."""
+    steal: float
+    """Part of all cores' time since the last condition that a hypervisor gave to others; 0 where it does not tell."""
+    others: float
+    """Cores that processes took since then which are not the harness's own, on average."""
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the figures depend on."""
+
+    cpu: str
+    cores: int
+    memory: int
+    """Bytes."""
+    system: str
+    """As `Linux 6.1 x86_64`."""
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A run: begun once, perhaps stopped and continued, and then done."""
+
+    schema: str = SCHEMA
+    level: Level
+    command: str
+    """What a person would type to do the same."""
+    preset: Literal["quick", "default", "full"]
+    begun: str
+    """RFC 3339, UTC."""
+    ended: str = ""
+    """Empty while there is more to do."""
+    machine: Machine
+    versions: dict[str, str]
+    """Of what was measured: `kwx`, `python`, `wasmtime`, `go`, `kubernetes` …"""
+    module: str = ""
+    """The digest of the guest that was measured, and its file's name."""
+    workload: str = ""
+    """In words: what was asked, of which nodes."""
+    variants: list[Variant]
+    cases: list[Case] = []
+    conditions: list[Condition] = []
+
+    def variant(self, name: str) -> Variant:
+        """The variant of a name."""
+        return next(each for each in self.variants if each.name == name)
+
+    def save(self, folder: Path) -> None:
+        """Writes it into a folder in place of what was there, at once or not at all. Raises RunError."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with NamedTemporaryFile(dir=folder, prefix=f".{FILE}.", delete=False) as file:
+                file.write(msgspec.json.encode(self))
+            written = Path(file.name)
+            written.chmod(0o644)
+            written.replace(folder / FILE)
+        except OSError as error:
+            raise RunError(f"the run cannot be written into {folder}: {error.strerror}") from error
+
+    @classmethod
+    def load(cls, place: Path) -> Run:
+        """Reads a run from its file, or from the folder that holds it. Raises RunError."""
+        file = place / FILE if place.is_dir() else place
+        try:
+            run = msgspec.json.decode(file.read_bytes(), type=Run)
+        except OSError as error:
+            raise RunError(f"{file} cannot be read: {error.strerror}; give the folder that a run wrote") from error
+        except msgspec.MsgspecError as error:
+            raise RunError(f"{file} is no run of `kwx bench`: {error}") from error
+        if run.schema != SCHEMA:
+            raise RunError(f"{file} has the schema {run.schema!r}, this release reads {SCHEMA!r}")
+        return run
+
+
+def schema() -> bytes:
+    """The JSON schema of the document."""
+    return msgspec.json.format(msgspec.json.encode(msgspec.json.schema(Run)))
