@@ -24,8 +24,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from bench.client import Connection
 from bench.controlplane.ports import LOOPBACK
 from bench.peers.apiserver import Cluster, api_server
+from bench.servers import Ports, configured, ready
 from bench.versus import GUEST, VERBS, Case, Load
-from bench.webhook import Ports, configured, machine, percentiles, ready
+from bench.webhook import machine, percentiles
 
 CASE: Final = Case(nodes=5_000, rounds=20, requests=100, p50_bar=1.15, p99_bar=2.0)
 """The bars are for the ratio of churn to quiet."""
@@ -117,7 +118,7 @@ def extender(guest: Path, cluster: Cluster) -> Iterator[Ports]:
             "cluster": {"mode": "kubeconfig", "kubeconfig": str(cluster.write_kubeconfig(folder))},
             "profiles": [{"name": "default", "scoreRange": 100, "plugins": plugins}],
         }
-        with configured(folder, **sections) as ports:
+        with configured(folder, sections) as ports:
             ready(ports.admin)
             known = metric(ports, "kwx_nodes"), metric(ports, "kwx_pods")
             assert known == (CASE.nodes, PODS), known

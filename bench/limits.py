@@ -18,7 +18,8 @@ from contextlib import closing, contextmanager
 from typing import Any, Final
 
 from bench.controlplane.ports import LOOPBACK
-from bench.webhook import Ports, ask, bodies, machine, percentiles, serving
+from bench.servers import Ports
+from bench.webhook import ask, bodies, machine, percentiles, serving
 from tests.extender import guests
 
 TIMEOUTS: Final = {50: 300, 500: 200}

@@ -12,10 +12,13 @@ from typing import Final, Literal
 
 import msgspec
 
+from bench.errors import BenchError
+
 SCHEMA: Final = "kwx.dev/bench/v1"
 FILE: Final = "run.json"
 
 Level = Literal["plugin", "scheduler"]
+Preset = Literal["quick", "default", "full"]
 Unit = Literal["us", "ms", "1/s", "MB"]
 """Microseconds; milliseconds; a second's; 10^6 bytes."""
 
@@ -31,7 +34,7 @@ PARTS: Final[Mapping[str, str]] = {
 """What a verb's time is made of, in its order, for people. A variant has those parts that it can tell apart."""
 
 
-class RunError(Exception):
+class RunError(BenchError):
     """A run that cannot be read, written or continued. `str()` says why, and what to do."""
 
 
@@ -135,7 +138,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     level: Level
     command: str
     """What a person would type to do the same."""
-    preset: Literal["quick", "default", "full"]
+    preset: Preset
     begun: str
     """RFC 3339, UTC."""
     ended: str = ""

@@ -26,7 +26,8 @@ from typing import Any, Final, NamedTuple
 
 from bench.churn import beside
 from bench.client import Connection
-from bench.webhook import configured, machine, percentiles
+from bench.servers import configured
+from bench.webhook import machine, percentiles
 from tests.extender.versions import VERSIONS, Cycle, Questions, WrongAnswerError, module
 
 VERBS: Final = ("filter", "prioritize")
@@ -108,7 +109,7 @@ def run(nodes: int, connections: int, modules: int, seconds: float) -> tuple[lis
         file.write_bytes(next(versions)[1])
         plugin = {"name": "guest", "guestURL": f"file://{file}"}
         profile = {"name": "default", "scoreRange": 100, "plugins": [plugin]}
-        with configured(file.parent, profiles=[profile]) as ports:
+        with configured(file.parent, {"profiles": [profile]}) as ports:
             clients = Clients(ports.verbs, nodes, connections)
             time.sleep(WARM_UP)
             for _ in range(turns):

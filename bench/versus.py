@@ -25,7 +25,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 from bench.client import Connection, Request, post
 from bench.peers import gopeer, objects
 from bench.peers.apiserver import FIRST_VERSION, Cluster, api_server
-from bench.webhook import configured, machine, percentiles, ready
+from bench.servers import configured, ready
+from bench.webhook import machine, percentiles
 
 T = TypeVar("T")
 
@@ -235,7 +236,7 @@ def extender(guest: Path, cluster: Cluster | None = None) -> Iterator[int]:
         sections: dict[str, object] = {"profiles": [profile]}
         if cluster:
             sections["cluster"] = {"mode": "kubeconfig", "kubeconfig": str(cluster.write_kubeconfig(folder))}
-        with configured(folder, **sections) as ports:
+        with configured(folder, sections) as ports:
             ready(ports.admin)
             yield ports.verbs
 

@@ -11,27 +11,25 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
-from typing import Final, NamedTuple
+from tempfile import TemporaryDirectory
+from typing import Final
 
 import wasmtime
-import yaml
 
 from bench.controlplane.ports import LOOPBACK, free_port
+from bench.servers import Ports, configured, running
 
 COUNTS: Final = (100, 500, 5_000)
 ROUNDS: Final = 20
 REQUESTS: Final = 50
 """Requests of one round of one server."""
 WARM_UP: Final = 100
-START_TIMEOUT: Final = 30.0
 
 GUESTS: Final = {
     "keeps all, asks nothing": """
@@ -144,15 +142,6 @@ def extender(guest: str) -> Iterator[int]:
         yield ports.verbs
 
 
-class Ports(NamedTuple):
-    """Where an extender listens, and the process that does."""
-
-    verbs: int
-    admin: int
-    process: int
-    """Its id."""
-
-
 @contextmanager
 def serving(guests: Mapping[str, str], profiles: Sequence[Mapping[str, object]]) -> Iterator[Ports]:
     """An extender with profiles of plugins; `guests` are the texts of their modules by the file's name."""
@@ -160,25 +149,8 @@ def serving(guests: Mapping[str, str], profiles: Sequence[Mapping[str, object]])
         folder = Path(name)
         for guest, text in guests.items():
             (folder / f"{guest}.wasm").write_bytes(wasmtime.wat2wasm(text))
-        with configured(folder, profiles=list(profiles)) as ports:
+        with configured(folder, {"profiles": list(profiles)}) as ports:
             yield ports
-
-
-@contextmanager
-def configured(folder: Path, **sections: object) -> Iterator[Ports]:
-    """An extender with these sections of a configuration, which is written into a folder."""
-    verbs, admin = free_port(), free_port()
-    server = {"address": f"{LOOPBACK}:{verbs}", "adminAddress": f"{LOOPBACK}:{admin}", "stateDirectory": "state"}
-    configuration = {
-        "apiVersion": "kwx.dev/v1alpha1",
-        "kind": "ExtenderConfiguration",
-        "server": server,
-        **sections,
-    }
-    file = folder / "extender.yaml"
-    file.write_text(yaml.safe_dump(configuration))
-    with running([sys.executable, "-m", "extender", "serve", "--config", str(file)], verbs) as process:
-        yield Ports(verbs, admin, process.pid)
 
 
 @contextmanager
@@ -190,48 +162,6 @@ def floor() -> Iterator[int]:
     command = [sys.executable, "-m", "uvicorn", "bench.floor:app", "--host", LOOPBACK, "--port", str(port)]
     with running([*command, *options], port):
         yield port
-
-
-@contextmanager
-def running(command: Sequence[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that listens on a port."""
-    with TemporaryFile() as log, subprocess.Popen(command, stderr=log) as process:
-        try:
-            deadline = time.monotonic() + START_TIMEOUT
-            while not listens(port):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    log.seek(0)
-                    raise RuntimeError(f"{' '.join(command)} did not start:\n{log.read().decode(errors='replace')}")
-                time.sleep(0.05)
-            yield process
-        finally:
-            process.terminate()
-
-
-def listens(port: int) -> bool:
-    """Whether the port answers."""
-    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=1)
-    try:
-        connection.connect()
-    except OSError:
-        return False
-    connection.close()
-    return True
-
-
-def ready(port: int) -> None:
-    """Waits until a server says that it is ready."""
-    deadline = time.monotonic() + START_TIMEOUT
-    while True:
-        with closing(http.client.HTTPConnection(LOOPBACK, port, timeout=5)) as connection:
-            connection.request("GET", "/readyz")
-            answer = connection.getresponse()
-            content = answer.read()
-        if answer.status == http.client.OK:
-            return
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"port {port} is not ready: {content.decode()}")
-        time.sleep(0.05)
 
 
 if __name__ == "__main__":

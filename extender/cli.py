@@ -90,6 +90,18 @@ def inspect_module(module: Module, output: ViewOption = View.TABLE) -> None:
         raise typer.Exit(1)
 
 
+@app.command(
+    "bench",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def bench(context: typer.Context) -> None:
+    """Measure what the extender costs, beside in-process plugins and an extender in Go."""
+    from bench import cli  # noqa: PLC0415 - no other command needs what it imports
+
+    cli.app(context.args, prog_name="kwx bench")
+
+
 @app.command("call")
 def call_verb(
     verb: Annotated[call.Verb, typer.Argument(show_default=False)],

@@ -39,10 +39,9 @@ class Process:
         self.name = name
         self.log = directory / f"{name}.log"
         self._ended_by_us = False
-        leash = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid())]
         with self.log.open("wb") as output:
             self._popen = subprocess.Popen(
-                [*leash, *map(str, command)],
+                leashed(command),
                 cwd=directory,
                 env=isolated_environment(directory),
                 stdin=subprocess.DEVNULL,
@@ -84,6 +83,11 @@ class Process:
                 self._popen.wait(STOP_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 continue
+
+
+def leashed(command: Command) -> list[str]:
+    """A command, by absolute path, that the kernel ends when the thread that started it ends (on Linux)."""
+    return [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), *map(str, command)]
 
 
 def comes_true(condition: Callable[[], bool], check: Callable[[], None], timeout: float) -> bool:

@@ -1,12 +1,13 @@
 """A stand-in for kube-apiserver: nodes and pods to list and to watch in protobuf, and updates of nodes at a rate.
 
-    with api_server(nodes=5_000, pods=50_000) as cluster:
+    with api_server(nodes=5_000, pods=50_000) as cluster:  # or nodes=Path of a protobuf v1.NodeList
         file = cluster.write_kubeconfig(folder)  # for the extender: cluster.mode: kubeconfig
         peer = [binary, "-apiserver", cluster.url]
         cluster.update(rate=100)  # updates of nodes a second, from now on; 0 ends them
 
-What it serves is what `bench.peers.objects` makes. It runs in a process of its own and speaks no more than its clients
-need: lists in pages, watches from a version, and `PUT /updates?rate=N`, which no real one has.
+What it serves is what `bench.peers.objects` makes, or nodes from a file. It runs in a process of its own and speaks no
+more than its clients need: lists in pages, watches from a version, and two requests that no real one has:
+`PUT /updates?rate=N` and `PUT /nodes`.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ from urllib.parse import parse_qsl, urlsplit
 
 from bench.controlplane.ports import LOOPBACK, free_port
 from bench.peers import objects
-from bench.webhook import running
+from bench.peers.kubeconfig import write_kubeconfig
+from bench.peers.nodelist import read_nodes
+from bench.peers.protobuf import enveloped, event, framed, text
+from bench.servers import running
 from extender.cluster.api import PROTOBUF
 from extender.cluster.reflector import WATCH_STREAM
-from tests.extender.cluster.protobuf import enveloped, event, framed, text
-from tests.extender.cluster.scripted import write_kubeconfig
 from wasm_runtime.protobuf import encode_node, encode_pod
+from wasm_runtime.protobuf.read import identity
 
 FIRST_VERSION: Final = 1_000_000
 """The resourceVersion of all objects at the start."""
@@ -64,12 +67,19 @@ class Cluster(NamedTuple):
             answer = connection.getresponse()
             assert answer.status == HTTPStatus.OK, answer.read()
 
+    def put(self, nodes: bytes) -> None:
+        """Puts newer nodes, a protobuf v1.NodeList, into the place of those that have their names."""
+        with closing(http.client.HTTPConnection(LOOPBACK, self.port, timeout=30)) as connection:
+            connection.request("PUT", "/nodes", nodes)
+            answer = connection.getresponse()
+            assert answer.status == HTTPStatus.OK, answer.read()
+
 
 @contextmanager
-def api_server(nodes: int, pods: int = 0) -> Iterator[Cluster]:
-    """A stand-in with as many nodes, and pods on them, in a process of its own."""
+def api_server(nodes: int | Path, pods: int = 0) -> Iterator[Cluster]:
+    """A stand-in with as many nodes, or with those of a file, and pods on them, in a process of its own."""
     port = free_port()
-    options = {"--port": port, "--nodes": nodes, "--pods": pods}
+    options = {"--port": port, "--node-list" if isinstance(nodes, Path) else "--nodes": nodes, "--pods": pods}
     command = [sys.executable, "-m", "bench.peers.apiserver", *(str(each) for pair in options.items() for each in pair)]
     with running(command, port):
         yield Cluster(port)
@@ -151,8 +161,10 @@ class Collection:
 class ApiServer:
     """Serves collections, and updates the nodes among them."""
 
-    def __init__(self, nodes: int, pods: int) -> None:
-        self._nodes = Collection("Node", [encode_node(objects.node(at, FIRST_VERSION)) for at in range(nodes)])
+    def __init__(self, nodes: list[bytes], pods: int) -> None:
+        """`nodes` are bare protobuf."""
+        self._nodes = Collection("Node", nodes)
+        self._places = {identity(node).name: at for at, node in enumerate(nodes)}
         placed = (objects.running_pod(at, objects.node_name(at % POD_NODES)) for at in range(pods))
         self._collections = {
             "/api/v1/nodes": self._nodes,
@@ -186,19 +198,23 @@ class ApiServer:
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                await reader.readexactly(_length(head))
-                await self._answer(head.split(maxsplit=2)[1].decode(), writer)
+                body = await reader.readexactly(_length(head))
+                await self._answer(head.split(maxsplit=2)[1].decode(), body, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # The client has left.
         finally:
             writer.close()
 
-    async def _answer(self, target: str, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, target: str, body: bytes, writer: asyncio.StreamWriter) -> None:
         url = urlsplit(target)
         query = dict(parse_qsl(url.query))
         try:
             if url.path == "/updates":
                 self._rate = float(query["rate"])
+                await _write(writer, HTTPStatus.OK, b"")
+            elif url.path == "/nodes":
+                for name, node in read_nodes(body).items():
+                    self._nodes.replace(self._places[name], node)
                 await _write(writer, HTTPStatus.OK, b"")
             elif url.path not in self._collections:
                 raise RefusedError(HTTPStatus.NOT_FOUND, "NotFound", f"{url.path} is not served here")
@@ -240,9 +256,14 @@ def main() -> None:
     """Serves until it is ended."""
     parser = argparse.ArgumentParser(prog="python -m bench.peers.apiserver", description=__doc__)
     for name in ("port", "nodes", "pods"):
-        parser.add_argument(f"--{name}", type=int, required=True)
+        parser.add_argument(f"--{name}", type=int)
+    parser.add_argument("--node-list", type=Path)
     options = parser.parse_args()
-    asyncio.run(ApiServer(options.nodes, options.pods).serve(options.port))
+    if options.node_list:
+        nodes = list(read_nodes(options.node_list.read_bytes()).values())
+    else:
+        nodes = [encode_node(objects.node(at, FIRST_VERSION)) for at in range(options.nodes)]
+    asyncio.run(ApiServer(nodes, options.pods).serve(options.port))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,10 @@ INSTANCE_TYPES: Final[Mapping[str, tuple[int, int]]] = {
 }
 """Cores and GiB by the type's name."""
 IMAGES: Final = 12
-"""Images that a node tells of; a kubelet tells of 50 at most."""
+MOST_IMAGES: Final = 50
+"""Images that a node tells of, and a large one; a kubelet tells of 50 at most."""
+DEVICES: Final = 28
+"""Devices of a large node, each described by an annotation of a kilobyte."""
 CHANGE_EVERY: Final = 10
 """Updates of a node are heartbeats, but each tenth changes what is allocatable as well."""
 
@@ -75,6 +78,17 @@ def node(at: int, version: int, update: int = 0) -> Object:
             "images": [_image(number) for number in range(at, at + IMAGES)],
         },
     }
+
+
+def large_node(at: int, version: int) -> Object:
+    """A v1.Node of a cluster with many devices and operators: 40 KB of protobuf."""
+    made = node(at, version)
+    made["status"]["images"] = [_image(number) for number in range(at, at + MOST_IMAGES)]
+    made["metadata"]["annotations"] |= {
+        f"devices.example.com/slot-{slot:02d}": "".join(_digest(f"device {slot} {part}", at) for part in range(16))
+        for slot in range(DEVICES)
+    }
+    return made
 
 
 def running_pod(at: int, node_name: str) -> Object:

@@ -12,9 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bench.peers import objects
 from bench.peers.apiserver import Cluster, api_server
+from bench.peers.kubeconfig import write_kubeconfig
 from extender.profile import MENDS
 from tests.extender import guests
-from tests.extender.cluster.scripted import write_kubeconfig
 from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import (
     filter_error,

@@ -154,3 +154,16 @@ def test_a_cache_is_answered_from_all_the_same_where_that_is_configured(cluster:
     source = NodeSource(Cache(WHY), cluster, needs_sync=False)
     for found in source.find(of_names("a", "b"), wants_objects=True), source.named(["a", "b"], wants_objects=True):
         assert objects_of(found) == [encode_node(node("a")), b""]
+
+
+def test_a_source_apart_has_the_nodes_of_its_own_requests_and_the_cache_of_the_cluster() -> None:
+    source = NodeSource(None, Snapshot())
+    source.find(of_nodes("a"), wants_objects=True)
+    apart = source.apart()
+    assert (len(apart.current), len(apart.take(of_nodes("b", "c"))), len(apart.take(of_names("d")))) == (0, 2, 2)
+    assert len(source.current) == 1
+
+    beside = NodeSource(Cache(), Snapshot())
+    beside.current.put([("a", encode_node(node("a")))])
+    assert beside.apart().take(of_nodes("a", "b")) is beside.current
+    assert len(beside.current) == 1

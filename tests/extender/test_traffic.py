@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import pytest
 
 from extender import traffic
-from extender.traffic import A_NAME, LARGEST, MOST_SAMPLES, Sample, SampledVerb, Traffic
+from extender.traffic import A_NAME, LARGEST, MOST_SAMPLES, Arrival, Sample, SampledVerb, Tape, Traffic
+from extender.wire import Candidates
 from wasm_runtime.guest import Pod
 
 NAMES = ("node-1", "node-2")
@@ -116,6 +117,54 @@ def test_who_listens_gets_but_so_many_a_second(monkeypatch: pytest.MonkeyPatch) 
         assert heard.get_nowait() == sample(0)
         with pytest.raises(queue.Empty):
             heard.get_nowait()
+
+
+ASKED = Candidates(list(NAMES), held=1000)
+
+
+def taken(tape: Tape) -> list[Sample]:
+    arrivals = list(tape.take())
+    assert [each.at for each in arrivals] == sorted(each.at for each in arrivals)
+    assert all(each == Arrival(each.at, each.sample, ASKED) for each in arrivals)
+    return [each.sample for each in arrivals]
+
+
+def test_a_tape_takes_all_that_filter_is_asked_of_its_profile_from_its_start_on_until_there_are_enough() -> None:
+    busy = Traffic()
+    with busy.recording("default") as tape, busy.recording("other") as other:
+        other.start(100)
+        busy.record("default", sample(0), ASKED)
+        assert (tape.is_full, taken(tape)) == (True, [])
+        tape.start(4)
+        for at in range(1, 4):
+            busy.record("default", sample(at), ASKED)
+        assert taken(tape) == [sample(at) for at in range(1, 4)]
+        busy.record("default", sample(4, "prioritize"))
+        busy.record("default", sample(5, names=()), ASKED)
+        busy.record("other", sample(6), ASKED)
+        assert (tape.is_full, taken(tape)) == (False, [])
+        for at in range(7, 10):
+            busy.record("default", sample(at), ASKED)
+        assert (tape.is_full, taken(tape), tape.dropped) == (True, [sample(7)], 0)
+        assert taken(other) == [sample(6)]
+    other.start(1)
+    busy.record("other", sample(10), ASKED)
+    assert taken(other) == []
+
+
+def test_a_tape_drops_what_comes_while_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = Arrival(0.0, sample(0), ASKED).size
+    assert size == 2 * A_NAME + len(b"pod") + ASKED.held
+    monkeypatch.setattr(traffic, "MOST_WAITING", 3 * size)
+    busy = Traffic()
+    with busy.recording("default") as tape:
+        tape.start(6)
+        for at in range(5):
+            busy.record("default", sample(at), ASKED)
+        assert (taken(tape), tape.dropped) == ([sample(at) for at in range(3)], 2)
+        for at in range(5, 8):
+            busy.record("default", sample(at), ASKED)
+        assert (taken(tape), tape.dropped, tape.is_full) == ([sample(at) for at in range(5, 8)], 2, True)
 
 
 def test_other_threads_read_whole_rows_while_one_records(taking_all: Traffic) -> None:

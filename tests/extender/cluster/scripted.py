@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
-
-import yaml
 
 
 class Received(NamedTuple):
@@ -116,17 +113,3 @@ async def _read_request(reader: asyncio.StreamReader) -> Received:
     headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
     body = await reader.readexactly(int(headers.get("content-length", 0)))
     return Received(method, target, headers, body)
-
-
-def write_kubeconfig(path: Path, cluster: Mapping[str, Any], user: Mapping[str, Any] | None = None) -> Path:
-    """Write a kubeconfig with one context, named `here`."""
-    content = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "here", "cluster": dict(cluster)}],
-        "users": [{"name": "me", "user": dict(user or {})}],
-        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
-        "current-context": "here",
-    }
-    path.write_text(yaml.safe_dump(content))
-    return path

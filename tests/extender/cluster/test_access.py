@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from kubernetes.client import Configuration
 
+from bench.peers.kubeconfig import write_kubeconfig
 from extender.cluster import AccessError, ApiServer, access, pod_namespace
 from extender.cluster.access import from_kubeconfig, from_service_account, proxy, tls_context
-from tests.extender.cluster.scripted import write_kubeconfig
 
 
 def load_error(path: Path, context: str | None = None) -> str:

@@ -15,10 +15,11 @@ import pytest
 from kubernetes.config import incluster_config
 
 from bench.controlplane import ControlPlane
+from bench.peers.kubeconfig import write_kubeconfig
 from extender.cluster import ApiServer, ClusterError
 from extender.cluster.api import ApiRequest
 from extender.cluster.errors import RefusedError, UnauthorizedError, UnreachableError, UntrustedError
-from tests.extender.cluster.scripted import ScriptedServer, answer, hang_up, say_nothing, stream, write_kubeconfig
+from tests.extender.cluster.scripted import ScriptedServer, answer, hang_up, say_nothing, stream
 
 LIST = ApiRequest("list", "nodes", "/api/v1/nodes", {"limit": "1"})
 OK = answer(200, b"fine")

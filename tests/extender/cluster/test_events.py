@@ -7,9 +7,9 @@ import logging
 
 import pytest
 
+from bench.peers.protobuf import text
 from extender.cluster import Event, LogRecorder, ObjectReference, not_judged
 from extender.cluster.events import admissible, parse
-from tests.extender.cluster.protobuf import text
 
 POD = ObjectReference("Pod", "v1", "web-0", "shop", "1f0c", "7")
 EVENT = Event(POD, ObjectReference(), "Normal", "Preferred", "Scheduling", "zone a is cheaper")

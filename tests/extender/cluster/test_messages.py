@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from bench.peers.protobuf import enveloped, event, integer, node, node_list, status, text
 from extender.cluster.errors import ProtocolError
 from extender.cluster.messages import EventType, decode_event, decode_list
 from extender.cluster.status import LONGEST_TEXT, Status, decode_status, read_message
-from tests.extender.cluster.protobuf import enveloped, event, integer, node, node_list, status, text
 from wasm_runtime.protobuf.read import Identity, identity
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from bench.controlplane import ControlPlane
+from bench.peers.protobuf import event, framed, node, node_list, status, text
 from extender.cluster import ApiServer, NodeCache, reflector
 from extender.cluster.envelope import unwrap
 from extender.cluster.reflector import PAGE_SIZE
-from tests.extender.cluster.protobuf import event, framed, node, node_list, status, text
 from tests.extender.cluster.scripted import (
     Behaviour,
     ScriptedServer,

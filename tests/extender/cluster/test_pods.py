@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from bench.controlplane import ControlPlane
+from bench.peers.kubeconfig import write_kubeconfig
+from bench.peers.protobuf import enveloped, event, framed, node_list, text
 from extender.cluster import ApiServer, ClusterError, PodCache, PodGoneError, PodKey, read_pod
 from extender.cluster.envelope import unwrap
 from extender.cluster.errors import ProtocolError, RefusedError, UnreachableError
-from tests.extender.cluster.protobuf import enveloped, event, framed, node_list, text
-from tests.extender.cluster.scripted import Behaviour, ScriptedServer, answer, say_nothing, stream, write_kubeconfig
+from tests.extender.cluster.scripted import Behaviour, ScriptedServer, answer, say_nothing, stream
 from tests.extender.cluster.support import Ends, running, until
 
 KEY = PodKey("default", "web-0", "1f0c")

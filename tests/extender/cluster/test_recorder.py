@@ -16,11 +16,12 @@ import pytest
 from msgspec.structs import replace
 
 from bench.controlplane import ControlPlane
+from bench.peers.kubeconfig import write_kubeconfig
 from extender.cluster import ApiServer, Event, EventRecorder, ObjectReference
 from extender.cluster import recorder as module
 from extender.cluster.api import ApiRequest
 from extender.cluster.backlog import CONTROLLER, MOST_WAITING
-from tests.extender.cluster.scripted import Behaviour, ScriptedServer, answer, hang_up, write_kubeconfig
+from tests.extender.cluster.scripted import Behaviour, ScriptedServer, answer, hang_up
 from tests.extender.cluster.support import running, until, warnings
 
 POD = ObjectReference("Pod", "v1", "web-0", "default", "1f0c", "7")

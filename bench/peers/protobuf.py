@@ -1,4 +1,4 @@
-"""Answers of an API server in protobuf, written by hand for what the real one cannot be made to say."""
+"""Answers of an API server in protobuf, written by hand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def status(code: int, message: str) -> bytes:
 
 
 def enveloped(content: bytes, kind: str = "Node") -> bytes:
-    """An object as it stands in an answer: `k8s\\0` and a runtime.Unknown."""
+    r"""An object as it stands in an answer: `k8s\0` and a runtime.Unknown."""
     return b"k8s\x00" + text(1, text(1, "v1") + text(2, kind)) + text(2, content)
 
 

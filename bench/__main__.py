@@ -1,0 +1,5 @@
+"""`python -m bench`, which is `kwx bench`."""
+
+from bench.cli import main
+
+main()

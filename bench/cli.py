@@ -1,0 +1,276 @@
+"""`kwx bench`: what the extender costs, measured on this machine beside in-process plugins and an extender in Go."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Final, NoReturn, TypeVar
+
+import typer
+from rich.console import Console
+
+from bench.controlplane.gobuild import BuildError
+from bench.controlplane.process import ControlPlaneError
+from bench.errors import BenchError
+from bench.progress import Meter
+from bench.run import Preset, Run, schema
+from extender.inspection import InspectionError
+from extender.output import View, ViewOption, fail, write_json
+from extender.remote.client import RemoteError
+from extender.remote.commands import SERVER, ServerOption, TokenOption, connect
+
+T = TypeVar("T")
+
+NEEDED: Final = ("jinja2", "matplotlib", "numpy", "psutil")
+HEADROOM: Final = Path("sdk-guest", "rust", "modules", "headroom.wasm")
+STOPPED: Final = 130
+"""The exit status of what Ctrl-C has ended."""
+
+app = typer.Typer(
+    name="bench",
+    help="Measure what the extender costs, beside in-process plugins and an extender in Go.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Quick = Annotated[bool, typer.Option("--quick", help="Less of it: three minutes at most, once all is built.")]
+Full = Annotated[bool, typer.Option("--full", help="All cases and variants, and more rounds.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--folder",
+        metavar="DIR",
+        help="Where the results go. An unfinished run of the same command in it is gone on with.",
+        show_default="kwx-bench/LEVEL-TIME",
+    ),
+]
+Upstream = Annotated[
+    Path | None,
+    typer.Option(metavar="CHECKOUT", help="Measure kube-scheduler-wasm-extension of this checkout as well."),
+]
+Variants = Annotated[
+    str | None, typer.Option("--variants", metavar="NAMES", help="Only these, as in native,kwx,goextender.")
+]
+RunPlace = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder or its run.json.", show_default=False)]
+
+
+@app.callback()
+def _ready() -> None:
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        fail(f"{', '.join(missing)} not found: pip install 'kube-wasm-extender[bench]'")
+    signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(_: int, __: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+@app.command("plugin")
+def bench_plugin(
+    quick: Quick = False,
+    full: Full = False,
+    module: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Measure this module, not the example headroom.")
+    ] = None,
+    guest_config: Annotated[str, typer.Option(metavar="TEXT", help="What the guest is configured with.")] = "",
+    args: Annotated[
+        list[str] | None, typer.Option("--arg", metavar="TEXT", help="One of the guest's arguments, its name first.")
+    ] = None,
+    cases: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Only these, as in 500,5000,churn; `list` tells all.")
+    ] = None,
+    variants: Variants = None,
+    record: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Play what `kwx bench record` has recorded.")
+    ] = None,
+    upstream: Upstream = None,
+    wasmer: Annotated[
+        Path | None,
+        typer.Option(metavar="PYTHON", help="An interpreter (3.10) that has kube-wasm-extender[wasmer]."),
+    ] = None,
+    folder: Folder = None,
+    output: ViewOption = View.TABLE,
+) -> None:
+    """A plugin's verbs: in-process and over HTTP, ours and in Go, and what their time is made of (needs Go)."""
+    from bench.plugin import command as plugin  # noqa: PLC0415 - what it needs takes a second to import
+
+    if cases == "list":
+        for line in plugin.listing():
+            typer.echo(line)
+        return
+    options = plugin.Options(
+        preset=_preset(quick, full),
+        command=_command(),
+        module=(module or _headroom()).absolute(),
+        has_peers=module is None,
+        config=guest_config,
+        args=tuple(args or ()),
+        cases=_names(cases),
+        variants=_names(variants),
+        record=record,
+        upstream=upstream,
+        wasmer=wasmer,
+    )
+    _run("plugin", folder, output, lambda place: plugin.run(options, place))
+
+
+@app.command("scheduler")
+def bench_scheduler(
+    quick: Quick = False,
+    full: Full = False,
+    nodes: Annotated[str | None, typer.Option(metavar="NUMBERS", help="As in 500,1000.")] = None,
+    variants: Variants = None,
+    upstream: Upstream = None,
+    folder: Folder = None,
+    output: ViewOption = View.TABLE,
+) -> None:
+    """A real control plane's throughput and latency with each kind of scheduler (needs Go)."""
+    from bench.scheduler import command as scheduler  # noqa: PLC0415 - as above
+
+    options = scheduler.Options(
+        preset=_preset(quick, full),
+        command=_command(),
+        module=_headroom().absolute(),
+        nodes=_numbers(nodes),
+        variants=_names(variants),
+        upstream=upstream,
+    )
+    _run("scheduler", folder, output, lambda place: scheduler.run(options, place))
+
+
+def _preset(quick: bool, full: bool) -> Preset:
+    if quick and full:
+        raise typer.BadParameter("--quick and --full exclude each other")
+    return "quick" if quick else "full" if full else "default"
+
+
+def _names(given: str | None) -> Sequence[str]:
+    return [name.strip() for name in given.split(",")] if given else ()
+
+
+def _numbers(given: str | None) -> Sequence[int]:
+    try:
+        return [int(each) for each in _names(given)]
+    except ValueError:
+        raise typer.BadParameter(f"expected numbers of nodes as in 500,1000, found {given!r}") from None
+
+
+def _command() -> str:
+    """What was typed, without where results go."""
+    words = ["kwx", *sys.argv[1:]]
+    if "--folder" in words:
+        at = words.index("--folder")
+        del words[at : at + 2]
+    return shlex.join(word for word in words if not word.startswith("--folder="))
+
+
+def _run(level: str, given: Path | None, output: View, measure: Callable[[Path], Run]) -> None:
+    """Measures into a folder, and says where the results are."""
+    from bench import report  # noqa: PLC0415 - plots take a second to import
+
+    folder = given or Path("kwx-bench", f"{level}-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
+    try:
+        run = _or_fail(lambda: measure(folder))
+    except KeyboardInterrupt:
+        typer.echo(f"\nkwx: stopped; to go on: {_command()} --folder {shlex.quote(str(folder))}", err=True)
+        raise typer.Exit(STOPPED) from None
+    if output is View.JSON:
+        write_json(run)
+    else:
+        typer.echo(report.markdown(run))
+    typer.echo(f"{folder / 'report.html'} has the plots", err=True)
+
+
+@app.command("record")
+def bench_record(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file; it will hold pods.", show_default=False)],
+    profile: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of this profile, not of the one of unknown schedulers.")
+    ] = None,
+    pods: Annotated[int, typer.Option(min=1, help="Ends after so many.")] = 500,
+    seconds: Annotated[float, typer.Option(min=1, help="Ends after so long.")] = 60.0,
+    server: ServerOption = SERVER,
+    token_file: TokenOption = None,
+) -> None:
+    """Record live traffic of a running extender, to measure plugins with it: `kwx bench plugin --record FILE`."""
+    from bench import recording  # noqa: PLC0415 - as above
+
+    with connect(server, token_file) as client, Meter(pods) as meter:
+        told = 0
+
+        def progress(come: int) -> None:
+            nonlocal told
+            meter.step("recording", come - told)
+            told = come
+
+        found = _or_fail(
+            lambda: recording.record(client, file, profile=profile, pods=pods, seconds=seconds, progress=progress)
+        )
+    dropped = f", {found.dropped:,} more came too quickly" if found.dropped else ""
+    typer.echo(f"{file}: {len(found.cycles):,} pods, {len(found.nodes):,} nodes{dropped}")
+
+
+@app.command("compare")
+def bench_compare(
+    before: Annotated[
+        Path, typer.Argument(metavar="BEFORE", help="A run's folder or its run.json.", show_default=False)
+    ],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help="Another one's.", show_default=False)],
+    threshold: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="The smallest part by which a figure must move to be told.")
+    ] = 0.05,
+    output: ViewOption = View.TABLE,
+) -> None:
+    """Tell what has changed from one run to another from noise; status 1 if anything is surely worse."""
+    from bench import compare  # noqa: PLC0415 - as above
+
+    found = _or_fail(lambda: compare.compare(Run.load(before), Run.load(after), threshold))
+    if output is View.JSON:
+        write_json(found)
+    else:
+        for line in compare.summary(found):
+            typer.echo(line)
+        Console().print(compare.table(found))
+    raise typer.Exit(1 if found.worse else 0)
+
+
+@app.command("report")
+def bench_report(run: RunPlace) -> None:
+    """Write the report of a run again, an unfinished one too."""
+    from bench import report  # noqa: PLC0415 - as above
+
+    for file in _or_fail(lambda: report.write(Run.load(run), run if run.is_dir() else run.parent)):
+        typer.echo(file)
+
+
+@app.command("schema")
+def bench_schema() -> None:
+    """Print the JSON schema of run.json."""
+    sys.stdout.buffer.write(schema() + b"\n")
+
+
+def _headroom() -> Path:
+    """The example, which is measured where no module is given: beside this file in a wheel, else where it is built."""
+    here = Path(__file__).parent
+    packed = here / HEADROOM.name
+    return packed if packed.exists() else here.parent / HEADROOM
+
+
+def _or_fail(action: Callable[[], T]) -> T:
+    try:
+        return action()
+    except (BenchError, BuildError, ControlPlaneError, InspectionError, RemoteError) as error:
+        fail(str(error))
+
+
+def main() -> None:
+    """Runs the commands, as `python -m bench` does."""
+    app(prog_name="kwx bench")

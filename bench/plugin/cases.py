@@ -1,0 +1,88 @@
+"""What is measured at the plugin level: the cases of each preset, as tables."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+from bench.run import Preset
+
+Kind = Literal["rounds", "cold", "swaps"]
+
+UPDATES: Final = 200
+"""Updates of nodes a second: heartbeats of a cluster of 5,000 nodes, a tenth of which change what is allocatable."""
+
+SWAP_EVERY: Final = 1.0
+"""Seconds from one swap to the next."""
+
+WHOLE: Final = ("kwx-whole", "goextender-whole")
+"""Variants whose requests carry whole nodes."""
+
+
+class CaseSpec(NamedTuple):
+    """A case to measure."""
+
+    name: str
+    title: str
+    nodes: int
+    plugins: int = 1
+    large: bool = False
+    """Nodes of 40 KB."""
+    updates: int = 0
+    """A second."""
+    kind: Kind = "rounds"
+
+    @property
+    def settings(self) -> dict[str, int | float | str | bool]:
+        """What makes the case, but for the number of nodes."""
+        return {
+            "plugins": self.plugins,
+            "nodeBytes": 40_000 if self.large else 4_000,
+            "updatesPerSecond": self.updates,
+            "swapsPerMinute": round(60 / SWAP_EVERY) if self.kind == "swaps" else 0,
+        }
+
+
+class Effort(NamedTuple):
+    """How much time a preset takes."""
+
+    rounds: int
+    seconds: float
+    """Of a variant in a round."""
+    starts: int
+    """Rounds of cold starts."""
+    most_whole: int
+    """Nodes beyond which no request carries them whole: it would take seconds."""
+
+
+EFFORTS: Final[dict[Preset, Effort]] = {
+    "quick": Effort(rounds=10, seconds=0.15, starts=0, most_whole=500),
+    "default": Effort(rounds=20, seconds=0.25, starts=5, most_whole=1_000),
+    "full": Effort(rounds=30, seconds=0.4, starts=10, most_whole=5_000),
+}
+
+
+def _nodes(count: int) -> CaseSpec:
+    return CaseSpec(str(count), f"{count:,} nodes", count)
+
+
+CASES: Final = {
+    spec.name: spec
+    for spec in (
+        _nodes(100),
+        _nodes(500),
+        _nodes(1_000),
+        _nodes(5_000),
+        _nodes(15_000),
+        CaseSpec("plugins-3", "500 nodes, three plugins", 500, plugins=3),
+        CaseSpec("large-nodes", "500 nodes of 40 KB", 500, large=True),
+        CaseSpec("churn", f"5,000 nodes, {UPDATES} updates a second", 5_000, updates=UPDATES),
+        CaseSpec("swaps", "500 nodes, a module swapped each second", 500, kind="swaps"),
+        CaseSpec("cold", "500 nodes, from the start to the first answer", 500, kind="cold"),
+    )
+}
+
+PRESETS: Final[dict[Preset, tuple[str, ...]]] = {
+    "quick": ("100", "500", "5000"),
+    "default": ("100", "500", "1000", "5000", "churn", "swaps", "cold"),
+    "full": tuple(CASES),
+}

@@ -1,0 +1,112 @@
+"""`kwx bench plugin`: from options to a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bench import conditions, session
+from bench.plugin.cases import CASES, EFFORTS, PRESETS, CaseSpec
+from bench.plugin.measure import Means, measure, rounds
+from bench.plugin.variants import WAYS, Guest
+from bench.plugin.workload import Recorded
+from bench.progress import Meter
+from bench.recording import Recording
+from bench.run import Preset, Run, RunError
+from extender.inspection import inspect
+
+RECORDED: Final = "recorded"
+JUDGES: Final = frozenset({"preFilter", "filter", "score"})
+
+
+class Options(NamedTuple):
+    """What was asked for."""
+
+    preset: Preset
+    command: str
+    module: Path
+    has_peers: bool
+    """Whether the module is the example whose policy the peers in Go have too."""
+    config: str = ""
+    args: tuple[str, ...] = ()
+    cases: Sequence[str] = ()
+    variants: Sequence[str] = ()
+    record: Path | None = None
+    upstream: Path | None = None
+    wasmer: Path | None = None
+
+
+def listing() -> Iterator[str]:
+    """The cases and the variants, a line each."""
+    for name, case in CASES.items():
+        presets = ", ".join(preset for preset, names in PRESETS.items() if name in names)
+        yield f"{name:12}{case.title} ({presets})"
+    yield ""
+    for name, way in WAYS.items():
+        yield f"{name:18}{way.variant.title}"
+
+
+def run(options: Options, folder: Path) -> Run:
+    """Measures, and writes the run and its report into a folder.
+
+    Raises BenchError, BuildError or InspectionError.
+    """
+    _check(options)
+    recording = Recording.read(options.record) if options.record else None
+    specs = [_recorded(recording)] if recording else [CASES[name] for name in options.cases or PRESETS[options.preset]]
+    variants = [WAYS[name].variant for name in options.variants or WAYS]
+    begun = session.begin(
+        Run(
+            level="plugin",
+            command=options.command,
+            preset=options.preset,
+            begun=session.now(),
+            machine=conditions.machine(),
+            versions=session.versions(),
+            module=session.named(options.module),
+            workload=_workload(recording),
+            variants=variants,
+        ),
+        folder,
+    )
+    effort = EFFORTS[options.preset]
+    means = Means(
+        Guest(options.module, options.config, options.args, options.has_peers),
+        [each.name for each in variants],
+        effort,
+        options.upstream,
+        options.wasmer,
+        Recorded(recording) if recording else None,
+    )
+    with Meter(sum(rounds(spec, effort) for spec in specs)) as meter:
+        measure(begun, specs, means, meter, lambda: begun.save(folder))
+    return session.finish(begun, folder)
+
+
+def _check(options: Options) -> None:
+    for kind, given, known in (("case", options.cases, CASES), ("variant", options.variants, WAYS)):
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            raise RunError(f"no {kind} is named {unknown[0]!r}; there are: {', '.join(known)}")
+    if options.cases and options.record:
+        raise RunError("--cases and --record exclude each other: what is recorded is the case")
+    report = inspect(options.module)
+    if report.problems:
+        raise RunError(f"{options.module.name} cannot be a plugin: {'; '.join(report.problems)}")
+    if JUDGES.isdisjoint(report.extension_points):
+        raise RunError(f"{options.module.name} serves none of preFilter, filter and score: there is nothing to measure")
+
+
+def _recorded(recording: Recording) -> CaseSpec:
+    pods = len(recording.cycles)
+    return CaseSpec(RECORDED, f"{pods:,} recorded pods, {len(recording.nodes):,} nodes", len(recording.nodes))
+
+
+def _workload(recording: Recording | None) -> str:
+    if recording:
+        return f"{len(recording.cycles):,} pods of profile {recording.profile}, recorded {recording.begun}"
+    return (
+        "waiting pods of Deployments that fit onto most nodes, each fourth with the wish for a zone and each third for"
+        " an instance type; filter about all nodes, then prioritize about those that passed, one pod after the other"
+    )

@@ -1,0 +1,155 @@
+"""Rounds of cycles: what they took, and what that is made of."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from bench.errors import BenchError
+from bench.plugin.subject import Answer, Reply, Subject, SubjectError, Took
+from bench.plugin.variants import Spent, Started
+from bench.plugin.workload import Cycle, Workload
+from bench.run import PARTS
+
+VERBS: Final = ("filter", "prioritize")
+METRICS: Final = (*VERBS, "cycle")
+
+MICRO: Final = 1e6
+
+FEWEST: Final = 3
+MOST: Final = 100
+"""Cycles of a variant in a round."""
+
+WARM_UP: Final = 24
+"""Cycles that all variants must answer alike before any is timed: some pods of each wish."""
+
+WARM_UP_SECONDS: Final = 0.5
+"""What a variant warms up for after that, or until MOST cycles."""
+
+
+class Round(NamedTuple):
+    """What a round came to in one variant, in microseconds."""
+
+    samples: Mapping[str, list[float]]
+    """Of METRICS, in the order in which they were taken."""
+    parts: Mapping[str, Mapping[str, float]]
+    """The mean of each part, by metric."""
+    at: list[float]
+    """When each cycle was over, on the clock of `time.monotonic`."""
+
+
+class DifferentAnswersError(BenchError):
+    """Variants do not answer alike, so that their times cannot be compared. `str()` names a cycle and both answers."""
+
+
+def play(
+    started: Started, cycles: Iterable[Cycle], before: Callable[[Subject, Cycle], None] = lambda *_: None
+) -> Round:
+    """Puts pods through cycles, one after the other. `before` is called before each. Raises SubjectError."""
+    subject = started.subject
+    replies: list[Reply] = []
+    at = []
+    spent = started.spent()
+    for cycle in cycles:
+        before(subject, cycle)
+        replies.append(subject.ask(cycle))
+        at.append(time.monotonic())
+    return Round(*_figures(replies, _difference(started.spent(), spent)), at)
+
+
+def _figures(
+    replies: Sequence[Reply], spent: Spent
+) -> tuple[Mapping[str, list[float]], Mapping[str, Mapping[str, float]]]:
+    took: dict[str, list[Took]] = {verb: [getattr(reply, verb) for reply in replies] for verb in VERBS}
+    took["prioritize"] = [each for each in took["prioritize"] if each]
+    samples = {verb: [_micro(each.seconds) for each in took[verb]] for verb in VERBS}
+    samples["cycle"] = [_micro(each.filter.seconds + _seconds(each.prioritize)) for each in replies]
+    totals = {
+        verb: _totals(took[verb], {part: value for (of, part), value in spent.items() if of == verb}) for verb in VERBS
+    }
+    totals["cycle"] = {
+        part: sum(totals[verb].get(part, 0.0) for verb in VERBS)
+        for part in PARTS
+        if any(part in totals[verb] for verb in VERBS)
+    }
+    means = {
+        metric: {part: _micro(value / max(1, len(samples[metric]))) for part, value in totals[metric].items()}
+        for metric in METRICS
+    }
+    return samples, means
+
+
+def _totals(took: Sequence[Took], spent: Mapping[str, float]) -> dict[str, float]:
+    """Seconds of each part, in the order of PARTS. What the extender says that it has spent is no transport."""
+    totals: defaultdict[str, float] = defaultdict(float)
+    for each in took:
+        for part, seconds in each.parts.items():
+            totals[part] += seconds
+    if spent:
+        totals["transport"] -= sum(spent.values())
+        for part, seconds in spent.items():
+            totals[part] += seconds
+    return {part: totals[part] for part in PARTS if part in totals}
+
+
+def _difference(after: Spent, before: Spent) -> Spent:
+    return {key: value - before.get(key, 0.0) for key, value in after.items()}
+
+
+def _seconds(took: Took | None) -> float:
+    return took.seconds if took else 0.0
+
+
+def _micro(seconds: float) -> float:
+    return round(seconds * MICRO, 2)
+
+
+def warm_up(started: Mapping[str, Started], workload: Workload) -> dict[str, str]:
+    """Lets all answer the same cycles, and then go on until they are warm.
+
+    Returns those that answer differently from the first one, and how. Raises SubjectError.
+    """
+    different: dict[str, str] = {}
+    for at in range(WARM_UP):
+        cycle = workload.cycle(at)
+        answers = {name: _answer(each.subject, cycle) for name, each in started.items()}
+        first = next(iter(answers))
+        for name, answer in answers.items():
+            if found := difference(answers[first], answer):
+                different.setdefault(name, f"it does not answer as {first}: in cycle {at}, {found}")
+    for each in started.values():
+        end = time.monotonic() + WARM_UP_SECONDS
+        for at in range(WARM_UP, WARM_UP + MOST):
+            each.subject.ask(workload.cycle(at))
+            if time.monotonic() >= end:
+                break
+    return different
+
+
+def _answer(subject: Subject, cycle: Cycle) -> Answer:
+    answer = subject.ask(cycle, answer=True).answer
+    if answer is None:
+        raise SubjectError(f"{subject.name} has not told what came of a cycle")
+    return answer
+
+
+def difference(first: Answer, other: Answer) -> str:
+    """What differs in two answers, in words; empty if nothing does."""
+    for what, there, here in (("filter", first.rejected, other.rejected), ("prioritize", first.scores, other.scores)):
+        differ = [name for name in sorted(there.keys() | here.keys()) if there.get(name) != here.get(name)]
+        if differ:
+            name = differ[0]
+            nodes = "1 node" if len(differ) == 1 else f"{len(differ)} nodes"
+            return f"{what} differs for {nodes}, as {name}: {there.get(name)} there, {here.get(name)} here"
+    return ""
+
+
+def how_many(started: Started, workload: Workload, seconds: float) -> int:
+    """The number of cycles that fit into so many seconds, in bounds."""
+    begun = time.monotonic()
+    for at in range(FEWEST):
+        started.subject.ask(workload.cycle(at))
+    took = (time.monotonic() - begun) / FEWEST
+    return max(FEWEST, min(MOST, round(seconds / took)))

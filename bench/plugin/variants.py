@@ -1,0 +1,310 @@
+"""The ways of asking a policy that are measured side by side, and how each is started."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from bench.controlplane.ports import LOOPBACK, free_port
+from bench.peers import gopeer
+from bench.peers.apiserver import Cluster, api_server
+from bench.peers.nodelist import node_list
+from bench.plugin.subject import Subject
+from bench.plugin.workload import Workload
+from bench.run import Variant
+from bench.servers import configured, get, ready, running
+
+OWN_POLICY: Final = "it has the policy headroom only, not that of this module"
+
+
+class Guest(NamedTuple):
+    """The module that is measured, and its configuration."""
+
+    file: Path
+    config: str = ""
+    args: tuple[str, ...] = ()
+    has_peers: bool = True
+    """Whether the peers in Go have the same policy."""
+
+
+class LeftOutError(Exception):
+    """A variant that cannot be measured here. `str()` says why, and what would help if anything does."""
+
+
+Spent = Mapping[tuple[str, str], float]
+"""Seconds that an extender has spent by verb and part (`bench.run.PARTS`), since it started."""
+
+
+class Started(NamedTuple):
+    """A variant that is ready."""
+
+    subject: Subject
+    spent: Callable[[], Spent] = dict
+    """What the extender behind it has spent; nothing if there is none."""
+    processes: Sequence[int] = ()
+    """Those beside the subject's own."""
+    seconds: float = 0.0
+    """What starting the extender took until it was ready, or loading the plugin in-process."""
+
+
+@dataclass
+class Setup:
+    """A case, as variants need it to start."""
+
+    folder: Path
+    guest: Guest
+    workload: Workload
+    stack: ExitStack
+    """Ends what was started."""
+    plugins: int = 1
+    changes: bool = False
+    """Whether the nodes are to be updated: they must be those that the stand-in for the API server makes."""
+    upstream: Path | None = None
+    """A checkout of kube-scheduler-wasm-extension."""
+    wasmer: Path | None = None
+    """An interpreter that has this package with its extra `wasmer`."""
+    environment: Mapping[str, str] | None = None
+    """Of what runs our code, if not that of this process."""
+    clusters: list[Cluster] = field(default_factory=list)
+    """The stand-in for the API server, once a variant has asked for it."""
+    _nodes: Path | None = None
+
+    @property
+    def nodes(self) -> Path:
+        """The nodes as a file, a protobuf v1.NodeList."""
+        if self._nodes is None:
+            self._nodes = self.folder / "nodes.pb"
+            self._nodes.write_bytes(node_list(self.workload.nodes.values()))
+        return self._nodes
+
+    @property
+    def cluster(self) -> Cluster:
+        """A stand-in for the API server, with the nodes."""
+        if not self.clusters:
+            nodes = len(self.workload.nodes) if self.changes else self.nodes
+            self.clusters.append(self.stack.enter_context(api_server(nodes)))
+        return self.clusters[0]
+
+    def again(self, folder: Path, cache: Path) -> Setup:
+        """The same for another start, with compiled code kept in a cache of its own."""
+        environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+        return replace(self, folder=folder, stack=ExitStack(), environment=environment, clusters=[], _nodes=None)
+
+    def own_folder(self, name: str) -> Path:
+        """A new folder for a variant."""
+        folder = self.folder / name
+        folder.mkdir()
+        return folder
+
+
+class Way(NamedTuple):
+    """A variant, and how to start it."""
+
+    variant: Variant
+    start: Callable[[Setup], Started]
+
+
+def _player(name: str, *options: str | Path) -> Subject:
+    return Subject(name, [gopeer.program("player"), *options])
+
+
+def _in_process(engine: str) -> Callable[[Setup], Started]:
+    def start(setup: Setup) -> Started:
+        python = Path(sys.executable) if engine == "wasmtime" else setup.wasmer
+        if python is None:
+            raise LeftOutError(
+                "wasmer has releases for CPython 3.10 and older only: give the interpreter of an environment that has"
+                " kube-wasm-extender[wasmer] with --wasmer PYTHON"
+            )
+        command: list[str | Path] = [
+            python,
+            "-m",
+            "bench.plugin.worker",
+            "--engine",
+            engine,
+            "--module",
+            setup.guest.file,
+        ]
+        command += ["--nodes", setup.nodes, "--plugins", str(setup.plugins), f"--config={setup.guest.config}"]
+        command += [f"--arg={each}" for each in setup.guest.args]
+        return Started(Subject(engine, command, setup.environment))
+
+    return start
+
+
+def _native(setup: Setup) -> Started:
+    _require_peers(setup)
+    return Started(_player("native", "native", "-nodes", setup.nodes, "-plugins", str(setup.plugins)))
+
+
+def _upstream(setup: Setup) -> Started:
+    if setup.upstream is None:
+        raise LeftOutError("give a checkout of kube-scheduler-wasm-extension with --upstream CHECKOUT")
+    command: list[str | Path] = [gopeer.build_upstream_player(setup.upstream), "-guest", setup.guest.file]
+    command += ["-nodes", setup.nodes, "-plugins", str(setup.plugins), f"-config={setup.guest.config}"]
+    return Started(Subject("upstream", [*command, *setup.guest.args]))
+
+
+def _kwx(*, whole: bool) -> Callable[[Setup], Started]:
+    name = "kwx-whole" if whole else "kwx"
+
+    def start(setup: Setup) -> Started:
+        folder = setup.own_folder(name)
+        plugins = [
+            {
+                "name": f"{setup.guest.file.stem}-{at}",
+                "guestURL": f"file://{setup.guest.file}",
+                "guestConfig": setup.guest.config,
+                "args": list(setup.guest.args),
+            }
+            for at in range(setup.plugins)
+        ]
+        sections: dict[str, object] = {"profiles": [{"name": "default", "scoreRange": 100, "plugins": plugins}]}
+        if not whole:
+            kubeconfig = setup.cluster.write_kubeconfig(folder)
+            sections["cluster"] = {"mode": "kubeconfig", "kubeconfig": str(kubeconfig)}
+        begun = time.monotonic()
+        ports = setup.stack.enter_context(configured(folder, sections, setup.environment))
+        ready(ports.admin)
+        seconds = time.monotonic() - begun
+        subject = _asking(name, setup, ports.verbs, whole=whole)
+        return Started(subject, lambda: spent_by_kwx(get(ports.admin, "/metrics")[1]), [ports.process], seconds)
+
+    return start
+
+
+def _go_extender(*, whole: bool) -> Callable[[Setup], Started]:
+    name = "goextender-whole" if whole else "goextender"
+
+    def start(setup: Setup) -> Started:
+        _require_peers(setup)
+        port = free_port()
+        command: list[str | Path] = [gopeer.program("extender"), "-listen", f"{LOOPBACK}:{port}"]
+        command += ["-plugins", str(setup.plugins)]
+        command += [] if whole else ["-apiserver", setup.cluster.url]
+        begun = time.monotonic()
+        process = setup.stack.enter_context(running(command, port))
+        if not whole:
+            ready(port)
+        seconds = time.monotonic() - begun
+        subject = _asking(name, setup, port, whole=whole)
+        return Started(subject, lambda: spent_by_go(get(port, "/debug/vars")[1]), [process], seconds)
+
+    return start
+
+
+def _asking(name: str, setup: Setup, port: int, *, whole: bool) -> Subject:
+    """kube-scheduler's own client of extenders."""
+    options: list[str | Path] = ["http", "-nodes", setup.nodes, "-url", f"http://{LOOPBACK}:{port}"]
+    return _player(name, *options, *(["-whole"] if whole else []))
+
+
+def _require_peers(setup: Setup) -> None:
+    if not setup.guest.has_peers:
+        raise LeftOutError(OWN_POLICY)
+
+
+_PHASES: Final = {"decode": "decode", "nodes": "map", "judge": "map", "encode": "encode"}
+"""The part to which a phase of a verb of ours belongs; of `judge`, what was not spent in guests."""
+
+_VERBS: Final = {
+    "prefilter": "filter",
+    "filter": "filter",
+    "filternodes": "filter",
+    "prescore": "prioritize",
+    "score": "prioritize",
+    "scorenodes": "prioritize",
+    "normalizescore": "prioritize",
+}
+"""The verb in which an export of a guest is called."""
+
+
+def spent_by_kwx(metrics: str) -> Spent:
+    """What our extender has spent, of the text of its metrics."""
+    spent: defaultdict[tuple[str, str], float] = defaultdict(float)
+    for family in text_string_to_metric_families(metrics):
+        for sample in family.samples:
+            if sample.name == "kwx_verb_phase_seconds_sum":
+                spent[sample.labels["verb"], _PHASES[sample.labels["phase"]]] += sample.value
+            elif sample.name == "kwx_guest_seconds_sum" and sample.labels["export"] in _VERBS:
+                verb = _VERBS[sample.labels["export"]]
+                spent[verb, "guest"] += sample.value
+                spent[verb, "map"] -= sample.value
+    return spent
+
+
+def spent_by_go(variables: str) -> Spent:
+    """What the extender in Go has spent, of its variables."""
+    seconds = json.loads(variables)["seconds"]
+    return {(verb, part): value for verb, parts in seconds.items() for part, value in parts.items()}
+
+
+def _variant(name: str, title: str, *, kind: str, wasm: bool, ours: bool) -> Variant:
+    return Variant(
+        name=name, title=title, kind="extender" if kind == "extender" else "in-process", wasm=wasm, ours=ours
+    )
+
+
+WAYS: Final = {
+    way.variant.name: way
+    for way in (
+        Way(_variant("native", "Go plugin, in-process", kind="in-process", wasm=False, ours=False), _native),
+        Way(
+            _variant("upstream", "wasm in-process, upstream host", kind="in-process", wasm=True, ours=False), _upstream
+        ),
+        Way(
+            _variant("wasmtime", "wasm in-process, wasmtime", kind="in-process", wasm=True, ours=True),
+            _in_process("wasmtime"),
+        ),
+        Way(
+            _variant("wasmer", "wasm in-process, wasmer", kind="in-process", wasm=True, ours=True),
+            _in_process("wasmer"),
+        ),
+        Way(
+            _variant("kwx", "wasm over HTTP, node names", kind="extender", wasm=True, ours=True),
+            _kwx(whole=False),
+        ),
+        Way(
+            _variant("kwx-whole", "wasm over HTTP, whole nodes", kind="extender", wasm=True, ours=True),
+            _kwx(whole=True),
+        ),
+        Way(
+            _variant("goextender", "Go extender, node names", kind="extender", wasm=False, ours=False),
+            _go_extender(whole=False),
+        ),
+        Way(
+            _variant("goextender-whole", "Go extender, whole nodes", kind="extender", wasm=False, ours=False),
+            _go_extender(whole=True),
+        ),
+    )
+}
+"""In the order of reports."""
+
+
+@contextmanager
+def starting(setup: Setup, names: Sequence[str]) -> Iterator[tuple[dict[str, Started], dict[str, str]]]:
+    """The variants of these names, ready; and why others are left out. Raises SubjectError or ServerError."""
+    started: dict[str, Started] = {}
+    left_out: dict[str, str] = {}
+    with setup.stack:
+        for name in names:
+            try:
+                found = WAYS[name].start(setup)
+            except LeftOutError as reason:
+                left_out[name] = str(reason)
+                continue
+            setup.stack.enter_context(found.subject)
+            started[name] = found
+        for name, each in started.items():
+            started[name] = each._replace(seconds=each.seconds + each.subject.ready().start_seconds)
+        yield started, left_out

@@ -1,0 +1,150 @@
+"""`python -m bench.plugin.worker`: our runtime in-process, as a subject. What is behind the webhook, without it."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import time
+from base64 import b64decode
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from bench.peers.nodelist import read_nodes
+from bench.plugin.subject import Answer, Question, Ready, Reply, Status, Took
+from extender.config import RuntimeConfig
+from extender.profile import Entry, PluginFailedError, Profile
+from extender.registry.engines import Engines
+from extender.verbs import filter as filter_verb
+from extender.verbs import prioritize
+from extender.wire import Filtered
+from wasm_runtime.abi import Code
+from wasm_runtime.engine import Settings, Span
+from wasm_runtime.guest import Pod
+from wasm_runtime.plugin import Plugin
+from wasm_runtime.protobuf.read import identity
+from wasm_runtime.snapshot import Nodes, Snapshot
+
+
+class Clock:
+    """What a verb takes, and what of it is spent in guests."""
+
+    def __init__(self) -> None:
+        self._guest = 0.0
+        self._begun = 0.0
+
+    def observe(self, _: str, __: float, spans: Sequence[Span]) -> None:
+        """Takes the calls of a plugin."""
+        self._guest += sum(span.run for span in spans)
+
+    def begin(self) -> None:
+        """A verb begins."""
+        self._guest, self._begun = 0.0, time.perf_counter()
+
+    def end(self) -> Took:
+        """The verb is over."""
+        seconds = time.perf_counter() - self._begun
+        return Took(seconds, {"map": seconds - self._guest, "guest": self._guest})
+
+
+class Host:
+    """A profile of plugins, and the nodes."""
+
+    def __init__(self, profile: Profile, snapshot: Snapshot, names: list[str], clock: Clock) -> None:
+        self._profile = profile
+        self._snapshot = snapshot
+        self._names = names
+        self._clock = clock
+
+    def ask(self, question: Question) -> Reply:
+        """Puts a pod through a cycle. Decoding the question is not a part of what is measured."""
+        pod = pod_of(b64decode(question.pod))
+        names = question.names or self._names[question.start :] + self._names[: question.start]
+        asked = _fresh(names)
+        self._clock.begin()
+        try:
+            filtered = filter_verb.run(self._profile, pod, Nodes(self._snapshot, asked))
+            reply = Reply(self._clock.end())
+            scores: Sequence[int] = ()
+            if filtered.kept:
+                asked = _fresh(filtered.kept)
+                self._clock.begin()
+                scores = prioritize.run(self._profile, pod, Nodes(self._snapshot, asked))
+                reply.prioritize = self._clock.end()
+        except PluginFailedError as error:
+            return Reply(Took(0.0), answer=Answer(str(error)))
+        if question.answer:
+            reply.answer = Answer("", _rejected(filtered), dict(zip(filtered.kept, scores, strict=True)))
+        return reply
+
+    def update(self, nodes: bytes) -> None:
+        """Takes nodes that have changed, a protobuf v1.NodeList."""
+        self._snapshot.put(read_nodes(nodes).items())
+
+
+def _fresh(names: Sequence[str]) -> list[str]:
+    """The names as decoding a request makes them: strings of their own, whose hashes nobody has asked for."""
+    return msgspec.json.decode(msgspec.json.encode(names), type=list[str])
+
+
+def _rejected(filtered: Filtered) -> dict[str, Status]:
+    failed = {name: Status(Code.UNSCHEDULABLE, reason) for name, reason in filtered.failed.items()}
+    code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    return failed | {name: Status(code, reason) for name, reason in filtered.unresolvable.items()}
+
+
+def pod_of(data: bytes) -> Pod:
+    """A pod as the runtime takes it, of protobuf v1.Pod."""
+    found = identity(data)
+    return Pod(found.uid, f"{found.namespace}/{found.name}", data)
+
+
+def main() -> None:
+    """Serves standard input until its end."""
+    parser = argparse.ArgumentParser(prog="python -m bench.plugin.worker", description=__doc__)
+    parser.add_argument("--engine", choices=["wasmtime", "wasmer"], default="wasmtime")
+    parser.add_argument("--module", type=Path, required=True)
+    parser.add_argument("--nodes", type=Path, required=True, help="a protobuf v1.NodeList")
+    parser.add_argument("--plugins", type=int, default=1)
+    parser.add_argument("--config", default="")
+    parser.add_argument("--arg", dest="args", action="append", default=[])
+    options = parser.parse_args()
+    snapshot = Snapshot()
+    nodes = read_nodes(options.nodes.read_bytes())
+    snapshot.put(nodes.items())
+    clock = Clock()
+    begun = time.perf_counter()
+    engine, wasm = Engines(RuntimeConfig()).get(options.engine), options.module.read_bytes()
+    plugins = [
+        Plugin(
+            engine,
+            wasm,
+            Settings(f"{options.module.stem}-{at}", options.config, tuple(options.args), timeout=30.0),
+            observer=clock.observe,
+            nodes=snapshot,
+        )
+        for at in range(options.plugins)
+    ]
+    write(Ready(time.perf_counter() - begun))
+    host = Host(Profile("default", [Entry(each) for each in plugins], score_range=100), snapshot, list(nodes), clock)
+    gc.collect()
+    gc.freeze()  # The extender does the same when it has started.
+    read = msgspec.json.Decoder(Question).decode
+    for line in sys.stdin.buffer:
+        question = read(line)
+        if question.nodes:
+            host.update(b64decode(question.nodes))
+        else:
+            write(host.ask(question))
+
+
+def write(message: Ready | Reply) -> None:
+    """Writes a line."""
+    sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""What is asked: nodes, and pods that wait for one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from bench.peers import objects
+from bench.recording import Recording
+from wasm_runtime.protobuf import encode_node, encode_pod
+
+FIRST_VERSION: Final = 1_000_000
+"""The resourceVersion of all nodes at the start, as the stand-in for the API server has it."""
+
+TURNS: Final = 8
+"""Orders of the nodes: kube-scheduler begins each cycle at another one and goes round."""
+
+CPU_REQUESTS: Final = range(100, 4000, 70)
+"""Millicores."""
+MEMORY_REQUESTS: Final = range(64, 20_000, 311)
+"""MiB."""
+
+
+class Cycle(NamedTuple):
+    """A pod's scheduling cycle: filter about some nodes, and prioritize about those that passed."""
+
+    pod: bytes
+    """Protobuf v1.Pod."""
+    start: int = 0
+    """Index of the node that is the first, if all are asked about; the others follow, and then those before it."""
+    names: Sequence[str] | None = None
+    """The nodes to ask about, if not all."""
+    changes: Mapping[str, bytes] = {}
+    """Nodes that have changed since the cycle before, by name: protobuf v1.Node."""
+
+
+class Workload(Protocol):
+    """Nodes, and one cycle after the other."""
+
+    @property
+    def nodes(self) -> Mapping[str, bytes]:
+        """Protobuf v1.Node by name."""
+        ...
+
+    def cycle(self, at: int) -> Cycle:
+        """The cycle of a number: every number's pod is another one."""
+        ...
+
+
+class Synthetic:
+    """Nodes of a cloud, and pods of Deployments that fit onto most of them.
+
+    Each fourth pod wishes one of the zones, each third an instance type.
+    """
+
+    def __init__(self, count: int, *, large: bool = False) -> None:
+        """`large` nodes have 40 KB instead of 4."""
+        make = objects.large_node if large else objects.node
+        names = [objects.node_name(at) for at in range(count)]
+        self.nodes = {name: encode_node(make(at, FIRST_VERSION)) for at, name in enumerate(names)}
+
+    def cycle(self, at: int) -> Cycle:
+        """The cycle of a number."""
+        return Cycle(encode_pod(pod(at)), at % TURNS * len(self.nodes) // TURNS)
+
+    def update(self, at: int) -> bytes:
+        """A node after the update of a number, the nodes one after the other: protobuf v1.Node."""
+        return encode_node(objects.node(at % len(self.nodes), FIRST_VERSION + at, at))
+
+
+def pod(at: int) -> objects.Object:
+    """A waiting pod."""
+    cpu, memory = CPU_REQUESTS[at * 7 % len(CPU_REQUESTS)], MEMORY_REQUESTS[at * 11 % len(MEMORY_REQUESTS)]
+    wishes = {}
+    if at % 4 == 0:
+        wishes["example.com/zone"] = objects.ZONES[at // 4 % len(objects.ZONES)]
+    if at % 3 == 0:
+        wishes["example.com/instance-type"] = list(objects.INSTANCE_TYPES)[at // 3 % len(objects.INSTANCE_TYPES)]
+    return objects.requesting(at, f"{cpu}m", f"{memory}Mi", wishes)
+
+
+class Recorded:
+    """The traffic of a recording, again and again."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.nodes = recording.nodes
+        self._cycles = recording.cycles
+
+    def cycle(self, at: int) -> Cycle:
+        """The recorded cycle of a number, from the beginning once all have been."""
+        recorded = self._cycles[at % len(self._cycles)]
+        return Cycle(recorded.pod, names=recorded.nodes, changes={k: v for k, v in recorded.changes.items() if v})

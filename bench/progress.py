@@ -1,0 +1,73 @@
+"""How far a long measurement is: a bar on a terminal, a line now and then elsewhere; on standard error."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+LINE_EVERY: Final = 10.0
+"""Seconds between two lines where there is no terminal."""
+
+
+class Meter:
+    """Counts steps of about the same length, and tells how long the rest will take; a context manager."""
+
+    def __init__(self, steps: int, console: Console | None = None) -> None:
+        """`steps` are those that are to do from now on."""
+        console = console or Console(stderr=True)
+        self._steps = steps
+        self._done = 0
+        self._begun = self._said = time.monotonic()
+        self._bar: Progress | None = None
+        if console.is_terminal:
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TimeElapsedColumn(),
+                TextColumn("{task.fields[left]}"),
+            )
+            self._bar = Progress(*columns, console=console, transient=True)
+            self._task = self._bar.add_task("", total=steps, left="")
+
+    def __enter__(self) -> Meter:
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def say(self, what: str) -> None:
+        """Tells what is being done now."""
+        if self._bar:
+            self._bar.update(self._task, description=what)
+        else:
+            self._line(what)
+
+    def step(self, what: str, steps: int = 1) -> None:
+        """Counts steps that are done; `what` is what they were."""
+        self._done += steps
+        if self._bar:
+            self._bar.update(self._task, description=what, completed=self._done, left=self.left())
+        elif time.monotonic() - self._said >= LINE_EVERY:
+            self._line(f"{what}: {self._done} of {self._steps} rounds, {self.left()}")
+
+    def left(self) -> str:
+        """How long the rest will take, if it goes on as until now."""
+        if not self._done:
+            return ""
+        seconds = (time.monotonic() - self._begun) / self._done * max(0, self._steps - self._done)
+        return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
+
+    def _line(self, text: str) -> None:
+        self._said = time.monotonic()
+        print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,115 @@
+"""Servers on loopback that are measured: started, waited for, asked how they are, and ended."""
+
+from __future__ import annotations
+
+import http.client
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Final, NamedTuple
+
+import yaml
+
+from bench.controlplane.ports import LOOPBACK, free_port
+from bench.controlplane.process import leashed
+from bench.errors import BenchError
+
+START_TIMEOUT: Final = 120.0
+"""Seconds: a module of standard Go takes a quarter of a minute to compile."""
+STOP_TIMEOUT: Final = 10.0
+
+
+class ServerError(BenchError):
+    """A server did not start, or does not answer. `str()` ends with what it wrote last."""
+
+
+class Ports(NamedTuple):
+    """Where an extender listens, and the process that does."""
+
+    verbs: int
+    admin: int
+    process: int
+    """Its id."""
+
+
+@contextmanager
+def running(command: Sequence[str | Path], port: int, environment: Mapping[str, str] | None = None) -> Iterator[int]:
+    """A process that listens on a port; its id. Raises ServerError."""
+    with (
+        TemporaryFile() as log,
+        subprocess.Popen(leashed(command), stderr=log, stdin=subprocess.DEVNULL, env=environment) as process,
+    ):
+        try:
+            deadline = time.monotonic() + START_TIMEOUT
+            while not listens(port):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    log.seek(0)
+                    written = log.read().decode(errors="replace")
+                    raise ServerError(f"{' '.join(map(str, command))} did not start:\n{written}")
+                time.sleep(0.02)
+            yield process.pid
+        finally:
+            end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process, by force if it does not end in time."""
+    process.terminate()
+    try:
+        process.wait(STOP_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+@contextmanager
+def configured(
+    folder: Path, sections: Mapping[str, object], environment: Mapping[str, str] | None = None
+) -> Iterator[Ports]:
+    """An extender of ours with these sections of a configuration, which is written into a folder."""
+    verbs, admin = free_port(), free_port()
+    server = {"address": f"{LOOPBACK}:{verbs}", "adminAddress": f"{LOOPBACK}:{admin}", "stateDirectory": "state"}
+    configuration = {
+        "apiVersion": "kwx.dev/v1alpha1",
+        "kind": "ExtenderConfiguration",
+        "server": server,
+        **sections,
+    }
+    file = folder / "extender.yaml"
+    file.write_text(yaml.safe_dump(configuration))
+    with running([sys.executable, "-m", "extender", "serve", "--config", file], verbs, environment) as process:
+        yield Ports(verbs, admin, process)
+
+
+def listens(port: int) -> bool:
+    """Whether the port answers."""
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=1)
+    try:
+        connection.connect()
+    except OSError:
+        return False
+    connection.close()
+    return True
+
+
+def ready(port: int) -> None:
+    """Waits until a server says that it is ready. Raises ServerError."""
+    deadline = time.monotonic() + START_TIMEOUT
+    while True:
+        status, content = get(port, "/readyz")
+        if status == http.client.OK:
+            return
+        if time.monotonic() > deadline:
+            raise ServerError(f"port {port} is not ready: {content}")
+        time.sleep(0.05)
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    """Status and text of an answer."""
+    with closing(http.client.HTTPConnection(LOOPBACK, port, timeout=30)) as connection:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()

@@ -1,0 +1,76 @@
+"""A run in a folder: begun there, or gone on with."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench import report
+from bench.controlplane.gobuild import Toolchain, required_version
+from bench.peers import gopeer
+from bench.run import FILE, Run, RunError
+
+PACKAGES: Final = ("kube-wasm-extender", "wasmtime", "uvicorn", "uvloop", "httptools", "msgspec")
+
+_SAME: Final = {
+    "level": "the level",
+    "preset": "the preset",
+    "module": "the module",
+    "machine": "the machine",
+    "versions": "the versions of what is measured",
+    "variants": "the variants",
+    "workload": "the workload",
+}
+"""What a run that goes on has in common with the one that was begun, for people."""
+
+
+def now() -> str:
+    """The time in UTC, as RFC 3339 has it."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def versions() -> dict[str, str]:
+    """What is measured, and by what. Raises BuildError if there is no Go."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    found["go"] = Toolchain.find(gopeer.MODULE).version.removeprefix("go")
+    return found | {"kubernetes": required_version(gopeer.MODULE, "k8s.io/kubernetes")}
+
+
+def named(module: Path) -> str:
+    """A module's digest and file name."""
+    return f"sha256:{hashlib.sha256(module.read_bytes()).hexdigest()} {module.name}"
+
+
+def begin(run: Run, folder: Path) -> Run:
+    """The unfinished run of the same kind in the folder, else this one. Raises RunError."""
+    if not (folder / FILE).exists():
+        return run
+    found = Run.load(folder)
+    if found.ended:
+        raise RunError(f"{folder} has a run that is done: choose another folder, or remove this one")
+    for name, what in _SAME.items():
+        if getattr(found, name) != getattr(run, name):
+            raise RunError(
+                f"{folder} has a run with which this one cannot go on, for {what} would differ:"
+                f" `{found.command}`; choose another folder"
+            )
+    return found
+
+
+def finish(run: Run, folder: Path) -> Run:
+    """Writes a run that is done, and its report. Raises RunError."""
+    done = msgspec.structs.replace(run, ended=now())
+    done.save(folder)
+    report.write(done, folder)
+    return done

@@ -1,0 +1,346 @@
+"""The plugin level measures what is there: delays that are injected, answers that differ, runs that go on."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import wasmtime
+from typer.testing import CliRunner
+
+from bench import cli
+from bench.peers import gopeer
+from bench.peers.nodelist import node_list
+from bench.plugin.cases import CASES, CaseSpec, Effort
+from bench.plugin.measure import Means, measure
+from bench.plugin.rounds import DifferentAnswersError, difference, play, warm_up
+from bench.plugin.subject import Answer, Status, Subject, SubjectError
+from bench.plugin.swaps import stamped
+from bench.plugin.variants import WAYS, Guest, Setup, Started, spent_by_go, starting
+from bench.plugin.workload import Synthetic
+from bench.progress import Meter
+from bench.run import PARTS, Case, Machine, Run
+
+NODES = 20
+CYCLES = 8
+HEADROOM = Guest(cli._headroom().absolute())
+DELAY = 0.04
+"""Seconds, injected."""
+ROOM = 0.03
+"""What else may be in a part that has a delay, and all that may be in one that has none, in seconds."""
+
+SPINS = f"""
+    (module
+      (import "wasi_snapshot_preview1" "clock_time_get" (func $clock (param i32 i64 i32) (result i32)))
+      (memory (export "memory") 1)
+      (func (export "filter") (result i32) (local $end i64)
+        (if (i32.load8_u (i32.const 16)) (then (return (i32.const 0))))
+        (i32.store8 (i32.const 16) (i32.const 1))
+        (call $now)
+        (local.set $end (i64.add (i64.load (i32.const 0)) (i64.const {int(DELAY * 1e9)})))
+        (loop $again
+          (call $now)
+          (br_if $again (i64.lt_u (i64.load (i32.const 0)) (local.get $end))))
+        (i32.const 0))
+      (func (export "prefilter") (result i32) (i32.store8 (i32.const 16) (i32.const 0)) (i32.const 0))
+      (func $now (drop (call $clock (i32.const 1) (i64.const 1) (i32.const 0)))))"""
+"""A guest whose first Filter of a pod takes DELAY."""
+
+
+@contextmanager
+def started(
+    folder: Path, guest: Guest, *names: str, nodes: int = NODES, plugins: int = 1
+) -> Iterator[tuple[Mapping[str, Started], Synthetic]]:
+    """Variants that are ready."""
+    workload = Synthetic(nodes)
+    setup = Setup(folder, guest, workload, ExitStack(), plugins=plugins)
+    with starting(setup, names) as (found, left_out):
+        assert left_out == {}
+        yield found, workload
+
+
+def module(folder: Path, text: str) -> Guest:
+    file = folder / "guest.wasm"
+    file.write_bytes(wasmtime.wat2wasm(text))
+    return Guest(file, has_peers=False)
+
+
+class Delayed(BaseHTTPRequestHandler):
+    """An extender in which some parts take long."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    delays: Mapping[str, float] = {}
+    spent: Mapping[str, dict[str, float]] = {}
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        verb, args = self.path.strip("/"), json.loads(body)
+        for part in ("decode", "map", "guest", "encode"):
+            begun = time.perf_counter()
+            time.sleep(self.delays.get(part, 0.0))
+            self.spent[verb][part] = self.spent[verb].get(part, 0.0) + time.perf_counter() - begun
+        time.sleep(self.delays.get("transport", 0.0))
+        names = args["NodeNames"]
+        answer: Any = {"NodeNames": names} if verb == "filter" else [{"Host": name, "Score": 1} for name in names]
+        content = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def delayed(folder: Path, delays: Mapping[str, float]) -> Iterator[Started]:
+    """kube-scheduler's client of an extender with delays."""
+    handler = type("Handler", (Delayed,), {"delays": delays, "spent": {"filter": {}, "prioritize": {}}})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        nodes = folder / "nodes.pb"
+        nodes.write_bytes(node_list(Synthetic(NODES).nodes.values()))
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        try:
+            with Subject("delayed", [gopeer.program("player"), "http", "-nodes", nodes, "-url", url]) as subject:
+                subject.ready()
+                yield Started(subject, lambda: spent_by_go(json.dumps({"seconds": handler.spent})))
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("part", ["transport", "decode", "map", "guest", "encode"])
+def test_a_delay_in_an_extender_is_found_in_its_part(part: str, tmp_path: Path) -> None:
+    workload = Synthetic(NODES)
+    with delayed(tmp_path, {part: DELAY}) as extender:
+        extender.subject.ask(workload.cycle(0))
+        found = play(extender, map(workload.cycle, range(CYCLES)))
+    for verb in ("filter", "prioritize"):
+        parts = {name: value / 1e6 for name, value in found.parts[verb].items()}
+        assert list(parts) == list(PARTS)
+        assert {name: delay_of(value) for name, value in parts.items()} == {name: name == part for name in PARTS}
+        assert DELAY <= np.median(found.samples[verb]) / 1e6 <= DELAY + ROOM
+    assert 2 * DELAY <= np.median(found.samples["cycle"]) / 1e6 <= 2 * (DELAY + ROOM)
+
+
+def delay_of(seconds: float) -> bool:
+    """Whether a part has the delay. What has neither that nor nothing fails the test."""
+    assert 0 <= seconds < ROOM or DELAY <= seconds <= DELAY + ROOM, seconds
+    return seconds >= DELAY
+
+
+@pytest.mark.parametrize("variant", ["wasmtime", "kwx"])
+def test_a_delay_in_a_guest_is_found_in_the_guest(variant: str, tmp_path: Path) -> None:
+    with started(tmp_path, module(tmp_path, SPINS), variant) as (variants, workload):
+        extender = variants[variant]
+        extender.subject.ask(workload.cycle(0))
+        found = play(extender, map(workload.cycle, range(CYCLES)))
+    parts = {name: value / 1e6 for name, value in found.parts["filter"].items()}
+    assert {name for name, value in parts.items() if delay_of(value)} == {"guest"}
+    assert DELAY <= np.median(found.samples["filter"]) / 1e6 <= DELAY + 2 * ROOM
+    assert max(found.parts["prioritize"].values(), default=0.0) < ROOM * 1e6
+
+
+@pytest.mark.parametrize("plugins", [1, 3])
+def test_all_variants_answer_alike_and_their_parts_add_up(plugins: int, tmp_path: Path) -> None:
+    names = [name for name in WAYS if name not in {"upstream", "wasmer"}]
+    with started(tmp_path, HEADROOM, *names, plugins=plugins) as (variants, workload):
+        assert warm_up(variants, workload) == {}
+        rounds = {name: play(each, map(workload.cycle, range(CYCLES))) for name, each in variants.items()}
+    for name, found in rounds.items():
+        for metric, samples in found.samples.items():
+            parts = found.parts[metric]
+            assert sum(parts.values()) == pytest.approx(float(np.mean(samples)), rel=0.1), (name, metric)
+            assert min(parts.values()) >= 0, (name, metric, parts)
+            assert all(sample > 0 for sample in samples)
+        assert len(found.samples["filter"]) == len(found.samples["cycle"]) == len(found.at) == CYCLES
+        expected = list(PARTS) if name in {"kwx", "kwx-whole", "goextender", "goextender-whole"} else IN_PROCESS[name]
+        assert list(found.parts["cycle"]) == expected
+
+
+IN_PROCESS = {"native": ["guest"], "wasmtime": ["map", "guest"]}
+
+
+def test_an_update_of_a_node_counts_in_process(tmp_path: Path) -> None:
+    """The tenth update takes from node 10 some of what is allocatable, as the API server tells extenders."""
+    with started(tmp_path, HEADROOM, "native", "wasmtime") as (variants, workload):
+        node = next(at for at in range(10, 200, 10) if at % NODES == 10)
+        for each in variants.values():
+            each.subject.update(node_list([workload.update(node)]))
+        assert warm_up(variants, workload) == {}
+
+
+def test_answers_are_compared() -> None:
+    first = Answer("", {"a": Status(2, "full"), "b": Status(3, "elsewhere")}, {"c": 1})
+    assert difference(first, Answer("", {"b": Status(3, "elsewhere"), "a": Status(2, "full")}, {"c": 1})) == ""
+    assert difference(first, Answer("", {"a": Status(2, "full")}, {"c": 1})) == (
+        "filter differs for 1 node, as b: Status(code=3, reason='elsewhere') there, None here"
+    )
+    assert difference(first, Answer("", first.rejected, {"c": 2, "d": 0})) == (
+        "prioritize differs for 2 nodes, as c: 1 there, 2 here"
+    )
+
+
+def new_run() -> Run:
+    return Run(
+        level="plugin",
+        command="kwx bench plugin",
+        preset="quick",
+        begun="2026-01-01T00:00:00Z",
+        machine=Machine(cpu="", cores=2, memory=1, system=""),
+        versions={},
+        variants=[way.variant for way in WAYS.values()],
+    )
+
+
+def measured(run: Run, specs: list[CaseSpec], means: Means) -> tuple[Run, int]:
+    """The run, and how often it was to be saved. What is saved can be loaded."""
+    saved: list[bytes] = []
+    with Meter(1) as meter:
+        measure(run, specs, means, meter, lambda: saved.append(msgspec.json.encode(run)))
+    if saved:
+        assert msgspec.json.decode(saved[-1], type=Run) == run
+    return run, len(saved)
+
+
+EFFORT = Effort(rounds=2, seconds=0.02, starts=1, most_whole=NODES - 1)
+
+
+def shape(case: Case) -> dict[tuple[str, str], int]:
+    """The rounds of each series."""
+    return {(each.variant, each.metric): len(each.rounds) for each in case.series}
+
+
+def test_a_run_goes_on_where_it_was() -> None:
+    spec = CaseSpec("20", "20 nodes", NODES)
+    means = Means(HEADROOM, ["native", "wasmtime", "upstream", "kwx-whole"], EFFORT)
+    run, saved = measured(new_run(), [spec], means._replace(effort=EFFORT._replace(rounds=1)))
+    (case,) = run.cases
+    each = {(variant, metric): 1 for variant in ("native", "wasmtime") for metric in ("filter", "prioritize", "cycle")}
+    assert (saved, shape(case)) == (1, each)
+    assert case.left_out == {
+        "upstream": "give a checkout of kube-scheduler-wasm-extension with --upstream CHECKOUT",
+        "kwx-whole": "a request with 20 whole nodes takes too long; --full has more of them",
+    }
+    first = [list(series.rounds[0]) for series in case.series]
+    case = msgspec.structs.replace(case, rounds=3)
+    run.cases[:] = [case]
+    run, saved = measured(run, [spec], means)
+    assert (saved, shape(case)) == (2, dict.fromkeys(each, 3))
+    assert [series.rounds[0] for series in case.series] == first
+    assert [(each.case, each.round) for each in run.conditions] == [("20", 0), ("20", 1), ("20", 2)]
+    assert measured(run, [spec], means)[1] == 0
+
+
+def test_nodes_change_in_turns_with_quiet() -> None:
+    spec = CaseSpec("churn", "changes", NODES, updates=100)
+    run, _ = measured(new_run(), [spec], Means(HEADROOM, ["wasmtime", "kwx", "goextender"], EFFORT))
+    metrics = [f"{metric}{suffix}" for metric in ("filter", "prioritize", "cycle") for suffix in ("", " quiet")]
+    assert shape(run.cases[0]) == {
+        (variant, metric): 2 for variant in ("wasmtime", "kwx", "goextender") for metric in metrics
+    }
+    assert run.cases[0].settings == {
+        "plugins": 1,
+        "nodeBytes": 4_000,
+        "updatesPerSecond": 100,
+        "swapsPerMinute": 0,
+    }
+
+
+def test_a_module_is_swapped_while_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.plugin.measure.SWAPPING", 2.5)
+    spec = CaseSpec("swaps", "swaps", NODES, kind="swaps")
+    run, _ = measured(new_run(), [spec], Means(HEADROOM, ["native", "kwx"], EFFORT))
+    case = run.cases[0]
+    metrics = [f"{metric}{suffix}" for metric in ("filter", "prioritize", "cycle") for suffix in ("", " quiet")]
+    assert shape(case) == {("kwx", metric): 2 for metric in metrics}
+    assert case.left_out == {"native": "only our extender swaps modules while it serves"}
+    (timeline,) = case.timelines
+    swapped = next(each for each in case.series if each.metric == "cycle")
+    assert timeline.values == [value for samples in swapped.rounds for value in samples]
+    assert len(timeline.marks) == 4
+    assert timeline.seconds == sorted(timeline.seconds)
+    assert timeline.marks[0] < timeline.marks[-1] < timeline.seconds[-1]
+
+
+def test_starts_are_measured_with_and_without_compiled_code() -> None:
+    spec = CaseSpec("cold", "cold", NODES, kind="cold")
+    run, _ = measured(new_run(), [spec], Means(HEADROOM, ["native", "wasmtime", "kwx", "upstream"], EFFORT))
+    case = run.cases[0]
+    variants = ("native", "wasmtime", "kwx")
+    assert shape(case) == {(variant, metric): 1 for variant in variants for metric in ("first", "first cached")}
+    first = {(each.variant, each.metric): each.rounds[0][0] for each in case.series}
+    assert first["wasmtime", "first cached"] < first["wasmtime", "first"]
+    assert list(case.left_out) == ["upstream"]
+
+
+def test_a_module_with_a_stamp_is_another_one_that_does_the_same() -> None:
+    wasm = HEADROOM.file.read_bytes()
+    engine = wasmtime.Engine()
+    first, other = (wasmtime.Module(engine, each) for each in (wasm, stamped(wasm, b"other")))
+    assert stamped(wasm, b"other") != wasm
+    assert [each.name for each in other.exports] == [each.name for each in first.exports]
+
+
+RANDOM = """
+    (module
+      (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+      (memory (export "memory") 1)
+      (func (export "score") (result i64)
+        (drop (call $random (i32.const 0) (i32.const 1)))
+        (i64.shl (i64.extend_i32_u (i32.rem_u (i32.load8_u (i32.const 0)) (i32.const 100))) (i64.const 32))))"""
+
+
+def test_variants_that_answer_differently_are_not_compared(tmp_path: Path) -> None:
+    spec = CaseSpec("20", "20 nodes", NODES)
+    guest = module(tmp_path, RANDOM)
+    run, _ = measured(new_run(), [spec], Means(guest, ["wasmtime", "kwx"], EFFORT))
+    assert {variant for variant, _ in shape(run.cases[0])} == {"wasmtime"}
+    assert (
+        run.cases[0].left_out["kwx"].startswith("it does not answer as wasmtime: in cycle 0, prioritize differs for ")
+    )
+    with pytest.raises(DifferentAnswersError, match=r"^kwx: it does not answer as wasmtime: in cycle 0, prioritize"):
+        measured(new_run(), [spec], Means(guest._replace(has_peers=True), ["wasmtime", "kwx"], EFFORT))
+
+
+def test_a_cycle_that_fails_says_why(tmp_path: Path) -> None:
+    guest = module(tmp_path, '(module (memory (export "memory") 1) (func (export "filter") (result i32) unreachable))')
+    with started(tmp_path, guest, "wasmtime", "kwx-whole") as (variants, workload):
+        for each in variants.values():
+            with pytest.raises(SubjectError) as caught:
+                each.subject.ask(workload.cycle(0))
+            assert f"{each.subject.name}: " in str(caught.value)
+            assert "unreachable" in str(caught.value)
+
+
+def test_a_subject_that_ends_says_what_it_wrote() -> None:
+    command = ["/bin/sh", "-c", "echo no nodes >&2; exit 3"]
+    with Subject("broken", command) as subject, pytest.raises(SubjectError) as caught:
+        subject.ready()
+    assert str(caught.value) == "broken ended with status 3: no nodes"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--quick", "--full"], "--quick and --full exclude each other"),
+        (["--cases", "500,nope"], f"no case is named 'nope'; there are: {', '.join(CASES)}"),
+        (["--variants", "java"], f"no variant is named 'java'; there are: {', '.join(WAYS)}"),
+    ],
+)
+def test_what_cannot_be_measured_is_said(options: list[str], message: str) -> None:
+    found = CliRunner().invoke(cli.app, ["plugin", *options])
+    assert found.exit_code != 0
+    assert message in " ".join(found.output.replace("│", " ").split())
