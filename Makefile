@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEVELOP := $(VENV)/.develop
-BENCHES := webhook versus resident churn limits swap
+BENCH := plugin
 
 .PHONY: help run test check cluster bench guests clean
 
@@ -28,8 +28,8 @@ check: $(DEVELOP) ## Check format, lint, types and import layers.
 cluster: $(DEVELOP) ## Start a real control plane with the extender, and stay up (needs Go).
 	@$(BIN)/python -m tests.e2e.cluster
 
-bench: $(DEVELOP) ## Measure beside peers, and what bad guests cost (needs Go); BENCHES=versus runs one part.
-	@for part in $(BENCHES); do echo "bench.$$part:" && $(BIN)/python -m bench.$$part || exit 1; done
+bench: $(DEVELOP) ## Measure what the extender costs beside peers (needs Go); BENCH='scheduler --quick' another way.
+	@$(BIN)/kwx bench $(BENCH) --folder bench/results/here/$(firstword $(BENCH))-$(shell date +%Y%m%d-%H%M%S)
 
 guests: $(DEVELOP) ## Build the example guests, of each language whose compiler is there.
 	$(BIN)/python sdk-guest/build.py

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bench import swap
-from bench.swap import Served, Swap, Turn, figures
+from bench.micro import swap
+from bench.micro.swap import Served, Swap, Turn, figures
 from tests.extender.versions import Cycle
 
 

@@ -1,4 +1,4 @@
-"""`python -m bench.swap`: what a swap a second does to requests.
+"""`python -m bench.micro.swap`: what a swap a second does to requests.
 
 One extender is asked filter and prioritize at full speed over several connections, each a process of its own with pods
 of its own, in turns while nothing changes and while the file of its module is exchanged every second. Answers tell by
@@ -24,10 +24,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
-from bench.churn import beside
 from bench.client import Connection
+from bench.micro.webhook import machine, percentiles
 from bench.servers import configured
-from bench.webhook import machine, percentiles
 from tests.extender.versions import VERSIONS, Cycle, Questions, WrongAnswerError, module
 
 VERBS: Final = ("filter", "prioritize")
@@ -78,7 +77,7 @@ class Served(NamedTuple):
 
 def main() -> None:
     """Runs it and prints Markdown tables, or JSON."""
-    parser = argparse.ArgumentParser(prog="python -m bench.swap", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.micro.swap", description=__doc__)
     parser.add_argument(
         "--seconds", type=float, default=60.0, help="of swapping, beside as many quiet ones (%(default)s)"
     )
@@ -240,6 +239,11 @@ def until_live(swaps: Sequence[Swap], cycles: Sequence[Cycle]) -> list[float]:
 def slope(values: Sequence[float]) -> float:
     """By how much the values grow from one to the next: the line of least squares through them."""
     return statistics.linear_regression(range(len(values)), values).slope if len(values) > 1 else 0.0
+
+
+def beside(value: float, bar: float, form: str) -> str:
+    """A figure and whether it is within its bar."""
+    return f"{form.format(value)} ({'within' if value <= bar else 'above'} {form.format(bar)})"
 
 
 def _tables(result: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`python -m bench.limits`: how late a guest is interrupted, and what health feels of guests that do no good.
+"""`python -m bench.micro.limits`: how late a guest is interrupted, and what health feels of guests that do no good.
 
 A guest that spins is to be answered for within its timeout and 10 ms, and `/livez` within 20 ms whatever guests do.
 Health is measured in turns with nothing going on and with the guest asked again and again. `--output json` prints the
@@ -18,8 +18,8 @@ from contextlib import closing, contextmanager
 from typing import Any, Final
 
 from bench.controlplane.ports import LOOPBACK
+from bench.micro.webhook import ask, bodies, machine, percentiles, serving
 from bench.servers import Ports
-from bench.webhook import ask, bodies, machine, percentiles, serving
 from tests.extender import guests
 
 TIMEOUTS: Final = {50: 300, 500: 200}
@@ -51,7 +51,7 @@ BAD: Final = {
 
 def main() -> None:
     """Runs it and prints Markdown tables, or JSON."""
-    parser = argparse.ArgumentParser(prog="python -m bench.limits", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.micro.limits", description=__doc__)
     parser.add_argument("--output", choices=["table", "json"], default="table")
     output = parser.parse_args().output
     before = os.getloadavg()[0]

@@ -1,4 +1,4 @@
-"""The peer of `bench.webhook`: a bare ASGI application that decodes filter, keeps all and encodes.
+"""The peer of `bench.micro.webhook`: a bare ASGI application that decodes filter, keeps all and encodes.
 
 What it takes is what no extender in Python can go below with this server and this JSON library.
 """

@@ -1,4 +1,4 @@
-"""`python -m bench.resident`: what a guest that keeps nodes takes, in the sandbox alone.
+"""`python -m bench.micro.resident`: what a guest that keeps nodes takes, in the sandbox alone.
 
 The policy headroom in Rust and in Go, whose garbage is collected outside the verbs: Filter and Score of a list of nodes
 of 4 KB, each cycle about another pod, and what it costs to tell the guest of a node that has changed. No server, no
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.inprocess.world import pods
+from bench.micro.webhook import machine
 from bench.peers import objects
-from bench.webhook import machine
 from wasm_runtime import Nodes, Plugin, Settings, Snapshot, WasmtimeEngine
 from wasm_runtime.engine import MEBIBYTE, Span
 from wasm_runtime.protobuf import encode_node

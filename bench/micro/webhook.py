@@ -159,7 +159,7 @@ def floor() -> Iterator[int]:
     port = free_port()
     options = ["--http", "httptools", "--loop", "uvloop", "--lifespan", "off", "--interface", "asgi3"]
     options += ["--no-access-log", "--no-server-header", "--no-date-header", "--log-level", "warning"]
-    command = [sys.executable, "-m", "uvicorn", "bench.floor:app", "--host", LOOPBACK, "--port", str(port)]
+    command = [sys.executable, "-m", "uvicorn", "bench.micro.floor:app", "--host", LOOPBACK, "--port", str(port)]
     with running([*command, *options], port):
         yield port
 

@@ -1,0 +1,1 @@
+"""Single questions of those who develop the extender, each a program of a checkout: `python -m bench.micro.limits`."""
