@@ -1,0 +1,423 @@
+"""Two runs of the same cases: what has changed, as far as can be told from noise.
+
+Two runs never have the same machine: it is warmer, a neighbour is busier, memory lies elsewhere. So what counts is how
+a variant moved beside the controls: the variants in the same case, by the same metric, that this project does not run.
+A change is told if
+
+- it is surely not chance: by Student's t of its logarithm, whose standard error is that of rounds drawn anew, and so
+  that of twenty comparisons of runs that are alike no more than one tells any change at all (Holm, 1979); and
+- it is as large as the threshold: what is smaller matters to nobody, and comes with any new build.
+
+What controls moved apart from each other, beyond what their rounds tell, is noise between runs: it is part of each
+standard error.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+from rich import box
+from rich.table import Table
+from rich.text import Text
+from scipy import special
+
+from bench.conditions import noise
+from bench.run import Case, Run, RunError, Series, Unit
+from bench.statistics import (
+    FEWEST_ROUNDS,
+    Floats,
+    logarithms,
+    measured,
+    resampled,
+    settled,
+    standard_error,
+    student,
+)
+from extender.terminal import printable
+
+THRESHOLD: Final = 0.05
+FALSE_CHANGES: Final = 0.05
+"""The part of comparisons that may tell a change where there is none."""
+
+Figure = Literal["median", "p99"]
+FIGURES: Final[Mapping[Figure, float]] = {"median": 0.5, "p99": 0.99}
+
+Verdict = Literal["worse", "better", "no change", "unclear"]
+
+HEAD: Final = ("case", "variant", "metric", "before", "after", "controls", "change", "interval", "verdict")
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A figure of a variant in both runs."""
+
+    case: str
+    variant: str
+    metric: str
+    figure: Figure
+    unit: Unit
+    before: float
+    after: float
+    controls: float
+    """How many times their figure before the controls had after: what the machine did; 1 without controls."""
+    ratio: float
+    """After divided by before, and by `controls`; null if one is 0."""
+    low: float
+    high: float
+    """The ratio's interval of 95%; null where there is none."""
+    verdict: Verdict
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What has changed from one run to another."""
+
+    threshold: float
+    """The smallest part of a figure that is told as a change."""
+    between_runs: dict[str, float]
+    """By metric, the part by which figures differ from run to run beyond what rounds tell: a standard deviation."""
+    changes: list[Change]
+    """Of each variant that this project runs, told or not."""
+    remarks: list[str]
+    """Sentences: how the runs differ, and what was left out."""
+
+    @property
+    def worse(self) -> bool:
+        """Whether anything has surely become worse."""
+        return any(each.verdict == "worse" for each in self.changes)
+
+
+class _Move(NamedTuple):
+    """How a figure moved from one run to the other."""
+
+    case: str
+    series: Series
+    """In the second run."""
+    figure: Figure
+    control: bool
+    before: float
+    after: float
+    log: float
+    """Of after divided by before; nan if one is 0."""
+    drawn: Floats
+    """The same of rounds drawn anew in each run."""
+    rounds: int
+    """Of the run that has fewer; 0 if they are too few for an interval."""
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """Those of the same case and metric have the same controls."""
+        return self.case, self.series.metric
+
+
+class _Controls(NamedTuple):
+    """How the controls of a case moved by a metric."""
+
+    logs: Floats
+    drawn: Floats
+    """A row for each control."""
+
+    @property
+    def log(self) -> float:
+        """Of all together."""
+        return float(np.median(self.logs)) if len(self.logs) else 0.0
+
+    @property
+    def together(self) -> Floats | float:
+        """The same of each draw."""
+        return np.asarray(np.median(self.drawn, axis=0)) if len(self.logs) else 0.0
+
+
+def compare(before: Run, after: Run, threshold: float = THRESHOLD) -> Comparison:
+    """Tells what has changed by at least a threshold, a part of the figure.
+
+    Raises RunError if the runs are not of the same things.
+    """
+    pairs = _common(before, after)
+    alike = before.module == after.module
+    moves = [move for pair in pairs for move in _moves(after, *pair, alike=alike)]
+    if not moves:
+        raise RunError("the runs have no figure in common: compare runs of the same variants")
+    controls = _controls(moves)
+    between = {
+        metric: _between([each for (_, of), each in controls.items() if of == metric])
+        for metric in dict.fromkeys(move.series.metric for move in moves)
+    }
+    ours = [move for move in moves if not move.control]
+    measures = [_measure(move, controls[move.group], between[move.series.metric]) for move in ours]
+    told = _told([measure.chance for measure in measures])
+    return Comparison(
+        threshold=threshold,
+        between_runs={metric: math.sqrt(each.variance) for metric, each in between.items()},
+        changes=[
+            _change(move, controls[move.group], measure, _verdict(move.series, measure, sure, threshold))
+            for move, measure, sure in zip(ours, measures, told, strict=True)
+        ],
+        remarks=[
+            *_differences(before, after, pairs),
+            *_of_controls(moves, controls, threshold),
+            *_quality(before, after, moves),
+        ],
+    )
+
+
+def _common(before: Run, after: Run) -> list[tuple[Case, Case]]:
+    """The cases that both runs have. Raises RunError."""
+    for what, mend in (
+        ("level", "compare runs of one command"),
+        ("workload", "ask the same in both"),
+    ):
+        first, second = getattr(before, what), getattr(after, what)
+        if first != second:
+            raise RunError(f"the runs have different {what}s, {first!r} and {second!r}: {mend}")
+    cases = {case.name: case for case in before.cases}
+    pairs = [(cases[case.name], case) for case in after.cases if case.name in cases]
+    pairs = [pair for pair in pairs if _setup(pair[0]) == _setup(pair[1])]
+    if not pairs:
+        names = [", ".join(case.name for case in run.cases) or "none" for run in (before, after)]
+        raise RunError(
+            f"the runs have no case with the same settings in common, but {names[0]} and {names[1]}: "
+            "give --cases the same names in both"
+        )
+    return pairs
+
+
+def _setup(case: Case) -> dict[str, object]:
+    return {"nodes": case.nodes, **case.settings}
+
+
+def _moves(run: Run, before: Case, after: Case, *, alike: bool) -> Iterator[_Move]:
+    """How the figures of a case moved that both have. A p99 is one where both runs have samples enough for it.
+
+    What others run is a control, but for the module if that is not `alike`: what they make of it is left out then.
+    """
+    earlier = {(series.variant, series.metric): series for series in before.series}
+    for series in after.series:
+        variant = run.variant(series.variant)
+        if variant.wasm and not (variant.ours or alike):
+            continue
+        first = earlier.get((series.variant, series.metric))
+        rounds = [measured(each) for each in (first, series) if each is not None]
+        if len(rounds) < 2 or not all(rounds):
+            continue
+        for figure, q in FIGURES.items():
+            enough = all(settled(each, q) for each in rounds)
+            if not enough and figure != "median":
+                continue
+            values = [float(np.quantile(np.concatenate(each), q)) for each in rounds]
+            drawn = [resampled(each, q, stream) for stream, each in enumerate(rounds)]
+            logs = logarithms(values)
+            yield _Move(
+                after.name,
+                series,
+                figure,
+                not variant.ours,
+                values[0],
+                values[1],
+                float(logs[1] - logs[0]),
+                drawn[1] - drawn[0],
+                min(map(len, rounds)) if enough else 0,
+            )
+
+
+def _controls(moves: Iterable[_Move]) -> dict[tuple[str, str], _Controls]:
+    """Of each case and metric, by medians: those of rare samples would add more noise than they take away."""
+    groups: defaultdict[tuple[str, str], list[_Move]] = defaultdict(list)
+    for move in moves:
+        members = groups[move.group]
+        if move.control and move.figure == "median" and not math.isnan(move.log):
+            members.append(move)
+    return {
+        group: _Controls(np.array([each.log for each in members]), np.array([each.drawn for each in members]))
+        for group, members in groups.items()
+    }
+
+
+class _Noise(NamedTuple):
+    """What adds to a figure's error."""
+
+    variance: float
+    freedom: int
+    """How many independent values that is known from."""
+
+
+def _between(groups: Sequence[_Controls]) -> _Noise:
+    """What logarithms of controls of one case moved apart, less what their rounds explain.
+
+    As the between-study variance of a meta-analysis: Hedges and Olkin, Statistical Methods for Meta-Analysis (1985).
+    Nothing with fewer than two controls in every case.
+    """
+    several = [group for group in groups if len(group.logs) > 1]
+    if not several:
+        return _Noise(0.0, 1)
+    freedom = sum(len(group.logs) - 1 for group in several)
+    apart = sum(_squares(group.logs[:, np.newaxis]) for group in several) / freedom
+    explained = sum(_squares(group.drawn - group.logs[:, np.newaxis]) for group in several) / freedom
+    return _Noise(max(0.0, float(np.mean(apart) - np.nanmean(explained))), freedom)
+
+
+def _squares(rows: Floats) -> Floats:
+    """Of the distances from each column's mean, their sum."""
+    return np.asarray(((rows - rows.mean(axis=0)) ** 2).sum(axis=0))
+
+
+class _Measure(NamedTuple):
+    """How far something moved beside its controls, in logarithms; nan where nothing can be said."""
+
+    log: float
+    reach: float
+    """Of its interval, to each side."""
+    chance: float
+    """That it moved at least as far by chance."""
+
+
+def _measure(move: _Move, controls: _Controls, between: _Noise) -> _Measure:
+    """Degrees of freedom are those of both parts of the error together, by Welch and Satterthwaite."""
+    log = move.log - controls.log
+    if not move.rounds:
+        return _Measure(log, math.nan, math.nan)
+    rounds = _Noise(standard_error(move.drawn - controls.together, move.rounds) ** 2, move.rounds - 1)
+    # What differs from run to run is in what moved, and in each of its controls.
+    runs = between._replace(variance=between.variance * (1 + (1 / len(controls.logs) if len(controls.logs) else 0)))
+    variance = rounds.variance + runs.variance
+    if variance == 0:
+        return _Measure(log, 0.0, float(log == 0))
+    freedom = variance**2 / sum(part.variance**2 / part.freedom for part in (rounds, runs))
+    error = math.sqrt(variance)
+    return _Measure(log, student(freedom) * error, 2 * float(special.stdtr(freedom, -abs(log) / error)))
+
+
+def _told(chances: Sequence[float]) -> list[bool]:
+    """Which are no chance, if in one of twenty comparisons any of them may be: Holm (1979)."""
+    known = sorted(chance for chance in chances if not math.isnan(chance))
+    fits = (chance * (len(known) - at) <= FALSE_CHANGES for at, chance in enumerate(known))
+    rejected = sum(takewhile(bool, fits))
+    return [rejected > 0 and chance <= known[rejected - 1] for chance in chances]
+
+
+def _verdict(series: Series, measure: _Measure, sure: bool, threshold: float) -> Verdict:
+    least = math.log1p(threshold)
+    if sure and abs(measure.log) >= least:
+        return "worse" if (measure.log > 0) == (series.better == "lower") else "better"
+    return "no change" if abs(measure.log) + measure.reach <= least else "unclear"
+
+
+def _change(move: _Move, controls: _Controls, measure: _Measure, verdict: Verdict) -> Change:
+    series = move.series
+    low, high = (math.exp(measure.log + reach) for reach in (-measure.reach, measure.reach))
+    return Change(
+        case=move.case,
+        variant=series.variant,
+        metric=series.metric,
+        figure=move.figure,
+        unit=series.unit,
+        before=move.before,
+        after=move.after,
+        controls=math.exp(controls.log),
+        ratio=math.exp(measure.log),
+        low=low,
+        high=high,
+        verdict=verdict,
+    )
+
+
+def _differences(before: Run, after: Run, pairs: Sequence[tuple[Case, Case]]) -> Iterator[str]:
+    """How the runs differ, and which cases are left out."""
+    for what in msgspec.structs.fields(before.machine):
+        first, second = (getattr(run.machine, what.name) for run in (before, after))
+        if first != second:
+            yield f"the machines differ: {what.name} {first!s} before, {second!s} after"
+    for name in sorted(before.versions.keys() | after.versions.keys()):
+        first, second = (run.versions.get(name, "none") for run in (before, after))
+        if first != second:
+            yield f"versions differ: {name} {first} before, {second} after"
+    if before.module != after.module:
+        yield f"the modules differ: {before.module} before, {after.module} after"
+    compared = {case.name for case, _ in pairs}
+    for name in dict.fromkeys(case.name for run in (before, after) for case in run.cases if case.name not in compared):
+        setups = [next((_setup(case) for case in run.cases if case.name == name), None) for run in (before, after)]
+        yield f"the case {name} is not compared: " + " before, ".join(map(_described, setups)) + " after"
+
+
+def _described(setup: Mapping[str, object] | None) -> str:
+    return "not there" if setup is None else ", ".join(f"{name} {value}" for name, value in setup.items())
+
+
+def _of_controls(
+    moves: Iterable[_Move], controls: Mapping[tuple[str, str], _Controls], threshold: float
+) -> Iterator[str]:
+    """What the controls tell of the machine, or that there are none."""
+    names = ", ".join(dict.fromkeys(move.series.variant for move in moves if move.control))
+    times = [
+        controls[move.group].log
+        for move in moves
+        if move.control and move.figure == "median" and move.series.unit in ("us", "ms")
+    ]
+    if any(not len(each.logs) for each in controls.values()):
+        where = ", ".join(f"{metric} in {case}" for (case, metric), each in controls.items() if not len(each.logs))
+        yield (
+            f"no control was measured in both runs for {where}: a machine that is slower as a whole looks like a "
+            "change there; measure a variant that this project does not run as well"
+        )
+    if times and abs(statistics.median(times)) >= math.log1p(threshold):
+        yield (
+            f"the controls ({names}) took {math.exp(statistics.median(times)):.2f} times as long after: "
+            "that is the machine or what they are built with, and is taken out of the changes"
+        )
+
+
+def _quality(before: Run, after: Run, moves: Iterable[_Move]) -> Iterator[str]:
+    """What speaks against trusting the runs."""
+    for name, run in (("before", before), ("after", after)):
+        verdict, reasons = noise(run)
+        yield from (f"the run {name} is {verdict}: {reason}" for reason in reasons)
+        if not run.ended:
+            yield f"the run {name} is not finished: continue it"
+    few = Counter(move.case for move in moves if not move.rounds)
+    if few:
+        yield f"too few rounds for intervals in {', '.join(few)}: it takes {FEWEST_ROUNDS} in both runs"
+
+
+def summary(comparison: Comparison) -> list[str]:
+    """What was found, in sentences."""
+    counts = Counter(change.verdict for change in comparison.changes)
+    return [
+        f"Of {len(comparison.changes)} figures {counts['worse']} are worse and {counts['better']} better by "
+        f"{comparison.threshold:.0%} or more, {counts['no change']} have not changed by as much, "
+        f"{counts['unclear']} are unclear: more rounds may tell.",
+        *(f"{remark[:1].upper()}{remark[1:]}." for remark in comparison.remarks),
+    ]
+
+
+def table(comparison: Comparison) -> Table:
+    """What has changed, as a table that is Markdown too; a change is what is left without that of the controls."""
+    shown = Table(*HEAD, box=box.MARKDOWN)
+    for verdict in ("worse", "better"):
+        for change in comparison.changes:
+            if change.verdict == verdict:
+                shown.add_row(*(Text(printable(cell)) for cell in _cells(change)))
+    return shown
+
+
+def _cells(change: Change) -> tuple[str, ...]:
+    return (
+        change.case,
+        change.variant,
+        f"{change.metric} {change.figure}",
+        f"{change.before:.4g} {change.unit}",
+        f"{change.after:.4g} {change.unit}",
+        _part(change.controls),
+        _part(change.ratio),
+        f"{_part(change.low)} to {_part(change.high)}",
+        change.verdict,
+    )
+
+
+def _part(ratio: float) -> str:
+    """A ratio as what is more or less."""
+    return f"{ratio - 1:+.1%}"

@@ -1,0 +1,321 @@
+"""What is told as a change: of runs that are alike, of one that is slower, and of one on a slower machine."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from rich.console import Console
+
+from bench.compare import Change, Comparison, compare, summary, table
+from bench.run import Case, Condition, Machine, Run, RunError, Series, Unit, Variant
+
+VARIANTS = [
+    Variant(name="kwx", title="kwx", kind="extender", wasm=True, ours=True),
+    Variant(name="kwx-whole", title="kwx-whole", kind="extender", wasm=True, ours=True),
+    Variant(name="goextender", title="goextender", kind="extender", wasm=False, ours=False),
+    Variant(name="native", title="native", kind="in-process", wasm=False, ours=False),
+    Variant(name="upstream", title="upstream", kind="in-process", wasm=True, ours=False),
+]
+MEDIANS = {"kwx": 300.0, "kwx-whole": 2000.0, "goextender": 500.0, "native": 40.0}
+MACHINE = Machine(cpu="cpu A", cores=2, memory=1 << 30, system="Linux 6.1 x86_64")
+
+
+def run(cases: list[Case], **fields: Any) -> Run:
+    given: dict[str, Any] = {
+        "level": "plugin",
+        "command": "kwx bench plugin",
+        "preset": "default",
+        "begun": "2026-01-01T00:00:00Z",
+        "ended": "2026-01-01T00:10:00Z",
+        "machine": MACHINE,
+        "versions": {"kwx": "1", "go": "1.26"},
+        "variants": VARIANTS,
+    }
+    return Run(**given | fields, cases=cases)
+
+
+def case(name: str = "500", nodes: int = 500, series: list[Series] | None = None, **settings: int) -> Case:
+    return Case(name=name, title=name, nodes=nodes, settings=dict(settings), rounds=20, series=series or [])
+
+
+def one(variant: str, values: list[float], metric: str = "filter", unit: Unit = "us", better: str = "lower") -> Series:
+    return msgspec.convert(
+        {"variant": variant, "metric": metric, "unit": unit, "better": better, "rounds": [[each] for each in values]},
+        Series,
+    )
+
+
+def synthetic(
+    seed: int,
+    times: Mapping[str, float] | None = None,
+    *,
+    between: float = 0.0,
+    names: Sequence[str] = ("100", "500"),
+    rounds: int = 20,
+    samples: int = 40,
+) -> Run:
+    """A run of two cases: rounds are slow or fast as a whole, and each variant has its own luck in each run."""
+    random = np.random.default_rng(seed)
+    cases = []
+    for name in names:
+        found = []
+        of_rounds = random.normal(0, 0.1, (rounds, 1))
+        for variant, median in MEDIANS.items():
+            luck = random.normal(0, between)
+            for metric in ("filter", "prioritize"):
+                logs = of_rounds + random.normal(0, 0.01, (rounds, 1)) + random.normal(0, 0.1, (rounds, samples))
+                values = median * (times or {}).get(variant, 1.0) * np.exp(luck + logs)
+                found.append(Series(variant=variant, metric=metric, unit="us", better="lower", rounds=values.tolist()))
+        cases.append(case(name, series=found))
+    return run(cases)
+
+
+def verdicts(comparison: Comparison) -> set[tuple[str, str]]:
+    return {(change.variant, change.verdict) for change in comparison.changes if change.figure == "median"}
+
+
+@pytest.mark.parametrize(
+    ("between", "names", "comparisons"),
+    [
+        pytest.param(0.0, ("100", "500"), 200, id="but for rounds"),
+        pytest.param(0.05, ("100", "500", "1000", "2000", "5000", "15000"), 40, id="but for luck"),
+    ],
+)
+def test_runs_that_are_alike_have_not_changed(between: float, names: Sequence[str], comparisons: int) -> None:
+    """Nor if each variant has its own luck in each run, which no round of that run tells."""
+    wrong = 0
+    for seed in range(comparisons):
+        runs = (synthetic(2 * seed + at, between=between, names=names, rounds=10, samples=10) for at in range(2))
+        wrong += any(change.verdict in ("worse", "better") for change in compare(*runs).changes)
+    assert wrong <= 0.05 * comparisons
+
+
+def test_most_of_what_is_alike_is_said_to_be() -> None:
+    found = [compare(synthetic(2 * seed), synthetic(2 * seed + 1)) for seed in range(20)]
+    told = [change.verdict for each in found for change in each.changes if change.figure == "median"]
+    assert told.count("no change") >= 0.8 * len(told)
+    assert all(verdict in ("no change", "unclear") for verdict in told)
+
+
+def test_what_is_slower_is_found() -> None:
+    for seed in range(20):
+        found = compare(synthetic(2 * seed), synthetic(2 * seed + 1, {"kwx": 1.10}))
+        assert {verdict for variant, verdict in verdicts(found) if variant == "kwx"} == {"worse"}, seed
+        assert found.worse
+        back = compare(synthetic(2 * seed + 1, {"kwx": 1.10}), synthetic(2 * seed))
+        assert {verdict for variant, verdict in verdicts(back) if variant == "kwx"} == {"better"}, seed
+        assert not back.worse
+
+
+def test_a_slower_machine_is_no_change() -> None:
+    for seed in range(20):
+        found = compare(synthetic(2 * seed), synthetic(2 * seed + 1, dict.fromkeys(MEDIANS, 1.3)))
+        assert {verdict for _, verdict in verdicts(found)} <= {"no change", "unclear"}, seed
+        assert not found.worse
+        assert all(1.15 < change.controls < 1.45 for change in found.changes)
+        assert all(0.9 < change.ratio < 1.1 for change in found.changes if change.figure == "median")
+        (remark,) = found.remarks
+        assert remark.startswith("the controls (goextender, native) took 1.")
+
+
+def test_what_is_slower_on_a_slower_machine_is_found() -> None:
+    found = compare(synthetic(1), synthetic(2, {**dict.fromkeys(MEDIANS, 1.3), "kwx": 1.3 * 1.2}))
+    assert {variant for variant, verdict in verdicts(found) if verdict == "worse"} == {"kwx"}
+
+
+STEADY = [100.0] * 6
+SLOWER = [120.0] * 6
+FEW = [100.0] * 3
+
+
+def only(found: Comparison) -> Change:
+    (change,) = found.changes
+    return change
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param([one("kwx", STEADY)], [one("kwx", SLOWER)], "worse", id="time"),
+        pytest.param([one("kwx", SLOWER)], [one("kwx", STEADY)], "better", id="less time"),
+        pytest.param(
+            [one("kwx", STEADY, "throughput", "1/s", "higher")],
+            [one("kwx", SLOWER, "throughput", "1/s", "higher")],
+            "better",
+            id="throughput",
+        ),
+        pytest.param(
+            [one("kwx", SLOWER, "throughput", "1/s", "higher")],
+            [one("kwx", STEADY, "throughput", "1/s", "higher")],
+            "worse",
+            id="less throughput",
+        ),
+        pytest.param([one("kwx", STEADY)], [one("kwx", [104.9] * 6)], "no change", id="less than the threshold"),
+        pytest.param([one("kwx", STEADY)], [one("kwx", [105.1] * 6)], "worse", id="more than the threshold"),
+        pytest.param([one("kwx", FEW)], [one("kwx", [200.0] * 3)], "unclear", id="too few rounds"),
+        pytest.param([one("kwx", [0.0] * 6)], [one("kwx", STEADY)], "unclear", id="0"),
+        pytest.param([one("kwx", [1.0, 500.0] * 3)], [one("kwx", [2.0, 900.0] * 3)], "unclear", id="far apart"),
+        pytest.param(
+            [one("kwx", STEADY), one("native", STEADY)],
+            [one("kwx", SLOWER), one("native", SLOWER)],
+            "no change",
+            id="as the control",
+        ),
+        pytest.param(
+            [one("kwx", STEADY), one("native", STEADY)],
+            [one("kwx", STEADY), one("native", SLOWER)],
+            "better",
+            id="unlike the control",
+        ),
+        pytest.param(
+            [one("kwx", STEADY), one("native", STEADY, "pod", "ms")],
+            [one("kwx", SLOWER), one("native", SLOWER, "pod", "ms")],
+            "worse",
+            id="a control by another metric",
+        ),
+    ],
+)
+def test_verdicts(before: list[Series], after: list[Series], expected: str) -> None:
+    assert only(compare(run([case(series=before)]), run([case(series=after)]))).verdict == expected
+
+
+def test_the_threshold_is_what_is_given() -> None:
+    runs = run([case(series=[one("kwx", STEADY)])]), run([case(series=[one("kwx", SLOWER)])])
+    assert [only(compare(*runs, threshold)).verdict for threshold in (0.19, 0.21)] == ["worse", "no change"]
+
+
+def test_another_build_of_a_module_is_compared_but_not_by_what_others_make_of_it() -> None:
+    cases = [case(series=[one(variant, STEADY) for variant in ("kwx", "native", "upstream")])]
+    found = compare(run(cases, module="sha256:1 a.wasm"), run(cases, module="sha256:2 a.wasm"))
+    assert [change.variant for change in found.changes] == ["kwx"]
+    assert found.remarks[0] == "the modules differ: sha256:1 a.wasm before, sha256:2 a.wasm after"
+    alike = compare(run(cases), run(cases))
+    assert [remark for remark in alike.remarks if "modules" in remark] == []
+
+
+def test_what_only_one_run_has_is_not_compared() -> None:
+    before = run([case(series=[one("kwx", STEADY), one("kwx-whole", STEADY)])])
+    after = run([case(series=[one("kwx", STEADY), one("kwx", STEADY, "cycle")])])
+    assert [(change.variant, change.metric) for change in compare(before, after).changes] == [("kwx", "filter")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        pytest.param(
+            run([]),
+            run([], level="scheduler"),
+            "the runs have different levels, 'plugin' and 'scheduler': compare runs of one command",
+            id="levels",
+        ),
+        pytest.param(
+            run([], workload="synthetic pods"),
+            run([], workload="recorded requests"),
+            "the runs have different workloads, 'synthetic pods' and 'recorded requests': ask the same in both",
+            id="workloads",
+        ),
+        pytest.param(
+            run([case("100"), case("500")]),
+            run([]),
+            "the runs have no case with the same settings in common, but 100, 500 and none: "
+            "give --cases the same names in both",
+            id="cases",
+        ),
+        pytest.param(
+            run([case("500", nodes=500)]),
+            run([case("500", nodes=501)]),
+            "the runs have no case with the same settings in common, but 500 and 500: "
+            "give --cases the same names in both",
+            id="settings",
+        ),
+        pytest.param(
+            run([case(series=[one("kwx", STEADY)])]),
+            run([case(series=[one("native", STEADY)])]),
+            "the runs have no figure in common: compare runs of the same variants",
+            id="figures",
+        ),
+    ],
+)
+def test_runs_that_cannot_be_compared(before: Run, after: Run, message: str) -> None:
+    with pytest.raises(RunError) as caught:
+        compare(before, after)
+    assert str(caught.value) == message
+
+
+BOTH = [one("kwx", STEADY), one("native", STEADY)]
+
+
+def test_how_runs_differ_is_said() -> None:
+    busy = Condition(seconds=1, case="500", round=0, load=2, yardstick=2000, steal=0, others=1)
+    before = run([case(series=BOTH), case("100", plugins=1), case("5000")], conditions=[busy])
+    after = run(
+        [case(series=[one("kwx", [130.0] * 6), one("native", [130.0] * 6)]), case("100", plugins=2)],
+        ended="",
+        machine=msgspec.structs.replace(MACHINE, cpu="cpu B"),
+        versions={"kwx": "2", "python": "3.11"},
+    )
+    assert summary(compare(before, after)) == [
+        "Of 1 figures 0 are worse and 0 better by 5% or more, "
+        "1 have not changed by as much, 0 are unclear: more rounds may tell.",
+        "The machines differ: cpu cpu A before, cpu B after.",
+        "Versions differ: go 1.26 before, none after.",
+        "Versions differ: kwx 1 before, 2 after.",
+        "Versions differ: python none before, 3.11 after.",
+        "The case 100 is not compared: nodes 500, plugins 1 before, nodes 500, plugins 2 after.",
+        "The case 5000 is not compared: nodes 500 before, not there after.",
+        "The controls (native) took 1.30 times as long after: "
+        "that is the machine or what they are built with, and is taken out of the changes.",
+        "The run before is too noisy: 1 of 1 looks found other programs using up to 50% of all cores: "
+        "stop them, or run again.",
+        "The run after is not finished: continue it.",
+    ]
+
+
+def test_what_is_missing_is_said() -> None:
+    found = compare(run([case(series=[one("kwx", FEW)])]), run([case(series=[one("kwx", FEW)])]))
+    assert summary(found) == [
+        "Of 1 figures 0 are worse and 0 better by 5% or more, "
+        "0 have not changed by as much, 1 are unclear: more rounds may tell.",
+        "No control was measured in both runs for filter in 500: a machine that is slower as a whole looks like a "
+        "change there; measure a variant that this project does not run as well.",
+        "Too few rounds for intervals in 500: it takes 5 in both runs.",
+    ]
+
+
+def test_the_table() -> None:
+    before = [one("kwx-whole", STEADY), *BOTH, one("kwx", FEW, "cycle")]
+    after = [one("kwx-whole", [60.0] * 6), one("kwx", [180.0] * 6), one("native", SLOWER), one("kwx", FEW, "cycle")]
+    console = Console(file=io.StringIO(), width=120)
+    console.print(table(compare(run([case(series=before)]), run([case(series=after)]))))
+    assert isinstance(console.file, io.StringIO)
+    head, rule, *rows = [line.strip("| ") for line in console.file.getvalue().splitlines() if line.strip()]
+    assert set(rule) == {"|", "-"}
+    assert [[cell.strip() for cell in row.split("|")] for row in (head, *rows)] == [
+        ["case", "variant", "metric", "before", "after", "controls", "change", "interval", "verdict"],
+        ["500", "kwx", "filter median", "100 us", "180 us", "+20.0%", "+50.0%", "+50.0% to +50.0%", "worse"],
+        ["500", "kwx-whole", "filter median", "100 us", "60 us", "+20.0%", "-50.0%", "-50.0% to -50.0%", "better"],
+    ]
+
+
+def test_json_has_no_numbers_that_json_lacks() -> None:
+    found = compare(run([case(series=[one("kwx", FEW)])]), run([case(series=[one("kwx", SLOWER)])]))
+    (change,) = msgspec.json.decode(msgspec.json.encode(found))["changes"]
+    assert change == {
+        "case": "500",
+        "variant": "kwx",
+        "metric": "filter",
+        "figure": "median",
+        "unit": "us",
+        "before": 100.0,
+        "after": 120.0,
+        "controls": 1.0,
+        "ratio": pytest.approx(1.2),
+        "low": None,
+        "high": None,
+        "verdict": "unclear",
+    }
