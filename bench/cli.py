@@ -27,7 +27,7 @@ from extender.remote.commands import SERVER, ServerOption, TokenOption, connect
 
 T = TypeVar("T")
 
-NEEDED: Final = ("jinja2", "matplotlib", "numpy", "psutil")
+NEEDED: Final = ("jinja2", "matplotlib", "numpy", "psutil", "scipy")
 HEADROOM: Final = Path("sdk-guest", "rust", "modules", "headroom.wasm")
 STOPPED: Final = 130
 """The exit status of what Ctrl-C has ended."""

@@ -1,0 +1,214 @@
+"""What a run says, in sentences: the answer first, then where the time goes and how it grows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from bench.report.results import PEERS, Comparison, Figures, Results
+from bench.report.words import bounds, count, factor, known, listed, rough, times
+from bench.run import Case, Run
+
+TIME_GOES_TO: Final[Mapping[str, Sequence[str]]] = {
+    "transport and JSON": ("clientEncode", "transport", "decode", "encode", "clientDecode"),
+    "finding nodes and bringing guests up to date": ("map",),
+    "the policy itself": ("guest",),
+}
+HARNESS: Final = "cpu harness"
+"""It stands for whoever creates pods: what it takes is no part of what scheduling takes."""
+
+NOTHING: Final = "Nothing has been measured yet."
+
+
+class Finding(NamedTuple):
+    """A sentence or some, and what they are about."""
+
+    topic: str
+    text: str
+
+
+class Findings(NamedTuple):
+    """The answer in a sentence or two, and what else there is to say."""
+
+    answer: str
+    more: list[Finding]
+
+
+def findings(results: Results) -> Findings:
+    """What the figures say."""
+    metrics = ("throughput", "pod") if results.run.level == "scheduler" else ("cycle", "filter", "prioritize")
+    found = next(((metric, case) for metric in metrics if (case := results.typical(metric))), None)
+    if found is None:
+        return Findings(_start(results) or NOTHING, [])
+    metric, case = found
+    return Findings(_answer(results, case, metric), [each for each in _more(results, case, metric) if each.text])
+
+
+def _more(results: Results, case: Case, metric: str) -> Iterator[Finding]:
+    subject = _subject(results, case, metric)
+    if results.run.level == "plugin":
+        yield Finding("Where the time goes", _time_goes(subject))
+        yield Finding("What WebAssembly costs", _webassembly(results, case, metric))
+        yield Finding("How it grows", _growth(results, metric, subject.variant.name))
+        yield Finding("What else matters", _changes(results, metric, subject.variant.name))
+        yield Finding("Cold start", _start(results))
+    else:
+        others = [each for each in results.scale("throughput") if each is not case]
+        yield Finding("With other numbers of nodes", " ".join(_answer(results, each, metric) for each in others))
+    yield Finding("Whole nodes", _whole(results, case, metric))
+    if results.run.level == "scheduler":
+        yield Finding("How long pods wait", _waiting(results))
+        yield Finding("What it takes of the machine", _usage(results, case, metric))
+
+
+def _subject(results: Results, case: Case, metric: str) -> Figures:
+    """What the sentences are about: our extender, or whatever was measured first."""
+    return (results.ours(case, metric) or results.all(case, metric))[0]
+
+
+def _answer(results: Results, case: Case, metric: str) -> str:
+    subject = _subject(results, case, metric)
+    compared = ", and ".join(_compared(each) for each in results.beside(case, subject.variant.name, metric))
+    return f"{_takes(subject, case, metric)}{': ' if compared else ''}{compared}.{_transport(subject)}"
+
+
+def _transport(subject: Figures) -> str:
+    """What of it is not there in-process."""
+    time = sum(subject.parts.get(part, 0) for part in TIME_GOES_TO["transport and JSON"])
+    return f" {time / sum(subject.parts.values()):.0%} of it is transport and JSON." if time else ""
+
+
+def _takes(subject: Figures, case: Case, metric: str) -> str:
+    """The figure itself."""
+    value, nodes = rough(subject.p50.value), count(case.nodes, "node")
+    if metric == "throughput":
+        return f"At {nodes} kube-scheduler binds {value} pods a second with {known(subject.variant)}"
+    if metric == "pod":
+        return f"At {nodes} a pod is bound after {value} ms with {known(subject.variant)}"
+    if subject.variant.kind == "extender":
+        return f"Over HTTP {known(subject.variant)} takes {value} ms for a pod's {metric} at {nodes}"
+    return f"A pod's {metric} takes {value} ms at {nodes} with {known(subject.variant)}"
+
+
+def _compared(comparison: Comparison) -> str:
+    base = known(comparison.base)
+    if comparison.verdict == "alike":
+        return f"no difference to {base} is shown ({factor(comparison.ratio.value)} times, {bounds(comparison.ratio)})"
+    measure = {"throughput": "as many as with", "pod": "as long as with"}.get(comparison.metric, "as long as")
+    return f"{times(comparison.ratio)} {measure} {base}"
+
+
+def _time_goes(subject: Figures) -> str:
+    total = sum(subject.parts.values())
+    sums = {what: sum(subject.parts.get(part, 0) for part in parts) for what, parts in TIME_GOES_TO.items()}
+    shares = [f"{rough(time)} ms ({time / total:.0%}) are {what}" for what, time in sums.items() if time]
+    return f"Of {rough(total)} ms on average, {listed(shares)}." if len(shares) > 1 else ""
+
+
+def _webassembly(results: Results, case: Case, metric: str) -> str:
+    native, inside = (results.compare(case, "wasmtime", "native", metric), results.of(case, "wasmtime", metric))
+    if native is None or inside is None:
+        return ""
+    outside = results.compare(case, "kwx", "wasmtime", metric)
+    http = f"; over HTTP it takes {times(outside.ratio)} as long as that" if outside else ""
+    return f"Called in-process the same module takes {rough(inside.p50.value)} ms, {_compared(native)}{http}."
+
+
+def _growth(results: Results, metric: str, variant: str) -> str:
+    cases = [case for case in results.scale(metric) if results.of(case, variant, metric)]
+    if len(cases) < 2:
+        return ""
+    few, many = cases[0], cases[-1]
+    base = results.base(few, metric)
+    names = dict.fromkeys((variant, PEERS.get(variant, ""), base.name if base else ""))
+    grown = [each for name in names for each in _grown(results, few, many, name, metric)]
+    rise = f"From {few.nodes:,} to {many.nodes:,} nodes, {many.nodes / few.nodes:,.3g} times as many"
+    return f"{rise}, {'; '.join(grown)}."
+
+
+def _grown(results: Results, few: Case, many: Case, variant: str, metric: str) -> Iterator[str]:
+    before, after = results.of(few, variant, metric), results.of(many, variant, metric)
+    if before and after:
+        a, b = before.p50.value, after.p50.value
+        yield f"{known(after.variant)} goes from {rough(a)} to {rough(b)} ms, {rough(b / a)} times"
+
+
+def _changes(results: Results, metric: str, variant: str) -> str:
+    found: dict[str, list[str]] = {}
+    for change in results.changes(metric):
+        for before, after in results.pairs(change):
+            if after.variant.name == variant:
+                at = f"At {count(change.after.nodes, 'node')}"
+                start = f"{at} {rough(before.p50.value)} ms (p99: {rough(before.p99.value)}) become"
+                what = f"{rough(after.p50.value)} ({rough(after.p99.value)}) with {change.what}"
+                found.setdefault(start, []).append(what)
+    return " ".join(f"{start} {listed(each)}." for start, each in found.items())
+
+
+def _start(results: Results) -> str:
+    for case in results.run.cases:
+        for first in results.ours(case, "first"):
+            cached = results.of(case, first.variant.name, "first cached")
+            less = f", {rough(cached.p50.value)} ms if its compiled code is cached" if cached else ""
+            return f"From its start to its first answer our extender takes {rough(first.p50.value)} ms{less}."
+    return ""
+
+
+def _whole(results: Results, case: Case, metric: str) -> str:
+    whole = results.of(case, "kwx-whole", metric)
+    if whole is None or not results.of(case, "kwx", metric):
+        return ""
+    compared = ", and ".join(_compared(each) for each in results.beside(case, "kwx-whole", metric))
+    unit = "pods a second" if metric == "throughput" else "ms"
+    return f"Sent whole nodes and not their names: {rough(whole.p50.value)} {unit}{', ' if compared else ''}{compared}."
+
+
+def _waiting(results: Results) -> str:
+    case = results.typical("pod")
+    if case is None:
+        return ""
+    rate = case.settings.get("podsPerSecond")
+    load = f"At {count(case.nodes, 'node')}" + (
+        f" and {rate:g} pods a second" if isinstance(rate, (int, float)) else ""
+    )
+    waits = [
+        f"{rough(each.p50.value)} and {rough(each.p99.value)} ms with {known(each.variant)}"
+        for each in _chief(results, case, "pod")
+    ]
+    return f"{load} half of the pods are bound within, and 99 in 100 within: {listed(waits)}."
+
+
+def _usage(results: Results, case: Case, metric: str) -> str:
+    processes = [each for each in results.metrics(case) if each.startswith("cpu ") and each != HARNESS]
+    totals = []
+    for variant in (each.variant for each in _chief(results, case, metric)):
+        figures = {each: found for each in processes if (found := results.of(case, variant.name, each))}
+        extender = figures.get("cpu extender")
+        of_it = f" ({rough(extender.p50.value)} of it in the extender)" if extender else ""
+        if figures:
+            total = rough(sum(each.p50.value for each in figures.values()))
+            totals.append(f"{total} ms{of_it} with {known(variant)}")
+    start = f"At {count(case.nodes, 'node')} a pod takes of the processor, in all processes but the harness"
+    return f"{start}, {listed(totals)}." if totals else ""
+
+
+def _chief(results: Results, case: Case, metric: str) -> list[Figures]:
+    """Those that sentences tell of: our extender, and what it is compared with."""
+    subject = _subject(results, case, metric)
+    compared = results.beside(case, subject.variant.name, metric)
+    found = (results.of(case, name, metric) for name in [subject.variant.name, *(each.base.name for each in compared)])
+    return [each for each in found if each]
+
+
+def unfinished(run: Run) -> str:
+    """What is missing of a run that has not ended; empty if it has."""
+    if run.ended:
+        return ""
+    done = sum(case.done >= case.rounds for case in run.cases)
+    missing = [
+        f"{case.title} has {case.done} of {count(case.rounds, 'round')}"
+        for case in run.cases
+        if case.done < case.rounds
+    ]
+    some = f" {'; '.join(missing)}." if missing else ""
+    return f"This run has not ended: {done} of the {count(len(run.cases), 'case')} begun are complete.{some}"

@@ -1,0 +1,76 @@
+"""A run as an HTML page that asks nobody for anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from bench.conditions import noise
+from bench.report import tables
+from bench.report.findings import findings, unfinished
+from bench.report.results import Results
+from bench.report.tables import Table
+
+if TYPE_CHECKING:
+    from bench.report.plots import Plot
+
+TITLES: Final = {
+    "plugin": "What an extender costs: one pod's cycle",
+    "scheduler": "What an extender costs: the whole scheduler",
+}
+
+
+def page(results: Results, plots: Sequence[Plot]) -> str:
+    """The page."""
+    run = results.run
+    return (
+        _templates()
+        .get_template("report.html")
+        .render(
+            run=run,
+            title=TITLES[run.level],
+            findings=findings(results),
+            noise=noise(run),
+            unfinished=unfinished(run),
+            sides=tables.sides(results),
+            left_out=tables.left_out(run),
+            plots=[(plot, Markup(plot.svg)) for plot in plots],
+            main=list(_main(results)),
+            more=list(_more(results)),
+            about=tables.about(run),
+            conditions=tables.conditions(run),
+        )
+    )
+
+
+def _main(results: Results) -> Iterator[Table]:
+    for metric in results.by_metric():
+        yield tables.samples(results, metric)
+
+
+def _more(results: Results) -> Iterator[Table]:
+    """The tables of what no case is about."""
+    main = results.by_metric()
+    metrics = dict.fromkeys(metric for case in results.run.cases for metric in results.metrics(case))
+    for metric in dict.fromkeys([*main, *metrics]):
+        found = tables.parts(results, metric)
+        if found:
+            yield found
+    for metric in metrics:
+        if metric not in main:
+            yield tables.samples(results, metric)
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("bench.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

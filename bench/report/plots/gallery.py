@@ -1,0 +1,66 @@
+"""Which plots a run has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from bench.report.plots import bars, curves, dots, growth, stacks, times
+from bench.report.plots.canvas import Plot
+from bench.report.results import Results
+from bench.run import Case
+
+LARGE: Final = 5000
+"""Nodes of the second case that is looked at more closely, or the next to it."""
+
+
+def gallery(results: Results) -> list[Plot]:
+    """The plots that a run's figures make, in the order in which they are looked at."""
+    found = _plugin(results) if results.run.level == "plugin" else _scheduler(results)
+    return [plot for plot in found if plot]
+
+
+def _plugin(results: Results) -> Iterator[Plot | None]:
+    metric = next((each for each in ("cycle", "filter", "prioritize") if results.scale(each)), "")
+    cases = results.scale(metric)
+    if len(cases) > 1:
+        yield growth.growth(results, metric, 0.5)
+        yield growth.growth(results, metric, 0.99)
+    close = _close(results, metric)
+    for case in close:
+        yield stacks.breakdown(results, case, metric)
+    yield dots.beside_base(results, metric)
+    yield dots.beside_go(results, metric)
+    for case in close:
+        yield curves.distribution(results, case, metric)
+    for change in results.changes(metric):
+        yield dots.change(results, change)
+    for case in results.run.cases:
+        if set(results.metrics(case)) & {"first", "first cached"}:
+            yield bars.start(results, case)
+    for case in results.run.cases:
+        for line in case.timelines:
+            if line.values:
+                yield times.timeline(case, line, results.run.variant(line.variant))
+
+
+def _close(results: Results, metric: str) -> list[Case]:
+    """The cases that are looked at more closely: a typical one, and a large one if there is."""
+    cases, typical = results.scale(metric), results.typical(metric)
+    large = [case for case in cases if typical and typical.nodes < case.nodes <= LARGE]
+    return ([typical] if typical else []) + large[-1:]
+
+
+def _scheduler(results: Results) -> Iterator[Plot | None]:
+    batches, steady = results.scale("throughput"), results.scale("pod")
+    if batches:
+        yield bars.throughput(results, batches)
+    yield dots.beside_base(results, "throughput")
+    yield dots.beside_go(results, "throughput")
+    for case in steady:
+        yield curves.distribution(results, case, "pod")
+    yield dots.beside_go(results, "pod")
+    for case in batches or steady:
+        yield stacks.breakdown(results, case, "extender")
+        yield stacks.usage(results, case, "cpu", "ms")
+        yield stacks.usage(results, case, "memory", "MB")

@@ -1,0 +1,208 @@
+"""The figures of a run, each computed once, as sentences, tables and plots need them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Literal, NamedTuple
+
+from bench import statistics
+from bench.report.words import SHOWN, difference
+from bench.run import Case, Run, Series, Variant
+from bench.statistics import Estimate
+
+MAIN: Final = ("cycle", "throughput", "pod", "filter", "prioritize")
+"""What a case is about: the first of these metrics that was measured in it."""
+
+BASES: Final = ("stock", "native", "wasmtime", "upstream", "wasmer")
+"""What others are compared with: the first of these that was measured. None of them has an extender."""
+
+OURS: Final = ("kwx", "kwx-whole")
+PEERS: Final = {"kwx": "goextender", "kwx-whole": "goextender-whole"}
+"""The extender in Go that is asked in the same way."""
+
+TYPICAL: Final = 500
+"""Nodes of the case that the first sentence is about, or the next to it."""
+
+QUIET: Final = " quiet"
+"""What metrics end with that were measured without what goes on in a case."""
+
+Verdict = Literal["better", "worse", "alike", "open"]
+"""`alike` where the interval has room for no difference, `open` where there is no interval."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What is shown of a series, in the unit that it is shown in."""
+
+    series: Series
+    variant: Variant
+    unit: str
+    p50: Estimate
+    p90: Estimate
+    p99: Estimate
+    outliers: int
+
+    @property
+    def rounds(self) -> int:
+        """How many there are."""
+        return len(self.series.rounds)
+
+    @cached_property
+    def samples(self) -> list[float]:
+        """Of all rounds, sorted."""
+        scale, _ = SHOWN[self.series.unit]
+        return sorted(sample * scale for samples in self.series.rounds for sample in samples)
+
+    @cached_property
+    def parts(self) -> dict[str, float]:
+        """The mean of each part."""
+        scale, _ = SHOWN[self.series.unit]
+        return {part: mean * scale for part, mean in statistics.parts(self.series).items()}
+
+    def at(self, q: float) -> Estimate:
+        """One of the quantiles: 0.5, 0.9 or 0.99."""
+        return {0.5: self.p50, 0.9: self.p90, 0.99: self.p99}[q]
+
+
+class Comparison(NamedTuple):
+    """How many times the figure of the base a variant's is, in one case."""
+
+    case: Case
+    variant: Variant
+    base: Variant
+    metric: str
+    ratio: Estimate
+    verdict: Verdict
+
+
+class Change(NamedTuple):
+    """A case in which something goes on, or is otherwise, beside what was measured without."""
+
+    what: str
+    """As `3 plugins`."""
+    metric: str
+    after: Case
+    plain: str
+    """The metric without: in a round each of the same case, or in another case."""
+    before: Case
+
+    @property
+    def together(self) -> bool:
+        """Whether both were measured in turns."""
+        return self.before is self.after
+
+
+class Results:
+    """The figures of a run; cases without any sample are none."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._figures: dict[tuple[str, str, str], Figures] = {}
+        variants = {each.name: each for each in run.variants}
+        for case in run.cases:
+            for series in case.series:
+                if series.variant in variants and any(series.rounds):
+                    self._figures[case.name, series.variant, series.metric] = _figures(series, variants[series.variant])
+        self._ratios: dict[tuple[str, str, str, str, float], Estimate] = {}
+
+    def of(self, case: Case, variant: str, metric: str) -> Figures | None:
+        """The figures of a metric of a variant in a case, if it was measured."""
+        return self._figures.get((case.name, variant, metric))
+
+    def all(self, case: Case, metric: str) -> list[Figures]:
+        """The figures of each variant, in the run's order."""
+        found = (self.of(case, variant.name, metric) for variant in self.run.variants)
+        return [each for each in found if each]
+
+    def metrics(self, case: Case) -> list[str]:
+        """What was measured in a case, in the order in which it is written there."""
+        return list(dict.fromkeys(metric for name, _, metric in self._figures if name == case.name))
+
+    def main(self, case: Case) -> str | None:
+        """The metric that a case is about; None if it is about none of MAIN."""
+        measured = self.metrics(case)
+        if case.settings.get("load") == "steady" and "pod" in measured:
+            return "pod"
+        return next((metric for metric in MAIN if metric in measured), None)
+
+    def by_metric(self) -> dict[str, list[Case]]:
+        """The cases that are about each of MAIN."""
+        found: dict[str, list[Case]] = {}
+        for case in self.run.cases:
+            if metric := self.main(case):
+                found.setdefault(metric, []).append(case)
+        return found
+
+    def base(self, case: Case, metric: str) -> Variant | None:
+        """What others are compared with in a case."""
+        return next((found.variant for name in BASES if (found := self.of(case, name, metric))), None)
+
+    def ours(self, case: Case, metric: str) -> list[Figures]:
+        """Our extender, in each way that it was asked in."""
+        return [found for name in OURS if (found := self.of(case, name, metric))]
+
+    def compare(self, case: Case, variant: str, base: str, metric: str, q: float = 0.5) -> Comparison | None:
+        """How a variant compares with another, if both were measured."""
+        one, other = self.of(case, variant, metric), self.of(case, base, metric)
+        if one is None or other is None or variant == base:
+            return None
+        key = (case.name, variant, base, metric, q)
+        if key not in self._ratios:
+            self._ratios[key] = statistics.ratio(one.series, other.series, q)
+        ratio = self._ratios[key]
+        return Comparison(case, one.variant, other.variant, metric, ratio, _verdict(ratio, one.series.better))
+
+    def beside(self, case: Case, variant: str, metric: str, q: float = 0.5) -> list[Comparison]:
+        """How a variant compares with what is in-process, and with the extender in Go."""
+        base = self.base(case, metric)
+        names = [base.name if base else "", PEERS.get(variant, "")]
+        return [found for name in names if (found := self.compare(case, variant, name, metric, q))]
+
+    def scale(self, metric: str) -> list[Case]:
+        """The cases that differ in nodes alone, with rising nodes: those with the settings that most cases have."""
+        cases = self.by_metric().get(metric, [])
+        cases = [case for case in cases if metric + QUIET not in self.metrics(case)] or cases
+        usual = Counter(_settings(case) for case in cases).most_common(1)
+        return sorted((case for case in cases if _settings(case) == usual[0][0]), key=lambda case: case.nodes)
+
+    def changes(self, metric: str) -> list[Change]:
+        """What else than the nodes differs in a case from those of `scale`."""
+        plain = {case.nodes: case for case in self.scale(metric)}
+        changes = []
+        for case in self.by_metric().get(metric, []):
+            what = difference(next(iter(plain.values())), case)
+            if metric + QUIET in self.metrics(case):
+                changes.append(Change(what, metric, case, metric + QUIET, case))
+            elif case.nodes in plain and case not in plain.values():
+                changes.append(Change(what, metric, case, metric, plain[case.nodes]))
+        return changes
+
+    def pairs(self, change: Change) -> list[tuple[Figures, Figures]]:
+        """The figures of each variant before and after."""
+        before = self.all(change.before, change.plain)
+        return [(each, found) for each in before if (found := self.of(change.after, each.variant.name, change.metric))]
+
+    def typical(self, metric: str) -> Case | None:
+        """The case that the first sentence is about."""
+        return min(self.scale(metric), key=lambda case: abs(math.log(max(case.nodes, 1) / TYPICAL)), default=None)
+
+
+def _figures(series: Series, variant: Variant) -> Figures:
+    scale, unit = SHOWN[series.unit]
+    p50, p90, p99 = (Estimate(*(bound * scale for bound in statistics.quantile(series, q))) for q in (0.5, 0.9, 0.99))
+    return Figures(series, variant, unit, p50, p90, p99, statistics.outliers(series))
+
+
+def _settings(case: Case) -> tuple[tuple[str, int | float | str | bool], ...]:
+    return tuple(sorted(case.settings.items()))
+
+
+def _verdict(ratio: Estimate, better: Literal["lower", "higher"]) -> Verdict:
+    if ratio.low > 1:
+        return "worse" if better == "lower" else "better"
+    if ratio.high < 1:
+        return "better" if better == "lower" else "worse"
+    return "open" if math.isnan(ratio.low + ratio.high) else "alike"

@@ -1,0 +1,227 @@
+"""The figures of a run as tables, for a page and for Markdown."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Final, NamedTuple
+
+from bench.report.results import OURS, PEERS, Comparison, Figures, Results, Verdict
+from bench.report.words import bounds, capital, count, factor, figure, known, label, measured
+from bench.run import PARTS, Case, Run
+from bench.statistics import Estimate
+
+NAMED: Final = 3
+"""Cases that a cell names one by one; of more it has the range."""
+
+VERDICTS: Final[dict[Verdict, str]] = {
+    "worse": "ours loses",
+    "better": "ours wins",
+    "alike": "no difference shown",
+    "open": "too little to tell",
+}
+
+
+class Cell(NamedTuple):
+    """A text, and whether it is good or bad news for ours."""
+
+    text: str
+    verdict: Verdict | None = None
+
+
+class Group(NamedTuple):
+    """Rows that belong together; each begins with what it is about."""
+
+    label: str
+    rows: list[list[Cell]]
+
+
+class Table(NamedTuple):
+    """A table for people."""
+
+    title: str
+    note: str
+    head: list[str]
+    groups: list[Group]
+
+
+def sides(results: Results) -> Table | None:
+    """Where our extender loses and wins; None if it was not measured beside anything."""
+    compared: dict[tuple[str, str, str, float], list[Comparison]] = {}
+    for metric, cases in results.by_metric().items():
+        for case, variant, q in product(cases, OURS, quantiles(metric)):
+            for each in results.beside(case, variant, metric, q):
+                compared.setdefault((variant, each.base.name, metric, q), []).append(each)
+    rows = [
+        _sides(metric, q, each)
+        for (_, _, metric, q), each in compared.items()
+        if q == 0.5 or any(one.verdict != "open" for one in each)
+    ]
+    if not rows:
+        return None
+    note = (
+        "In how many cases, and how many times the other's figure ours is. A difference is shown where the interval of "
+        "95% does not reach 1."
+    )
+    return Table("Where ours loses and wins", note, ["", *VERDICTS.values()], [Group("", rows)])
+
+
+def quantiles(metric: str) -> Sequence[float]:
+    """Those that are looked at: a throughput has a sample a round."""
+    return (0.5,) if metric == "throughput" else (0.5, 0.99)
+
+
+def _sides(metric: str, q: float, compared: Sequence[Comparison]) -> list[Cell]:
+    one = compared[0]
+    what = metric if len(quantiles(metric)) == 1 else f"{measured(metric)}, p{q * 100:.0f}"
+    cells = [Cell(f"{capital(what)}: {known(one.variant)} beside {known(one.base)}")]
+    for verdict in VERDICTS:
+        found = [each for each in compared if each.verdict == verdict]
+        ratios = [each.ratio.value for each in found]
+        if not found:
+            cells.append(Cell(""))
+        elif len(found) <= NAMED:
+            cells.append(Cell("; ".join(f"{each.case.title}: {factor(each.ratio.value)}" for each in found), verdict))
+        else:
+            of = f"{len(found)} of {count(len(compared), 'case')}"
+            cells.append(Cell(f"{of}: {factor(min(ratios))} to {factor(max(ratios))}", verdict))
+    return cells
+
+
+def samples(results: Results, metric: str) -> Table:
+    """The percentiles of a metric, its ratios, and how they were come by. It must have been measured somewhere."""
+    cases = [(case, found) for case in results.run.cases if (found := results.all(case, metric))]
+    rows = [
+        (case.title, [{name: column(results, case, each) for name, column in COLUMNS.items()} for each in found])
+        for case, found in cases
+    ]
+    used = [name for name in COLUMNS if any(row[name].text for _, group in rows for row in group)]
+    groups = [Group(title, [[row[name] for name in used] for row in group]) for title, group in rows]
+    first = cases[0][1][0]
+    note = f"{'Lower' if first.series.better == 'lower' else 'Higher'} is better."
+    base = results.base(cases[0][0], metric)
+    note += f" Beside in-process: beside “{label(base)}”." if base else ""
+    return Table(f"{capital(measured(metric))}, {first.unit}", note, used, groups)
+
+
+def _beside_base(results: Results, case: Case, each: Figures) -> Cell:
+    base = results.base(case, each.series.metric)
+    compared = results.compare(case, each.variant.name, base.name, each.series.metric) if base else None
+    return ratio(compared, ours=each.variant.ours)
+
+
+def _beside_go(results: Results, case: Case, each: Figures) -> Cell:
+    name = each.variant.name
+    return ratio(results.compare(case, name, PEERS.get(name, ""), each.series.metric), ours=True)
+
+
+def _several(each: Figures) -> bool:
+    """Whether a round has more than one sample."""
+    return len(each.samples) > each.rounds
+
+
+COLUMNS: Final[dict[str, Callable[[Results, Case, Figures], Cell]]] = {
+    "variant": lambda _, __, each: Cell(label(each.variant)),
+    "p50": lambda _, __, each: Cell(figure(each.p50.value)),
+    "its interval": lambda _, __, each: Cell(interval(each.p50)),
+    "p90": lambda _, __, each: Cell(figure(each.p90.value) if _several(each) else ""),
+    "p99": lambda _, __, each: Cell(figure(each.p99.value) if _several(each) else ""),
+    "interval of p99": lambda _, __, each: Cell(interval(each.p99)),
+    "beside in-process": _beside_base,
+    "beside Go": _beside_go,
+    "outliers": lambda _, __, each: Cell(f"{each.outliers:,} of {len(each.samples):,}"),
+    "rounds": lambda _, __, each: Cell(f"{each.rounds:,}"),
+}
+"""Of the tables of figures; those that are empty are left out."""
+
+
+def interval(estimate: Estimate) -> str:
+    """As `0.59 to 0.62`; empty where there is none."""
+    found = math.isfinite(estimate.low + estimate.high)
+    return f"{figure(estimate.low)} to {figure(estimate.high)}" if found else ""
+
+
+def _beside(ratio: Estimate) -> str:
+    """As `0.83 (0.80 to 0.86)`."""
+    return f"{factor(ratio.value)} ({bounds(ratio)})" if bounds(ratio) else factor(ratio.value)
+
+
+def ratio(comparison: Comparison | None, *, ours: bool) -> Cell:
+    """As `0.83 (0.80 to 0.86)`; empty where nothing was compared. Only what is ours has a verdict."""
+    return Cell(_beside(comparison.ratio), comparison.verdict if ours else None) if comparison else Cell("")
+
+
+def parts(results: Results, metric: str) -> Table | None:
+    """The means of what the time of a verb is made of; None where no variant can tell."""
+    groups = []
+    for case in results.run.cases:
+        figures = [each for each in results.all(case, metric) if each.parts]
+        if figures:
+            groups.append(Group(case.title, [_parts(each) for each in figures]))
+    head = ["variant", *PARTS.values(), "together"]
+    return Table(f"What it is made of: {measured(metric)}, ms", "Means.", head, groups) if groups else None
+
+
+def _parts(each: Figures) -> list[Cell]:
+    cells = [figure(each.parts[part]) if part in each.parts else "" for part in PARTS]
+    return [Cell(label(each.variant)), *map(Cell, cells), Cell(figure(sum(each.parts.values())))]
+
+
+def left_out(run: Run) -> Table | None:
+    """Variants that were not measured, where, and why; None if all were."""
+    titles = {variant.name: label(variant) for variant in run.variants}
+    where: dict[tuple[str, str], list[str]] = {}
+    for case in run.cases:
+        for name, reason in case.left_out.items():
+            where.setdefault((titles.get(name, name), reason), []).append(case.title)
+    alike: dict[tuple[str, str], list[str]] = {}
+    for (variant, reason), cases in where.items():
+        alike.setdefault((_cases(run, cases), reason), []).append(variant)
+    rows = [[Cell("; ".join(variants)), Cell(cases), Cell(reason)] for (cases, reason), variants in alike.items()]
+    return Table("What was left out", "", ["variant", "in", "why"], [Group("", rows)]) if rows else None
+
+
+def _cases(run: Run, titles: Sequence[str]) -> str:
+    """Named one by one, if they are few."""
+    if len(titles) <= NAMED:
+        return "; ".join(titles)
+    return f"{len(titles)} of {count(len(run.cases), 'case')}"
+
+
+def about(run: Run) -> Table:
+    """What was measured, where, and when."""
+    machine = run.machine
+    told = {
+        "command": run.command,
+        "preset": run.preset,
+        "workload": run.workload,
+        "module": run.module,
+        "machine": f"{machine.cpu}, {count(machine.cores, 'core')}, {machine.memory / 1e9:.1f} GB, {machine.system}",
+        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
+        "begun": run.begun,
+        "ended": run.ended,
+    }
+    rows = [[Cell(key), Cell(value)] for key, value in told.items() if value]
+    return Table("What was measured, and where", "", ["", ""], [Group("", rows)])
+
+
+CONDITIONS: Final[dict[str, Callable[[Run], list[float]]]] = {
+    "load: processes that ran or waited for a core": lambda run: [each.load for each in run.conditions],
+    "a fixed piece of work, ms": lambda run: [each.yardstick / 1000 for each in run.conditions],
+    "time that the hypervisor gave to others, %": lambda run: [each.steal * 100 for each in run.conditions],
+    "cores that other programs used": lambda run: [each.others for each in run.conditions],
+}
+
+
+def conditions(run: Run) -> Table | None:
+    """What the machine was like between rounds; None if nobody looked."""
+    if not run.conditions:
+        return None
+    rows = []
+    for what, values in CONDITIONS.items():
+        found = values(run)
+        rows.append([Cell(what), *(Cell(figure(each)) for each in (min(found), statistics.median(found), max(found)))])
+    note = f"Looked at {len(run.conditions):,} times, between rounds."
+    return Table("What the machine was like", note, ["", "least", "median", "most"], [Group("", rows)])

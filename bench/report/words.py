@@ -1,0 +1,134 @@
+"""Figures as people read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from bench.run import Case, Unit, Variant
+from bench.statistics import Estimate
+
+SHOWN: Final[dict[Unit, tuple[float, str]]] = {
+    "us": (1e-3, "ms"),
+    "ms": (1.0, "ms"),
+    "1/s": (1.0, "pods/s"),
+    "MB": (1.0, "MB"),
+}
+"""What a unit's figures are multiplied with to be shown, and in which unit: all times in one, so that they compare."""
+
+
+def figure(value: float, digits: int = 3) -> str:
+    """A figure with so many digits that count."""
+    if not math.isfinite(value):
+        return "?"
+    rounded = float(f"{value:.{digits - 1}e}") if abs(value) < 1000 else value
+    behind = digits - 1 - math.floor(math.log10(abs(rounded))) if rounded else 0
+    return f"{rounded:,.{max(0, behind)}f}"
+
+
+def rough(value: float) -> str:
+    """A figure in a sentence: two digits that count, or all before the point."""
+    return figure(value, 2 if abs(value) < 99.5 else 3)
+
+
+def factor(value: float) -> str:
+    """A ratio: two digits after the point, fewer from 10 on, more below 0.1."""
+    if not math.isfinite(value):
+        return "?"
+    digits = next((digits for limit, digits in ((0.0995, 3), (9.995, 2), (99.95, 1)) if value < limit), 0)
+    return f"{value:,.{digits}f}"
+
+
+def bounds(ratio: Estimate) -> str:
+    """The interval of a ratio; empty where rounds were too few for one."""
+    return f"{factor(ratio.low)} to {factor(ratio.high)}" if math.isfinite(ratio.low + ratio.high) else ""
+
+
+def times(ratio: Estimate) -> str:
+    """As `4.12 times (3.98 to 4.31)`."""
+    interval = bounds(ratio)
+    return f"{factor(ratio.value)} times" + (f" ({interval})" if interval else "")
+
+
+def listed(items: Sequence[str]) -> str:
+    """As `a, b and c`."""
+    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+def count(number: int, noun: str) -> str:
+    """As `1 case` and `1,000 cases`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+MEASURED: Final[Mapping[str, str]] = {
+    "pod": "time until a pod is bound",
+    "first": "first answer, nothing cached",
+    "first cached": "first answer, compiled code cached",
+    "cpu": "processor time a pod,",
+    "memory": "peak memory,",
+    "attempt": "scheduling attempt,",
+    "extender": "time that the extender spends on a pod",
+}
+"""Metrics, or their first words, for people; others have plain names."""
+
+
+def measured(metric: str) -> str:
+    """What a metric is, for people."""
+    first, space, rest = metric.partition(" ")
+    if rest == "quiet":
+        return f"{first} without what goes on in the case"
+    return MEASURED.get(metric) or MEASURED.get(first, first) + space + rest
+
+
+def capital(text: str) -> str:
+    """The text with a capital at the beginning, and else as it was."""
+    return text[:1].upper() + text[1:]
+
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "plugins": "{} plugins",
+    "nodeBytes": "nodes of {} bytes",
+    "updatesPerSecond": "{} node updates a second",
+    "swapsPerMinute": "{} swaps a minute",
+    "pods": "{} pods",
+    "podsPerSecond": "{} pods a second",
+    "load": "a {} load",
+}
+
+
+def difference(before: Case, after: Case) -> str:
+    """What is different in the second of two cases, as `3 plugins`."""
+    keys = [key for key, value in after.settings.items() if before.settings.get(key) != value]
+    changes = [SETTINGS.get(key, f"{key} {{}}").format(_value(after.settings[key])) for key in keys]
+    return listed(changes) if changes else after.title
+
+
+def _value(setting: int | float | str | bool) -> str:
+    if isinstance(setting, bool):
+        return "on" if setting else "off"
+    return setting if isinstance(setting, str) else f"{setting:,.9g}"
+
+
+KNOWN: Final[Mapping[str, str]] = {
+    "stock": "the stock scheduler",
+    "native": "the native plugin in-process",
+    "wasmtime": "the same module in-process",
+    "wasmer": "the same module in-process, by wasmer,",
+    "upstream": "the same module in the upstream host",
+    "kwx": "our extender",
+    "kwx-whole": "our extender sent whole nodes",
+    "goextender": "an extender in Go",
+    "goextender-whole": "an extender in Go sent the same",
+}
+"""Variants as sentences call them, by their names."""
+
+
+def known(variant: Variant) -> str:
+    """What sentences call a variant."""
+    return KNOWN.get(variant.name, variant.title)
+
+
+def label(variant: Variant) -> str:
+    """What plots and tables call a variant."""
+    return f"{variant.title} (ours)" if variant.ours else variant.title

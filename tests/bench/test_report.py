@@ -1,0 +1,583 @@
+"""A report says what a run's figures say, to whoever looks at it, whatever a run holds."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from msgspec.structs import replace
+
+from bench import report
+from bench.report.findings import Finding, findings
+from bench.report.results import Results
+from bench.report.tables import Table, left_out, parts, samples, sides
+from bench.run import Case, Run, RunError, Series
+from tests.bench import runs
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+
+
+class Page(HTMLParser):
+    """What a page is made of; its elements must be nested."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        """Element, name and value."""
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] != "style":
+            self.words += data.split()
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+
+def written(run: Run, folder: Path) -> str:
+    """The page of a run."""
+    report.write(run, folder)
+    return (folder / "report.html").read_text()
+
+
+def cells(table: Table | None) -> list[list[str]]:
+    assert table
+    return [table.head, *([cell.text for cell in row] for group in table.groups for row in group.rows)]
+
+
+def only(run: Run, *names: str) -> Run:
+    """The run with some of its cases."""
+    return replace(run, cases=[case for case in run.cases if case.name in names])
+
+
+def shortened(run: Run, rounds: int) -> Run:
+    """The run with the first rounds only."""
+
+    def cut(series: Series) -> Series:
+        halves = {part: means[:rounds] for part, means in series.parts.items()}
+        return replace(series, rounds=series.rounds[:rounds], parts=halves)
+
+    cases = [replace(case, rounds=rounds, series=[cut(each) for each in case.series]) for case in run.cases]
+    return replace(run, cases=cases)
+
+
+def without(run: Run, *variants: str) -> Run:
+    """The run without what was measured of some variants."""
+    cases = [replace(case, series=[each for each in case.series if each.variant not in variants]) for case in run.cases]
+    return replace(run, cases=cases)
+
+
+PLUGIN_ANSWER = (
+    "Over HTTP our extender takes 0.60 ms for a pod's cycle at 500 nodes: 6.65 times (6.33 to 7.00) as long as the "
+    "native plugin in-process, and no difference to an extender in Go is shown (1.00 times, 0.97 to 1.02). 64% of it "
+    "is transport and JSON."
+)
+
+
+def test_what_a_run_of_the_plugin_level_says() -> None:
+    assert findings(Results(runs.plugin())) == (
+        PLUGIN_ANSWER,
+        [
+            Finding(
+                "Where the time goes",
+                "Of 0.62 ms on average, 0.39 ms (64%) are transport and JSON, 0.043 ms (7%) are finding nodes and "
+                "bringing guests up to date and 0.18 ms (29%) are the policy itself.",
+            ),
+            Finding(
+                "What WebAssembly costs",
+                "Called in-process the same module takes 0.18 ms, 2.09 times (2.00 to 2.19) as long as the native "
+                "plugin in-process; over HTTP it takes 3.30 times (3.09 to 3.53) as long as that.",
+            ),
+            Finding(
+                "How it grows",
+                "From 100 to 15,000 nodes, 150 times as many, our extender goes from 0.27 to 12 ms, 45 times; an "
+                "extender in Go goes from 0.21 to 15 ms, 69 times; the native plugin in-process goes from 0.023 to "
+                "2.4 ms, 104 times.",
+            ),
+            Finding(
+                "What else matters",
+                "At 500 nodes 0.60 ms (p99: 1.0) become 1.2 (1.8) with 3 plugins and 0.81 (1.1) with nodes of 40,000 "
+                "bytes. At 500 nodes 0.60 ms (p99: 1.4) become 0.67 (1.1) with 100 node updates a second. At 500 nodes "
+                "0.60 ms (p99: 0.96) become 0.71 (0.98) with 30 swaps a minute.",
+            ),
+            Finding(
+                "Cold start",
+                "From its start to its first answer our extender takes 913 ms, 683 ms if its compiled code is cached.",
+            ),
+            Finding(
+                "Whole nodes",
+                "Sent whole nodes and not their names: 27 ms, 305 times (292 to 318) as long as the native plugin "
+                "in-process, and 0.25 times (0.24 to 0.26) as long as an extender in Go sent the same.",
+            ),
+        ],
+    )
+
+
+def test_what_a_run_of_the_scheduler_level_says() -> None:
+    assert findings(Results(runs.scheduler())) == (
+        "At 500 nodes kube-scheduler binds 208 pods a second with our extender: 0.73 times (0.68 to 0.78) as many as "
+        "with the stock scheduler, and no difference to an extender in Go is shown (1.04 times, 0.99 to 1.09).",
+        [
+            Finding(
+                "With other numbers of nodes",
+                "At 1,000 nodes kube-scheduler binds 180 pods a second with our extender: 0.67 times (0.66 to 0.69) as "
+                "many as with the stock scheduler, and no difference to an extender in Go is shown (1.08 times, 0.99 "
+                "to 1.18).",
+            ),
+            Finding(
+                "Whole nodes",
+                "Sent whole nodes and not their names: 50 pods a second, 0.17 times (0.16 to 0.18) as many as with the "
+                "stock scheduler, and 4.03 times (3.79 to 4.29) as many as with an extender in Go sent the same.",
+            ),
+            Finding(
+                "How long pods wait",
+                "At 500 nodes and 50 pods a second half of the pods are bound within, and 99 in 100 within: 11 and 13 "
+                "ms with our extender, 9.5 and 12 ms with the stock scheduler and 11 and 24 ms with an extender in Go.",
+            ),
+            Finding(
+                "What it takes of the machine",
+                "At 500 nodes a pod takes of the processor, in all processes but the harness, 9.8 ms (0.83 of it in "
+                "the extender) with our extender, 6.5 ms with the stock scheduler and 10 ms (0.87 of it in the "
+                "extender) with an extender in Go.",
+            ),
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("missing", "answer"),
+    [
+        pytest.param(
+            ["native", "goextender", "goextender-whole"],
+            "Over HTTP our extender takes 0.60 ms for a pod's cycle at 500 nodes: 3.30 times (3.09 to 3.53) as long as "
+            "the same module in-process. 64% of it is transport and JSON.",
+            id="a user's module, which has no peers in Go",
+        ),
+        pytest.param(
+            ["kwx", "kwx-whole"],
+            "A pod's cycle takes 0.089 ms at 500 nodes with the native plugin in-process.",
+            id="no extender of ours",
+        ),
+        pytest.param(
+            ["kwx", "native", "wasmtime"],
+            "Over HTTP our extender sent whole nodes takes 27 ms for a pod's cycle at 500 nodes: 0.25 times (0.24 to "
+            "0.26) as long as an extender in Go sent the same. 81% of it is transport and JSON.",
+            id="whole nodes alone",
+        ),
+        pytest.param([each.name for each in runs.PLUGIN_VARIANTS], "Nothing has been measured yet.", id="nothing"),
+    ],
+)
+def test_the_answer_is_about_what_was_measured(missing: list[str], answer: str) -> None:
+    assert findings(Results(without(runs.plugin(), *missing))).answer == answer
+
+
+def test_the_answer_of_too_few_rounds_has_no_intervals() -> None:
+    assert findings(Results(shortened(runs.plugin(), 1))).answer == (
+        "Over HTTP our extender takes 0.63 ms for a pod's cycle at 500 nodes: 7.24 times as long as the native plugin "
+        "in-process, and 1.04 times as long as an extender in Go. 64% of it is transport and JSON."
+    )
+
+
+def test_where_ours_loses_is_told_as_where_it_wins() -> None:
+    assert cells(sides(Results(runs.plugin()))) == [
+        ["", "ours loses", "ours wins", "no difference shown", "too little to tell"],
+        ["Cycle, p50: our extender beside the native plugin in-process", "8 of 8 cases: 5.02 to 12.8", "", "", ""],
+        [
+            "Cycle, p50: our extender beside an extender in Go",
+            "100 nodes: 1.27",
+            "1,000 nodes: 0.93; 5,000 nodes: 0.84; 15,000 nodes: 0.83",
+            "4 of 8 cases: 0.99 to 1.00",
+            "",
+        ],
+        [
+            "Cycle, p50: our extender sent whole nodes beside the native plugin in-process",
+            "7 of 7 cases: 239 to 556",
+            "",
+            "",
+            "",
+        ],
+        [
+            "Cycle, p50: our extender sent whole nodes beside an extender in Go sent the same",
+            "",
+            "7 of 7 cases: 0.24 to 0.26",
+            "",
+            "",
+        ],
+    ]
+
+
+def test_more_is_better_of_a_throughput() -> None:
+    table = sides(Results(only(runs.scheduler(), "batch-500")))
+    assert [row[:3] for row in cells(table)] == [
+        ["", "ours loses", "ours wins"],
+        ["Throughput: our extender beside the stock scheduler", "500 nodes, 1,000 pods at once: 0.73", ""],
+        ["Throughput: our extender beside an extender in Go", "", ""],
+        [
+            "Throughput: our extender sent whole nodes beside the stock scheduler",
+            "500 nodes, 1,000 pods at once: 0.17",
+            "",
+        ],
+        [
+            "Throughput: our extender sent whole nodes beside an extender in Go sent the same",
+            "",
+            "500 nodes, 1,000 pods at once: 4.03",
+        ],
+    ]
+
+
+def test_a_table_of_samples() -> None:
+    results = Results(only(runs.plugin(), "500", "cold"))
+    assert cells(samples(results, "cycle"))[:4] == [
+        ["variant", "p50", "its interval", "p90", "p99", "beside in-process", "beside Go", "outliers", "rounds"],
+        ["Go plugin, in-process", "0.0887", "0.0872 to 0.0903", "0.0966", "0.171", "", "", "5 of 240", "8"],
+        [
+            "wasm in-process, wasmtime (ours)",
+            *("0.184", "0.180 to 0.188", "0.201", "0.352", "2.09 (2.00 to 2.19)", "", "5 of 240", "8"),
+        ],
+        [
+            "wasm over HTTP, node names (ours)",
+            *(
+                "0.600",
+                "0.582 to 0.618",
+                "0.662",
+                "1.04",
+                "6.65 (6.33 to 7.00)",
+                "1.00 (0.97 to 1.02)",
+                "3 of 240",
+                "8",
+            ),
+        ],
+    ]
+    assert cells(samples(results, "first cached")) == [
+        ["variant", "p50", "its interval", "beside in-process", "beside Go", "outliers", "rounds"],
+        ["wasm in-process, wasmtime (ours)", "94.1", "92.4 to 95.9", "", "", "0 of 8", "8"],
+        [
+            "wasm over HTTP, node names (ours)",
+            *("683", "667 to 700", "7.27 (7.02 to 7.54)", "11.3 (11.1 to 11.6)", "0 of 8", "8"),
+        ],
+        ["Go extender, node names", "60.3", "58.1 to 62.5", "0.64 (0.62 to 0.67)", "", "0 of 8", "8"],
+    ]
+
+
+def test_the_parts_of_what_cannot_be_told_apart_are_empty() -> None:
+    assert cells(parts(Results(only(runs.plugin(), "500")), "cycle"))[1:4] == [
+        ["Go plugin, in-process", "", "", "", "", "0.0911", "", "", "0.0911"],
+        ["wasm in-process, wasmtime (ours)", "", "", "", "0.0150", "0.177", "", "", "0.192"],
+        [
+            "wasm over HTTP, node names (ours)",
+            "0.0579",
+            "0.131",
+            "0.0728",
+            "0.0429",
+            "0.179",
+            "0.0560",
+            "0.0765",
+            "0.616",
+        ],
+    ]
+
+
+def test_what_goes_on_in_a_case_is_compared_with_its_own_quiet_rounds() -> None:
+    results = Results(runs.plugin())
+    found = [(each.what, each.after.name, each.plain, each.before.name) for each in results.changes("cycle")]
+    assert found == [
+        ("3 plugins", "plugins-3", "cycle", "500"),
+        ("nodes of 40,000 bytes", "large-nodes", "cycle", "500"),
+        ("100 node updates a second", "churn", "cycle quiet", "churn"),
+        ("30 swaps a minute", "swaps", "cycle quiet", "swaps"),
+    ]
+
+
+def test_what_was_left_out_is_told_with_the_reason() -> None:
+    assert cells(left_out(runs.plugin())) == [
+        ["variant", "in", "why"],
+        ["wasm in-process, upstream host", "8 of 10 cases", runs.UPSTREAM_LEFT_OUT],
+        ["wasm over HTTP, whole nodes (ours); Go extender, whole nodes", "15,000 nodes", runs.WHOLE_LEFT_OUT],
+        [
+            "wasm in-process, upstream host; Go plugin, in-process; wasm in-process, wasmtime (ours); Go extender, "
+            "node names; wasm over HTTP, whole nodes (ours); Go extender, whole nodes",
+            "500 nodes, swaps",
+            runs.SWAPS_LEFT_OUT,
+        ],
+    ]
+
+
+MARKDOWN = """\
+**At 500 nodes kube-scheduler binds 208 pods a second with our extender: 0.73 times (0.68 to 0.78) as many as with \
+the stock scheduler, and no difference to an extender in Go is shown (1.04 times, 0.99 to 1.09).**
+
+- Whole nodes: Sent whole nodes and not their names: 50 pods a second, 0.17 times (0.16 to 0.18) as many as with the \
+stock scheduler, and 4.03 times (3.79 to 4.29) as many as with an extender in Go sent the same.
+- What it takes of the machine: At 500 nodes a pod takes of the processor, in all processes but the harness, 9.8 ms \
+(0.83 of it in the extender) with our extender, 6.5 ms with the stock scheduler and 10 ms (0.87 of it in the extender) \
+with an extender in Go.
+
+The machine was quiet.
+
+**Throughput, pods/s.** Medians, and how many times that of “kube-scheduler as it is” they are, with the \
+interval of 95%.
+
+|  | kube-scheduler as it is | the plugin compiled in | wasm over HTTP, node names (ours) | \
+Go extender, node names | wasm over HTTP, whole nodes (ours) | Go extender, whole nodes |
+| --- | --- | --- | --- | --- | --- | --- |
+| 500 nodes, 1,000 pods at once | 289 | 266; 0.92 (0.90 to 0.94) | 208; 0.73 (0.68 to 0.78) | \
+201; 0.70 (0.65 to 0.74) | 49.9; 0.17 (0.16 to 0.18) | 12.4; 0.043 (0.042 to 0.045) |
+
+**Throughput, beside the extender in Go.** How many times that of the one in Go ours is, asked in the same way, with \
+the interval of 95%.
+
+|  | wasm over HTTP, node names (ours), p50 | wasm over HTTP, whole nodes (ours), p50 |
+| --- | --- | --- |
+| 500 nodes, 1,000 pods at once | 1.04 (0.99 to 1.09) | 4.03 (3.79 to 4.29) |
+
+**What was measured, and where.**
+
+|  |  |
+| --- | --- |
+| command | kwx bench scheduler |
+| preset | default |
+| workload | 1,000 pods at once, and 50 pods a second |
+| module | headroom.wasm, sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae |
+| machine | AMD EPYC 7B13, 2 cores, 8.3 GB, Linux 6.1 x86\\_64 |
+| versions | kwx 0.1.0, python 3.11.7, kubernetes 1.36.1, etcd 3.6.5, kwok 0.7.0 |
+| begun | 2025-03-04T10:00:00Z |
+| ended | 2025-03-04T10:27:45Z |
+"""
+
+
+def test_markdown() -> None:
+    assert report.markdown(only(runs.scheduler(), "batch-500")) == MARKDOWN
+
+
+PLUGIN_PLOTS = [
+    "cycle-nodes-p50",
+    "cycle-nodes-p99",
+    "cycle-parts-500",
+    "cycle-parts-5000",
+    "cycle-ratio-base",
+    "cycle-ratio-go",
+    "cycle-distribution-500",
+    "cycle-distribution-5000",
+    "cycle-plugins-3",
+    "cycle-large-nodes",
+    "cycle-churn",
+    "cycle-swaps",
+    "start-cold",
+    "cycle-timeline-swaps-kwx",
+]
+SCHEDULER_PLOTS = [
+    "throughput",
+    "throughput-ratio-base",
+    "throughput-ratio-go",
+    "pod-distribution-steady-500",
+    "pod-distribution-steady-1000",
+    "pod-ratio-go",
+    "extender-parts-batch-500",
+    "cpu-batch-500",
+    "memory-batch-500",
+    "extender-parts-batch-1000",
+    "cpu-batch-1000",
+    "memory-batch-1000",
+]
+
+
+@pytest.mark.parametrize(
+    ("run", "plots"),
+    [
+        pytest.param(runs.plugin(points=100_000), PLUGIN_PLOTS, id="plugin"),
+        pytest.param(runs.scheduler(), SCHEDULER_PLOTS, id="scheduler"),
+    ],
+)
+def test_a_report_is_a_page_markdown_and_plots_that_need_nothing_else(
+    run: Run, plots: list[str], tmp_path: Path
+) -> None:
+    files = report.write(run, tmp_path)
+    assert [each.name for each in files] == ["report.html", "report.md", *(f"{plot}.svg" for plot in plots)]
+    assert sorted(tmp_path.iterdir()) == sorted(files)
+
+    text = files[0].read_text()
+    page = Page(text)
+    assert len(text) < 1_500_000
+    assert findings(Results(run)).answer in page.text
+    assert "<script" not in text
+    assert set(re.findall(r"[a-z]+://[^\"' <)]*", text)) == {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+    links = [value for _, name, value in page.attributes if name in {"src", "href", "xlink:href", "srcset", "data"}]
+    links += re.findall(r"url\(([^)]*)\)", text)
+    assert {each[:1] for each in links} == {"#"}
+    ids = Counter(value for _, name, value in page.attributes if name == "id")
+    assert set(ids.values()) == {1}
+    assert {each[1:] for each in links} <= ids.keys()
+
+    for file in files[2:]:
+        svg = ElementTree.parse(file).getroot()
+        assert [each.tag.rpartition("}")[2] for each in svg[:2]] == ["title", "desc"]
+        assert all(each.text for each in svg[:2])
+        assert file.read_text() in text
+
+
+def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
+    run = replace(runs.plugin(), cases=runs.plugin().cases[:2])
+    run.save(tmp_path)
+    program = (
+        "import sys; from pathlib import Path; from bench import report; from bench.run import Run\n"
+        "folder = Path(sys.argv[1]); report.write(Run.load(folder), folder)"
+    )
+    found = []
+    for seed in "12":
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run([sys.executable, "-c", program, tmp_path], check=True, env=environment)
+        found.append({file.name: file.read_bytes() for file in tmp_path.iterdir()})
+    assert found[0] == found[1]
+
+
+def test_text_of_others_is_text(tmp_path: Path) -> None:
+    bad = '<script>alert(1)</script> & "|" $x$ \x1b[31m \u65e5\u672c'
+    run = runs.plugin()
+    run = replace(
+        run,
+        module=bad,
+        variants=[replace(each, title=f"{each.name} {bad}") for each in run.variants],
+        cases=[replace(each, name=f"../{each.name} {bad}", title=f"{each.title} {bad}") for each in run.cases[:2]],
+    )
+    files = report.write(run, tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted(files)
+    text = files[0].read_text()
+    assert "<script" not in text
+    assert "<td>&lt;script&gt;alert(1)&lt;/script&gt; &amp; &#34;|&#34; $x$ " in text
+    assert f"100 nodes {bad}".replace("\x1b", "\ufffd") in Page(text).text.replace("\x1b", "\ufffd")
+    for file in files[2:]:
+        ElementTree.parse(file)
+    assert '| module | &lt;script>alert(1)&lt;/script> &amp; "\\|" $x$ \x1b\\[31m \u65e5\u672c |' in files[
+        1
+    ].read_text().split("\n")
+
+
+def unfinished() -> Run:
+    """A run that was stopped in its second case."""
+    run = shortened(runs.plugin(), 8)
+    first, second, *_ = run.cases
+    second = replace(shortened(replace(run, cases=[second]), 3).cases[0], rounds=8)
+    later = replace(second, name="5000", title="5,000 nodes", nodes=5000, series=[])
+    return replace(run, ended="", cases=[first, second, later])
+
+
+def one_sample() -> Run:
+    """A run whose timeline has one sample."""
+    run = only(runs.plugin(points=1), "500", "swaps")
+    return replace(shortened(run, 1), conditions=[])
+
+
+EMPTY = Case(name="500", title="500 nodes", nodes=500, rounds=8, left_out={"upstream": runs.UPSTREAM_LEFT_OUT})
+NO_SAMPLES = Series(variant="kwx", metric="cycle", unit="us", better="lower", rounds=[[], []])
+
+
+@pytest.mark.parametrize(
+    ("run", "texts"),
+    [
+        pytest.param(
+            unfinished(),
+            [
+                "Not finished. This run has not ended: 1 of the 3 cases begun are complete. 500 nodes has 3 of 8 "
+                "rounds; 5,000 nodes has 0 of 8 rounds.",
+                "Over HTTP our extender takes",
+            ],
+            id="unfinished",
+        ),
+        pytest.param(
+            replace(runs.plugin(), cases=[EMPTY]),
+            ["Nothing has been measured yet.", f"wasm in-process, upstream host 500 nodes {runs.UPSTREAM_LEFT_OUT}"],
+            id="a case without series",
+        ),
+        pytest.param(
+            replace(runs.plugin(), cases=[replace(EMPTY, series=[NO_SAMPLES])]),
+            ["Nothing has been measured yet."],
+            id="a series without samples",
+        ),
+        pytest.param(replace(runs.plugin(), cases=[], conditions=[]), ["Nothing has been measured yet."], id="no case"),
+        pytest.param(
+            replace(runs.scheduler(), cases=[], conditions=[]), ["Nothing has been measured yet."], id="no load"
+        ),
+        pytest.param(
+            only(runs.scheduler(), "steady-500"),
+            ["At 500 nodes a pod is bound after 11 ms with our extender:"],
+            id="a steady load alone",
+        ),
+        pytest.param(
+            only(runs.plugin(), "cold"),
+            ["From its start to its first answer our extender takes 913 ms, 683 ms if"],
+            id="starts alone",
+        ),
+        pytest.param(one_sample(), ["1 sample in windows of 1 s", "6 swaps"], id="one sample"),
+        pytest.param(
+            shortened(only(runs.plugin(), "100", "500"), 1),
+            [
+                "too little to tell",
+                "100 nodes: 11.0; 500 nodes: 7.24",
+                "quiet The machine was quiet enough for these figures.",
+            ],
+            id="one round",
+        ),
+        pytest.param(
+            replace(only(runs.plugin(), "500"), conditions=[replace(runs.plugin().conditions[0], others=1.2)]),
+            ["too noisy Do not rely on these figures.", "found other programs using up to 60% of all cores"],
+            id="noisy",
+        ),
+    ],
+)
+def test_whatever_a_run_holds_is_told(run: Run, texts: list[str], tmp_path: Path) -> None:
+    text = Page(written(run, tmp_path)).text
+    assert [each for each in texts if each not in text] == []
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "report.html").mkdir()
+    with pytest.raises(RunError) as error:
+        report.write(only(runs.scheduler(), "batch-500"), tmp_path)
+    assert str(error.value) == f"the report cannot be written into {tmp_path}: Is a directory"
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
+def test_a_browser_has_nothing_to_complain_of(tmp_path: Path) -> None:
+    assert CHROMIUM
+    report.write(only(runs.plugin(), "500", "swaps"), tmp_path)
+    options = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
+    run = subprocess.run(
+        [
+            *(CHROMIUM, *options.split(), "--disable-component-update", "--enable-logging=stderr", "--dump-dom"),
+            *(f"--user-data-dir={tmp_path / 'profile'}", (tmp_path / "report.html").as_uri()),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert [line for line in run.stderr.splitlines() if "CONSOLE" in line] == []
+    assert run.stdout.count("<svg") == 6
