@@ -64,9 +64,19 @@ class NodeSource:
 
         Raises NotSyncedError, or RequestError for a node that cannot be converted.
         """
-        if wants_objects and self._cache is None and candidates.items is not None:
-            self._convert(candidates, candidates.items)
+        if wants_objects:
+            self.take(candidates)
         return self.named(candidates.names, wants_objects)
+
+    def take(self, candidates: Candidates) -> Snapshot:
+        """The nodes as they are once those that came with a request are among them. Raises RequestError."""
+        if self._cache is None and candidates.items is not None:
+            self._convert(candidates, candidates.items)
+        return self._current
+
+    def apart(self) -> NodeSource:
+        """A source for another thread: of the same cluster, else of the requests that it is given itself."""
+        return NodeSource(self._cache, self._current if self._cache else Snapshot())
 
     def named(self, names: list[str], wants_objects: bool) -> Nodes:
         """Nodes by name. Raises NotSyncedError or RequestError."""

@@ -19,7 +19,7 @@ from typing import Any, Final
 import uvicorn
 import uvloop
 
-from extender.admin import Access, Check, Health, TokensError, create_app
+from extender.admin import Access, Check, Health, Recorders, TokensError, create_app
 from extender.candidates import NodeSource
 from extender.cluster import (
     AccessError,
@@ -195,9 +195,16 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
             checks.append(Check("tokens", warning=access.warning))
         if waker:
             background.spawn(waker.run(), "waker")
-        admin = create_app(Health(checks), metrics, updates.rollouts, access, configuration.runtime.module_limit)
-        background.spawn(_admin(admin, admin_socket), "admin server")
         source = NodeSource(node_cache, nodes, partial(Snapshot, upkeep.wake), needs_sync=needs_sync)
+        admin = create_app(
+            Health(checks),
+            metrics,
+            updates.rollouts,
+            Recorders(traffic, source),
+            access,
+            configuration.runtime.module_limit,
+        )
+        background.spawn(_admin(admin, admin_socket), "admin server")
         upkeep.start()
         updates.start()
         verbs = Verbs(

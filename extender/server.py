@@ -26,7 +26,7 @@ from extender.verbs import bind, preempt, prioritize
 from extender.verbs import filter as filter_verb
 from extender.verbs.bind import Binding, RejectedError
 from extender.waiting import WaitingPods
-from extender.wire import PodRequest, RequestError
+from extender.wire import Candidates, PodRequest, RequestError
 from wasm_runtime.snapshot import Nodes
 
 T = TypeVar("T")
@@ -109,6 +109,7 @@ class Verbs:
             lambda nodes: filter_verb.run(judges, request.pod, nodes),
             lambda _, filtered: wire.encode_filtered(candidates, filtered),
             refuse,
+            candidates,
         )
 
     def prioritize(self, body: bytes, profile: Profile | None) -> bytes | Awaitable[bytes]:
@@ -166,17 +167,18 @@ class Verbs:
         run: Callable[[Nodes], T],
         encode: Callable[[Nodes, T], bytes],
         refuse: Callable[[Exception], bytes],
+        asked: Candidates | None = None,
     ) -> bytes | Awaitable[bytes]:
         """Lets the plugins judge: on the loop if they are quick, where a call is cheapest; else where it harms nobody.
 
-        `find` is called on the loop at once.
+        `find` is called on the loop at once. `asked` is what filter was asked, for who records it.
         """
         try:
             _require_all(profile)
             nodes = find()
         except UNANSWERABLE as error:
             return refuse(error)
-        self._traffic.record(profile.name, sample)
+        self._traffic.record(profile.name, sample, asked)
         laps.end("nodes")
 
         def judge() -> bytes:

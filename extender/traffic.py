@@ -1,10 +1,11 @@
-"""The requests that were judged last: what a new revision of a plugin is tried on before it has a say."""
+"""The requests that are judged: the last ones, on which a new revision of a plugin is tried, and those to come."""
 
 from __future__ import annotations
 
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -12,6 +13,7 @@ from operator import itemgetter
 from typing import Final, Literal, NamedTuple, get_args
 
 from extender.verbs.preempt import Victims
+from extender.wire import Candidates
 from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.guest import Pod
 
@@ -29,6 +31,9 @@ INTERVAL: Final = 0.1
 
 MOST_SHADOWED: Final = 50
 """Requests a second that are handed to one who listens."""
+
+MOST_WAITING: Final = 64 * MEBIBYTE
+"""Bytes of requests that wait for one who records, beyond which none is added."""
 
 SampledVerb = Literal["filter", "prioritize", "preempt"]
 SAMPLED: Final[tuple[SampledVerb, ...]] = get_args(SampledVerb)
@@ -85,7 +90,7 @@ class _Listener:
         self.queue: queue.Queue[Sample] = queue.Queue(MOST_SAMPLES)
         self.due = 0.0
 
-    def offer(self, sample: Sample, now: float) -> None:
+    def offer(self, sample: Sample, _: Candidates | None, now: float) -> None:
         """Hands over a sample if that is due, and if those before it do not wait."""
         if now >= self.due:
             self.due = now + 1 / MOST_SHADOWED
@@ -93,16 +98,81 @@ class _Listener:
                 self.queue.put_nowait(sample)
 
 
+class Arrival(NamedTuple):
+    """A filter request that was judged, whole."""
+
+    at: float
+    """On the clock of `time.monotonic`."""
+    sample: Sample
+    asked: Candidates
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, by a rule of thumb."""
+        return self.sample.size + self.asked.held
+
+
+class Tape:
+    """Takes every filter request of a profile from `start` on, until there are enough.
+
+    The serving thread offers them, one other thread does the rest. Neither waits for the other.
+    """
+
+    __slots__ = ("_left", "_offered", "_taken", "_waiting", "dropped", "profile")
+
+    def __init__(self, profile: str) -> None:
+        self.profile = profile
+        self.dropped = 0
+        """Requests that came while too many waited."""
+        self._left = 0
+        self._waiting: deque[Arrival] = deque()
+        self._offered = 0
+        """Bytes that have ever waited, counted by the serving thread alone."""
+        self._taken = 0
+        """Bytes that wait no more, counted by the other thread alone."""
+
+    def start(self, requests: int) -> None:
+        """From now on so many are taken."""
+        self._left = requests
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all that were wanted have come."""
+        return not self._left
+
+    def offer(self, sample: Sample, asked: Candidates | None, now: float) -> None:
+        """Takes a request, if it is one of filter and there is room."""
+        if not (asked and self._left):
+            return
+        if self._offered - self._taken >= MOST_WAITING:
+            self.dropped += 1
+            return
+        arrival = Arrival(now, sample, asked)
+        self._offered += arrival.size
+        self._waiting.append(arrival)
+        self._left -= 1
+
+    def take(self) -> Iterator[Arrival]:
+        """Those that wait, in the order in which they came. Each makes room when the next one is asked for."""
+        while self._waiting:
+            arrival = self._waiting.popleft()
+            yield arrival
+            self._taken += arrival.size
+
+
 class Traffic:
-    """The last requests of each profile and verb. Memory is bounded, and so is what it costs to keep them."""
+    """The last requests of each profile and verb, and whoever wants those to come.
+
+    Memory is bounded, and so is what it costs to keep them.
+    """
 
     def __init__(self) -> None:
         self._rings: dict[tuple[str, str], _Ring] = {}
-        self._listeners: tuple[_Listener, ...] = ()
+        self._listeners: tuple[_Listener | Tape, ...] = ()
         self._lock = threading.Lock()
 
-    def record(self, profile: str, sample: Sample) -> None:
-        """Takes note of a request that was judged. For the serving thread only."""
+    def record(self, profile: str, sample: Sample, asked: Candidates | None = None) -> None:
+        """Takes note of a request that was judged; `asked` is one of filter, whole. For the serving thread only."""
         now = time.monotonic()
         ring = self._rings.get((profile, sample.verb))
         if ring is None:
@@ -111,7 +181,7 @@ class Traffic:
             ring.take(sample, now)
         for listener in self._listeners:
             if listener.profile == profile and sample.names:
-                listener.offer(sample, now)
+                listener.offer(sample, asked, now)
 
     def last(self, profile: str) -> list[Sample]:
         """What is kept of a profile, in the order in which it came. May be called from any thread."""
@@ -126,10 +196,22 @@ class Traffic:
         The queue is short: who takes too long misses some.
         """
         listener = _Listener(profile)
+        with self._adding(listener):
+            yield listener.queue
+
+    @contextmanager
+    def recording(self, profile: str) -> Iterator[Tape]:
+        """What takes all that comes to filter while the context lasts. May be entered in any thread."""
+        tape = Tape(profile)
+        with self._adding(tape):
+            yield tape
+
+    @contextmanager
+    def _adding(self, listener: _Listener | Tape) -> Iterator[None]:
         with self._lock:
             self._listeners += (listener,)
         try:
-            yield listener.queue
+            yield
         finally:
             with self._lock:
                 self._listeners = tuple(each for each in self._listeners if each is not listener)

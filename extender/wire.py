@@ -144,6 +144,8 @@ class Candidates(NamedTuple):
     versions: Sequence[str] = ()
     """The resourceVersion of each item; empty where it has none."""
     metadata: Raw = Raw(b"{}")
+    held: int = 0
+    """Bytes that `items` keep alive: those of the request's body."""
 
 
 class Preemption(NamedTuple):
@@ -172,7 +174,7 @@ def decode_args(body: bytes, find_pod: FindPod = find_no_pod) -> tuple[PodReques
     items = args.Nodes.items or []
     heads = _heads.read(items)
     names, versions = list(map(_NAME, heads)), list(map(_VERSION, heads))
-    return pod, Candidates(names, items, versions, args.Nodes.metadata)
+    return pod, Candidates(names, items, versions, args.Nodes.metadata, len(body))
 
 
 def _has_nodes(args: ExtenderArgs) -> bool:

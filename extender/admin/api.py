@@ -16,8 +16,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
 from fastapi.sse import EventSourceResponse, ServerSentEvent
-from pydantic import BaseModel
 
+from extender.admin import traffic
 from extender.admin.desk import (
     MOST_HISTORY,
     AtDesk,
@@ -34,7 +34,8 @@ from extender.admin.desk import (
 from extender.admin.gate import PREFIX
 from extender.admin.listening import Step, TooManyError
 from extender.admin.orders import Reason, RevisionName, RollbackRequest, SwapRequest, decode_settings, expectation
-from extender.admin.views import PluginView, ProfileView, RevisionView, RolloutView
+from extender.admin.recorders import Recorders
+from extender.admin.views import PluginView, Problem, ProfileView, RevisionView, RolloutView
 from extender.registry.order import ConflictError, Order, OrderError, Upload
 from extender.registry.rollout import Rollout
 from extender.registry.rollouts import Rollouts
@@ -46,12 +47,6 @@ UPLOAD_TIME: Final = 60.0
 """Seconds in which a module has to come in."""
 
 WASM: Final = "application/wasm"
-
-
-class Problem(BaseModel):
-    """Why a request was refused."""
-
-    detail: str
 
 
 _REFUSALS: Final = {400: "malformed", 401: "no valid token", 403: "not allowed", 404: "not found"}
@@ -262,9 +257,12 @@ async def _answer(desk: Desk, rollout: Rollout, wait: float | None, response: Re
     return RolloutView.of(rollout)
 
 
-def add_api(app: FastAPI, rollouts: Rollouts) -> None:
+router.include_router(traffic.router)
+
+
+def add_api(app: FastAPI, rollouts: Rollouts, recorders: Recorders) -> None:
     """Adds the routes to an application."""
-    app.state.desk = Desk(rollouts)
+    app.state.desk = Desk(rollouts, recorders)
     app.include_router(router)
     app.add_exception_handler(RequestValidationError, _refuse_malformed)
     app.add_exception_handler(OrderError, _refuse(422))

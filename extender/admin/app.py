@@ -12,11 +12,14 @@ from extender.admin.access import Access
 from extender.admin.api import add_api
 from extender.admin.gate import Gate
 from extender.admin.health import Health
+from extender.admin.recorders import Recorders
 from extender.metrics import Metrics
 from extender.registry.rollouts import Rollouts
 
 
-def create_app(health: Health, metrics: Metrics, rollouts: Rollouts, access: Access, module_limit: int) -> FastAPI:
+def create_app(
+    health: Health, metrics: Metrics, rollouts: Rollouts, recorders: Recorders, access: Access, module_limit: int
+) -> FastAPI:
     """The application for the admin address. An upload may have `module_limit` bytes."""
     app = FastAPI(title="kube-wasm-extender", docs_url=None, redoc_url=None)
 
@@ -37,6 +40,6 @@ def create_app(health: Health, metrics: Metrics, rollouts: Rollouts, access: Acc
         """What verbs, guests and the process take, in Prometheus' text format."""
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
-    add_api(app, rollouts)
+    add_api(app, rollouts, recorders)
     app.add_middleware(Gate, access=access, module_limit=module_limit)
     return app

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator
 
 from extender import quantity
 from extender.admin.listening import Listening, Step
+from extender.admin.recorders import Recorders
 from extender.admin.tokens import User
 from extender.registry.rollout import Rollout
 from extender.registry.rollouts import Rollouts
@@ -28,8 +29,9 @@ MOST_HISTORY: Final = 1000
 class Desk:
     """What the routes work with."""
 
-    def __init__(self, rollouts: Rollouts) -> None:
+    def __init__(self, rollouts: Rollouts, recorders: Recorders) -> None:
         self.rollouts = rollouts
+        self.recorders = recorders
         self.registry = rollouts.registry
         self.listening = Listening(rollouts.journal)
         self.uploads = asyncio.Semaphore(MOST_UPLOADS)

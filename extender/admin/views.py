@@ -45,6 +45,12 @@ class View(BaseModel):
     )
 
 
+class Problem(BaseModel):
+    """Why a request was refused."""
+
+    detail: str
+
+
 class NodeDifferenceView(View):
     """What each revision says of a node: `passes`, why it is rejected, the plugin's score, or `skipped`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, TypeVar
@@ -104,6 +104,19 @@ class AdminClient:
             raise self._failure(error) from error
         except ValidationError:
             raise RemoteError(f"{self._server} sends events that are none of an extender's; {_MEND}") from None
+
+    @contextmanager
+    def stream(self, path: str, *, silence: float, **query: str | float | None) -> Iterator[Iterator[bytes]]:
+        """The bytes at a path as they come; for `silence` seconds there may be none."""
+        timeout = httpx.Timeout(TIMEOUT, read=silence + TIMEOUT)
+        try:
+            with self._client.stream("GET", path, params=_given(query), timeout=timeout) as answer:
+                if not answer.is_success:
+                    answer.read()
+                    raise self._refusal(answer)
+                yield answer.iter_raw()
+        except httpx.HTTPError as error:
+            raise self._failure(error) from error
 
     def _ask(self, method: str, path: str, kind: type[T], query: Mapping[str, Any], **body: Any) -> T:
         try:

@@ -89,7 +89,7 @@ def list_plugins(
     output: ViewOption = View.TABLE,
 ) -> None:
     """Show the plugins and what serves."""
-    with _client(server, token_file) as client:
+    with connect(server, token_file) as client:
         known = client.get("/plugins", list[PluginView])
     found = [each for each in known if profile in {None, each.profile}]
     if not found:
@@ -106,7 +106,7 @@ def show(
     output: ViewOption = View.TABLE,
 ) -> None:
     """Show all that is known of a plugin."""
-    with _client(server, token_file) as client:
+    with connect(server, token_file) as client:
         found = client.get(plugin_path(name), PluginView, profile=profile)
     _print(output, found, table.plugin)
 
@@ -120,7 +120,7 @@ def revisions(
     output: ViewOption = View.TABLE,
 ) -> None:
     """Show the revisions of a plugin that can be gone back to."""
-    with _client(server, token_file) as client:
+    with connect(server, token_file) as client:
         found = client.get(f"{plugin_path(name)}/revisions", list[RevisionView], profile=profile)
     _print(output, found, table.revisions)
 
@@ -135,7 +135,7 @@ def history(
     output: ViewOption = View.TABLE,
 ) -> None:
     """Show how rollouts have ended, the newest first: who, what, when, why."""
-    with _client(server, token_file) as client:
+    with connect(server, token_file) as client:
         found = client.get("/history", list[RolloutView], plugin=name, profile=profile, limit=limit)
     _print(output, found, table.history)
 
@@ -180,7 +180,7 @@ def swap(
         raise typer.BadParameter("--signature is for --file")
     keys = _settings(settings or [])
     module = _read(file, "'--file'") if file else None
-    with _client(server, token_file) as client:
+    with connect(server, token_file) as client:
         if module is None:
             order = {"url": url, "revision": revision, "settings": keys, "dryRun": dry_run, **_common(reason, expect)}
             begun = client.post(f"{plugin_path(name)}/swap", order, profile=profile)
@@ -207,14 +207,14 @@ def rollback(
 ) -> None:
     """Bring the last good revision before the active one back, or the one that is named; it is not probed."""
     order = {"revision": revision, **_common(reason, expect)}
-    with _client(server, token_file) as client:
+    with connect(server, token_file) as client:
         begun = client.post(f"{plugin_path(name)}/rollback", order, profile=profile)
         _finish(client, begun, output, None if no_wait else timeout)
 
 
 @contextmanager
-def _client(server: str, token_file: Path | None) -> Iterator[AdminClient]:
-    """A client; what it cannot do ends the command with status 1."""
+def connect(server: str, token_file: Path | None) -> Iterator[AdminClient]:
+    """A client of the extender; what it cannot do ends the command with status 1."""
     token = _token(token_file) if token_file else None
     try:
         with AdminClient(server, token) as client:

@@ -1,0 +1,232 @@
+"""Recordings of a running extender's traffic, as workloads: made by `kwx bench record`, read back to be played.
+
+The extender writes the file (extender/admin/recording.py has its format), here it is kept and read. It holds pods: only
+its owner can read it.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+import msgspec
+
+from bench.errors import BenchError
+from extender.admin.recording import FORMAT, GZIP, LARGEST, LENGTH_BYTES, Begun, Ended, Node, Record, Why
+from extender.admin.recording import Cycle as Frame
+from extender.remote.client import AdminClient, RemoteError
+from wasm_runtime.engine import MEBIBYTE
+
+PIECE: Final = MEBIBYTE
+"""Bytes that are read, or unfolded, at a time."""
+
+
+MAGIC: Final = b"\x1f\x8b"
+"""How gzip begins (RFC 1952)."""
+
+
+class RecordingError(BenchError):
+    """A recording cannot be made or read. `str()` says why, and what to do."""
+
+
+class Cycle(NamedTuple):
+    """A pod that filter was asked about."""
+
+    seconds: float
+    """Since the recording began."""
+    uid: str
+    name: str
+    """`namespace/name`."""
+    pod: bytes
+    """Protobuf v1.Pod. x's stand for `command`, `args` and the values of `env`."""
+    nodes: Sequence[str]
+    """Names, in the order of the request."""
+    changes: Mapping[str, bytes]
+    """Of the nodes since the cycle before: protobuf v1.Node by name, empty for one that was removed."""
+
+
+class Recording(NamedTuple):
+    """Cycles of a profile, and the nodes that its guests saw."""
+
+    profile: str
+    begun: str
+    """RFC 3339, UTC."""
+    nodes: Mapping[str, bytes]
+    """Protobuf v1.Node by name, as each was when it was first known; without those of which only the name is."""
+    cycles: Sequence[Cycle]
+    """At least one."""
+    dropped: int
+    """Pods that came meanwhile and are not among them."""
+    ended: Why | None
+    """What was reached; None where the recording was cut off."""
+
+    @classmethod
+    def read(cls, path: Path) -> Recording:
+        """Reads a file, one that was cut off as far as it goes. Raises RecordingError."""
+        reader = _Reader(str(path))
+        try:
+            with path.open("rb") as file:
+                while piece := file.read(PIECE):
+                    reader.feed(piece)
+        except OSError as error:
+            reason = f"{path} cannot be read: {error.strerror}"
+            raise RecordingError(f"{reason}; give a file that `kwx bench record` wrote") from error
+        return reader.finish()
+
+
+def record(
+    client: AdminClient,
+    path: Path,
+    *,
+    profile: str | None = None,
+    pods: int = 500,
+    seconds: float = 60,
+    progress: Callable[[int], object] = lambda _: None,
+) -> Recording:
+    """Records what comes to the extender from now on into a new file, until so many pods have come or the time is up.
+
+    Without `profile` it is the one that pods of any other scheduler are judged by. `progress` is told how many pods
+    have come. Where this ends early, by an error or Ctrl-C, the file is there if it holds a pod, and can be read.
+    Raises RecordingError, RemoteError.
+    """
+    reader = _Reader("what the extender sends")
+    try:
+        with _create(path) as file:
+            try:
+                with client.stream("/traffic", silence=seconds, profile=profile, pods=pods, seconds=seconds) as pieces:
+                    for piece in pieces:
+                        file.write(piece)
+                        reader.feed(piece)
+                        progress(reader.pods)
+            finally:
+                if not reader.pods:
+                    path.unlink()
+    except RemoteError as error:
+        raise RemoteError(f"{error}; what had come until then is in {path}" if reader.pods else str(error)) from error
+    except OSError as error:
+        raise RecordingError(f"{path} cannot be written: {error.strerror}; name another file by --output") from error
+    return reader.finish()
+
+
+def _create(path: Path) -> BinaryIO:
+    """A new file, unbuffered, that only its owner can read. Raises OSError."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0)
+
+
+class _Reader:
+    """Reads a recording as its bytes come. Its methods raise RecordingError."""
+
+    def __init__(self, source: str) -> None:
+        """`source` is how it is called in messages."""
+        self._source = source
+        self._inflate = zlib.decompressobj(GZIP)
+        self._decoder = msgspec.msgpack.Decoder(Record)
+        self._buffer = bytearray()
+        self._size = 0
+        self._begun: Begun | None = None
+        self._ended: Ended | None = None
+        self._names: list[str] = []
+        self._known: set[str] = set()
+        self._nodes: dict[str, bytes] = {}
+        self._changes: dict[str, bytes] = {}
+        self._cycles: list[Cycle] = []
+
+    @property
+    def pods(self) -> int:
+        """How many have come."""
+        return len(self._cycles)
+
+    def feed(self, piece: bytes) -> None:
+        """Takes the bytes that follow."""
+        try:
+            for unfolded in self._unfold(piece):
+                self._buffer += unfolded
+                for frame in self._frames():
+                    self._take(self._decoder.decode(frame))
+        except zlib.error as error:
+            is_gzip = self._size or piece.startswith(MAGIC)
+            raise (self._damaged(str(error)) if is_gzip else self._foreign()) from error
+        except msgspec.MsgspecError as error:
+            raise (self._damaged(str(error)) if self._begun else self._foreign()) from error
+
+    def finish(self) -> Recording:
+        """All that came."""
+        if self._begun is None:
+            raise self._foreign()
+        if self._inflate.eof and (self._buffer or not self._ended):
+            raise self._damaged("it has no end")
+        if not self._cycles:
+            problem = f"{self._source} holds no pod: profile {self._begun.profile} judged none meanwhile"
+            raise RecordingError(f"{problem}; record while pods are scheduled by it")
+        return Recording(
+            self._begun.profile,
+            self._begun.at,
+            self._nodes,
+            self._cycles,
+            self._ended.dropped if self._ended else 0,
+            self._ended.why if self._ended else None,
+        )
+
+    def _foreign(self) -> RecordingError:
+        return RecordingError(f"{self._source} is no recording of `kwx bench record`; record one")
+
+    def _damaged(self, cause: str) -> RecordingError:
+        return RecordingError(f"{self._source} is damaged: {cause}; record anew")
+
+    def _unfold(self, piece: bytes) -> Iterator[bytes]:
+        unfolded = b""
+        while piece or len(unfolded) == PIECE:
+            if self._inflate.eof:
+                raise self._damaged("something follows its end")
+            unfolded = self._inflate.decompress(piece, PIECE)
+            self._size += len(unfolded)
+            if self._size > LARGEST:
+                problem = f"{self._source} unfolds to more than {LARGEST // MEBIBYTE} MiB"
+                raise RecordingError(f"{problem}; record fewer pods, or for a shorter time")
+            yield unfolded
+            piece = self._inflate.unconsumed_tail or self._inflate.unused_data
+
+    def _frames(self) -> Iterator[bytes]:
+        """Those that are whole, which leave the buffer."""
+        begin = 0
+        while (body := begin + LENGTH_BYTES) <= len(self._buffer):
+            end = body + int.from_bytes(self._buffer[begin:body], "big")
+            if end > len(self._buffer):
+                break
+            yield bytes(self._buffer[body:end])
+            begin = end
+        del self._buffer[:begin]
+
+    def _take(self, record: Record) -> None:
+        if self._begun is None and not isinstance(record, Begun):
+            raise self._foreign()
+        if self._ended or (self._begun and isinstance(record, Begun)):
+            raise self._damaged("its records are out of order")
+        if isinstance(record, Begun):
+            if record.format != FORMAT:
+                problem = f"{self._source} has the format {record.format[:100]!r}, this release reads {FORMAT!r}"
+                raise RecordingError(f"{problem}; record anew")
+            self._begun = record
+        elif isinstance(record, Node):
+            self._take_node(record)
+        elif isinstance(record, Frame):
+            if max(record.nodes, default=-1) >= len(self._names):
+                raise self._damaged("a pod is about a node that did not come up before")
+            nodes = tuple(map(self._names.__getitem__, record.nodes))
+            cycle = Cycle(record.seconds, record.uid, record.name, record.pod, nodes, self._changes)
+            self._cycles.append(cycle)
+            self._changes = {}
+        else:
+            self._ended = record
+
+    def _take_node(self, node: Node) -> None:
+        if node.name not in self._known:
+            self._known.add(node.name)
+            self._names.append(node.name)
+        if node.name in self._nodes:
+            self._changes[node.name] = node.object
+        elif node.object:
+            self._nodes[node.name] = node.object

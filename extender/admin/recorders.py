@@ -1,0 +1,74 @@
+"""Those who record the traffic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+import anyio
+from anyio.to_thread import run_sync
+
+from extender.admin.recording import Why, Writer
+from extender.candidates import NodeSource
+from extender.traffic import Tape, Traffic
+
+MOST: Final = 2
+"""Recordings at a time."""
+
+MOST_PODS: Final = 10_000
+LONGEST: Final = 600
+"""Pods and seconds of a recording."""
+
+LOOK: Final = 0.1
+"""Seconds between two looks at what has come."""
+
+
+class BusyError(Exception):
+    """There is no room for another recording. `str()` says what to do."""
+
+    def __init__(self) -> None:
+        super().__init__(f"{MOST} recordings are being made already; end one of them or ask again later")
+
+
+class Recorders:
+    """Makes recordings of what filter is asked. Of one event loop; the work is done in threads beside it."""
+
+    def __init__(self, traffic: Traffic, nodes: NodeSource) -> None:
+        self._traffic = traffic
+        self._nodes = nodes
+        self._recordings = 0
+
+    @contextmanager
+    def tape(self, profile: str) -> Iterator[Tape]:
+        """What takes the requests of a profile, once it is started. Raises BusyError."""
+        if self._recordings >= MOST:
+            raise BusyError
+        self._recordings += 1
+        try:
+            with self._traffic.recording(profile) as tape:
+                yield tape
+        finally:
+            self._recordings -= 1
+
+    async def record(self, tape: Tape, pods: int, seconds: float) -> AsyncIterator[bytes]:
+        """A recording in pieces as they come, until that many pods have come or the time is up.
+
+        With the first piece it begins: the nodes have been written, and what is judged from then on is taken.
+        """
+        writer = Writer(self._nodes)
+        beginning = await run_sync(writer.begin, tape.profile)
+        tape.start(pods)
+        until = time.monotonic() + seconds
+        yield beginning
+        why: Why | None = None
+        while not why:
+            await anyio.sleep(min(LOOK, max(0.0, until - time.monotonic())))
+            why = "pods" if tape.is_full else "time" if time.monotonic() >= until else None
+            if piece := await run_sync(writer.add, tape.take()):
+                yield piece
+            if writer.is_full:
+                why = "size"
+        yield await run_sync(partial(writer.end, why, tape.dropped))

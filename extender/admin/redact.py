@@ -1,0 +1,66 @@
+"""Pods without the secrets that their containers run with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from typing import Final
+
+from wasm_runtime.protobuf.read import fields
+from wasm_runtime.protobuf.varint import BYTES, tag, varint
+
+_Rule = Callable[[bytes], bytes]
+"""Makes of a field's value another one of the same size."""
+
+_APPLIED: Final = b"kubectl.kubernetes.io/last-applied-configuration"
+"""The annotation in which `kubectl apply` keeps all that it was given."""
+
+
+def redact(pod: bytes) -> bytes:
+    """A protobuf v1.Pod of the same size, in which x's stand for what no policy should depend on.
+
+    That is `command`, `args` and the values of `env` of all containers, and the annotation that repeats them. All else
+    stays, also other annotations. Raises DecodeError for what is no message.
+
+    Field numbers: k8s.io/api/core/v1/generated.proto, and ObjectMeta's.
+    """
+    return (_APPLIED_POD if _APPLIED in pod else _POD)(pod)
+
+
+def _blank(value: bytes) -> bytes:
+    return b"x" * len(value)
+
+
+def _rewrite(rules: Mapping[int, _Rule], message: bytes) -> bytes:
+    """A message with its fields by their rules; those without one stay."""
+    parts: list[bytes] = []
+    for number, wire_type, value in fields(message):
+        if isinstance(value, int):
+            parts += tag(number, wire_type), varint(value)
+        elif wire_type == BYTES:
+            rule = rules.get(number)
+            parts += _head(number, len(value)), rule(value) if rule else value
+        else:
+            parts += tag(number, wire_type), value
+    return b"".join(parts)
+
+
+@lru_cache(maxsize=1024)
+def _head(number: int, size: int) -> bytes:
+    """What precedes a value of so many bytes."""
+    return tag(number, BYTES) + varint(size)
+
+
+def _within(rules: Mapping[int, _Rule]) -> _Rule:
+    return partial(_rewrite, rules)
+
+
+def _annotation(entry: bytes) -> bytes:
+    key = next((value for number, _, value in fields(entry) if number == 1), b"")
+    return _within({2: _blank})(entry) if key == _APPLIED else entry
+
+
+_CONTAINER: Final = _within({3: _blank, 4: _blank, 7: _within({2: _blank})})
+_SPEC: Final = _within({2: _CONTAINER, 20: _CONTAINER, 34: _within({1: _CONTAINER})})
+_POD: Final = _within({2: _SPEC})
+_APPLIED_POD: Final = _within({1: _within({12: _annotation}), 2: _SPEC})

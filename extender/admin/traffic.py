@@ -1,0 +1,75 @@
+"""The admin API's part for recordings of the traffic."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, HTTPException, Query
+from fastapi.responses import StreamingResponse
+
+from extender.admin.desk import AtDesk, By
+from extender.admin.recorders import LONGEST, MOST_PODS, BusyError
+from extender.admin.tokens import Role
+from extender.admin.views import Problem
+from extender.traffic import Tape
+
+logger = logging.getLogger(__name__)
+
+MEDIA_TYPE: Final = "application/vnd.kwx.recording.v1+gzip"
+
+_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "The recording", "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}},
+    429: {"model": Problem, "description": "Too many recordings at a time"},
+}
+
+router = APIRouter()
+
+
+class _RecordingResponse(StreamingResponse):
+    media_type = MEDIA_TYPE
+
+
+def _check_role(user: By) -> None:
+    """Who records sees all of the pods; that a request changes nothing does not suffice."""
+    if user.role is not Role.WRITE:
+        reason = f"the token of {user.name} has the role read, which does not show pods; use one with the role write"
+        raise HTTPException(403, reason, {"WWW-Authenticate": 'Bearer realm="kwx", error="insufficient_scope"'})
+
+
+async def _tape(
+    desk: AtDesk,
+    user: By,
+    profile: Annotated[
+        str | None, Query(description="The one whose traffic it is; by default that of pods of any other scheduler.")
+    ] = None,
+) -> AsyncIterator[Tape]:
+    _check_role(user)
+    found = desk.registry.named(profile) if profile is not None else desk.registry.of_scheduler("")
+    if found is None:
+        known = ", ".join(each.name for each in desk.registry.profiles)
+        raise HTTPException(404, f"no profile is named {profile!r}; there are: {known}")
+    try:
+        with desk.recorders.tape(found.name) as tape:
+            yield tape
+    except BusyError as error:
+        raise HTTPException(429, str(error)) from error
+
+
+@router.get("/traffic", response_class=_RecordingResponse, responses=_ANSWERS)
+async def record_traffic(
+    desk: AtDesk,
+    user: By,
+    tape: Annotated[Tape, Depends(_tape)],
+    pods: Annotated[int, Query(ge=1, le=MOST_PODS, description="It ends after so many pods.")] = 500,
+    seconds: Annotated[float, Query(gt=0, le=LONGEST, description="It ends after this time at the latest.")] = 60,
+) -> AsyncIterator[bytes]:
+    """Records what filter is asked from now on, and the nodes: a file for `kwx bench plugin --record`.
+
+    It holds pods, which may hold secrets: keep it from others. x's stand in it for `command`, `args` and the values of
+    `env` of containers, and for the annotation that repeats them. Needs the role write.
+    """
+    logger.info("traffic is recorded", extra={"profile": tape.profile, "by": user.name})
+    async for piece in desk.recorders.record(tape, pods, seconds):
+        yield piece

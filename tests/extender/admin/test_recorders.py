@@ -1,0 +1,66 @@
+"""Those who record the traffic, without a server."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from contextlib import ExitStack
+
+import msgspec
+import pytest
+
+from extender.admin import recording
+from extender.admin.recorders import MOST, BusyError, Recorders
+from extender.admin.recording import Ended
+from extender.candidates import NodeSource
+from extender.traffic import Sample, Traffic
+from extender.wire import Candidates
+from wasm_runtime.guest import Pod
+from wasm_runtime.snapshot import Snapshot
+
+ASKED = Candidates(["node-1"])
+SAMPLE = Sample("filter", Pod("uid", "default/web", b""), ASKED.names)
+
+
+@pytest.fixture
+def traffic() -> Traffic:
+    return Traffic()
+
+
+@pytest.fixture
+def recorders(traffic: Traffic) -> Recorders:
+    return Recorders(traffic, NodeSource(None, Snapshot()))
+
+
+def test_a_recording_that_is_large_enough_ends(
+    traffic: Traffic, recorders: Recorders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "ENOUGH", 1)
+
+    async def story() -> bytes:
+        with recorders.tape("default") as tape:
+            pieces = recorders.record(tape, pods=100, seconds=60)
+            content = await anext(pieces)
+            traffic.record("default", SAMPLE, ASKED)
+            return content + b"".join([piece async for piece in pieces])
+
+    assert gzip.decompress(asyncio.run(story())).endswith(msgspec.msgpack.encode(Ended("size", 0)))
+
+
+def test_so_many_are_made_at_a_time(recorders: Recorders) -> None:
+    with ExitStack() as made:
+        for _ in range(MOST):
+            made.enter_context(recorders.tape("default"))
+        with pytest.raises(BusyError) as caught, recorders.tape("default"):
+            pytest.fail("one more has begun")
+    assert str(caught.value) == f"{MOST} recordings are being made already; end one of them or ask again later"
+    with recorders.tape("default"):
+        pass
+
+
+def test_nothing_is_taken_any_more_when_it_is_over(traffic: Traffic, recorders: Recorders) -> None:
+    with recorders.tape("default") as tape:
+        tape.start(3)
+        traffic.record("default", SAMPLE, ASKED)
+    traffic.record("default", SAMPLE, ASKED)
+    assert [arrival.sample for arrival in tape.take()] == [SAMPLE]
