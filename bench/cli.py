@@ -14,6 +14,7 @@ from typing import Annotated, Final, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
+from rich.markdown import Markdown
 
 from bench.controlplane.gobuild import BuildError
 from bench.controlplane.process import ControlPlaneError
@@ -185,7 +186,9 @@ def _run(level: str, given: Path | None, output: View, measure: Callable[[Path],
     if output is View.JSON:
         write_json(run)
     else:
-        typer.echo(report.markdown(run))
+        text = report.markdown(run)
+        console = Console()
+        console.print(Markdown(text)) if console.is_terminal else typer.echo(text)
     typer.echo(f"{folder / 'report.html'} has the plots", err=True)
 
 
@@ -203,7 +206,7 @@ def bench_record(
     """Record live traffic of a running extender, to measure plugins with it: `kwx bench plugin --record FILE`."""
     from bench import recording  # noqa: PLC0415 - as above
 
-    with connect(server, token_file) as client, Meter(pods) as meter:
+    with connect(server, token_file) as client, Meter(pods, "pods") as meter:
         told = 0
 
         def progress(come: int) -> None:
@@ -211,9 +214,12 @@ def bench_record(
             meter.step("recording", come - told)
             told = come
 
-        found = _or_fail(
-            lambda: recording.record(client, file, profile=profile, pods=pods, seconds=seconds, progress=progress)
-        )
+        try:
+            found = _or_fail(
+                lambda: recording.record(client, file, profile=profile, pods=pods, seconds=seconds, progress=progress)
+            )
+        except KeyboardInterrupt:
+            found = _or_fail(lambda: recording.Recording.read(file))
     dropped = f", {found.dropped:,} more came too quickly" if found.dropped else ""
     typer.echo(f"{file}: {len(found.cycles):,} pods, {len(found.nodes):,} nodes{dropped}")
 

@@ -17,9 +17,10 @@ LINE_EVERY: Final = 10.0
 class Meter:
     """Counts steps of about the same length, and tells how long the rest will take; a context manager."""
 
-    def __init__(self, steps: int, console: Console | None = None) -> None:
-        """`steps` are those that are to do from now on."""
-        console = console or Console(stderr=True)
+    def __init__(self, steps: int, unit: str = "rounds") -> None:
+        """`steps` are those that are to do from now on, of a unit for people."""
+        console = Console(stderr=True)
+        self._unit = unit
         self._steps = steps
         self._done = 0
         self._begun = self._said = time.monotonic()
@@ -59,7 +60,7 @@ class Meter:
         if self._bar:
             self._bar.update(self._task, description=what, completed=self._done, left=self.left())
         elif time.monotonic() - self._said >= LINE_EVERY:
-            self._line(f"{what}: {self._done} of {self._steps} rounds, {self.left()}")
+            self._line(f"{what}: {self._done} of {self._steps} {self._unit}, {self.left()}")
 
     def left(self) -> str:
         """How long the rest will take, if it goes on as until now."""

@@ -206,13 +206,14 @@ class _Churn(_Turn):
         self._updated += due
 
 
-class _Replay(_Turn):
+class Replay(_Turn):
     """Nodes change as they did while the traffic was recorded."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
 
     def before(self, subject: Subject, cycle: Cycle, /) -> None:
+        """Tells the changes since the cycle before."""
         if cycle.changes:
             nodes = node_list(cycle.changes.values())
             subject.update(nodes)
@@ -222,7 +223,7 @@ class _Replay(_Turn):
 
 def _turns(spec: CaseSpec, setup: Setup) -> Sequence[_Turn]:
     if isinstance(setup.workload, Recorded):
-        return (_Replay(setup),)
+        return (Replay(setup),)
     return (_Quiet(), _Churn(setup, spec.updates)) if spec.updates else (_Turn(),)
 
 

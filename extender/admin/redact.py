@@ -19,8 +19,8 @@ _APPLIED: Final = b"kubectl.kubernetes.io/last-applied-configuration"
 def redact(pod: bytes) -> bytes:
     """A protobuf v1.Pod of the same size, in which x's stand for what no policy should depend on.
 
-    That is `command`, `args` and the values of `env` of all containers, and the annotation that repeats them. All else
-    stays, also other annotations. Raises DecodeError for what is no message.
+    That is `command`, `args`, the values of `env` and what probes and hooks send of all containers, and the annotation
+    that repeats them. All else stays, also other annotations. Raises DecodeError for what is no message.
 
     Field numbers: k8s.io/api/core/v1/generated.proto, and ObjectMeta's.
     """
@@ -60,7 +60,12 @@ def _annotation(entry: bytes) -> bytes:
     return _within({2: _blank})(entry) if key == _APPLIED else entry
 
 
-_CONTAINER: Final = _within({3: _blank, 4: _blank, 7: _within({2: _blank})})
+_HANDLER: Final = _within({1: _within({1: _blank}), 2: _within({5: _within({2: _blank})})})
+_PROBE: Final = _within({1: _HANDLER})
+_HOOKS: Final = _within({1: _HANDLER, 2: _HANDLER})
+_CONTAINER: Final = _within(
+    {3: _blank, 4: _blank, 7: _within({2: _blank}), 10: _PROBE, 11: _PROBE, 12: _HOOKS, 22: _PROBE}
+)
 _SPEC: Final = _within({2: _CONTAINER, 20: _CONTAINER, 34: _within({1: _CONTAINER})})
 _POD: Final = _within({2: _SPEC})
 _APPLIED_POD: Final = _within({1: _within({12: _annotation}), 2: _SPEC})

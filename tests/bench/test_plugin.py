@@ -17,18 +17,20 @@ import pytest
 import wasmtime
 from typer.testing import CliRunner
 
-from bench import cli
-from bench.peers import gopeer
+from bench import cli, recording
+from bench.controlplane.process import comes_true
+from bench.peers import gopeer, objects
 from bench.peers.nodelist import node_list
 from bench.plugin.cases import CASES, CaseSpec, Effort
-from bench.plugin.measure import Means, measure
+from bench.plugin.measure import Means, Replay, measure
 from bench.plugin.rounds import DifferentAnswersError, difference, play, warm_up
 from bench.plugin.subject import Answer, Status, Subject, SubjectError
 from bench.plugin.swaps import stamped
 from bench.plugin.variants import WAYS, Guest, Setup, Started, spent_by_go, starting
-from bench.plugin.workload import Synthetic
+from bench.plugin.workload import Cycle, Recorded, Synthetic
 from bench.progress import Meter
 from bench.run import PARTS, Case, Machine, Run
+from wasm_runtime.protobuf import encode_pod
 
 NODES = 20
 CYCLES = 8
@@ -257,6 +259,34 @@ def test_nodes_change_in_turns_with_quiet() -> None:
         "updatesPerSecond": 100,
         "swapsPerMinute": 0,
     }
+
+
+def test_recorded_traffic_is_played_with_the_changes_of_its_nodes(tmp_path: Path) -> None:
+    """The tenth update takes from node 10 what a pod needs that asks for all of it."""
+    workload = Synthetic(NODES)
+    name, changed = objects.node_name(10), workload.update(NODES + 10)
+    names = [name, objects.node_name(0)]
+    asked = encode_pod(objects.requesting(1, "7920m", "64Mi", {}))
+    cycles = [
+        recording.Cycle(at / 10, "uid", "shop/web", asked, names, {name: changed} if at else {}) for at in range(2)
+    ]
+    played = Recorded(recording.Recording("default", "2026-01-01T00:00:00Z", workload.nodes, cycles, 0, None))
+    setup = Setup(tmp_path, HEADROOM, played, ExitStack())
+    with starting(setup, ["wasmtime", "kwx", "kwx-whole", "goextender"]) as (variants, _):
+        turn = Replay(setup)
+        for each in variants.values():
+            for at, rejected in enumerate([{names[1]}, {*names}]):
+                cycle = played.cycle(at)
+                turn.before(each.subject, cycle)
+                comes_true(lambda: rejected_of(each, cycle) == rejected, lambda: None, 10.0)  # noqa: B023 called here
+                assert rejected_of(each, cycle) == rejected, each.subject.name
+            setup.cluster.put(node_list([workload.nodes[name]]))
+
+
+def rejected_of(each: Started, cycle: Cycle) -> set[str]:
+    answer = each.subject.ask(cycle, answer=True).answer
+    assert answer is not None
+    return set(answer.rejected)
 
 
 def test_a_module_is_swapped_while_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,10 @@ def container(secret: str, token: str, key: str) -> dict[str, Any]:
             {"name": "EMPTY", "value": ""},
             {"name": "REFERRED", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "one"}}},
         ],
+        "livenessProbe": {"exec": {"command": [token]}, "periodSeconds": 10},
+        "readinessProbe": {"httpGet": {"path": "/", "port": 80, "httpHeaders": [{"name": "Key", "value": key}]}},
+        "startupProbe": {"tcpSocket": {"port": 80}},
+        "lifecycle": {"preStop": {"exec": {"command": [secret]}}, "postStart": {"sleep": {"seconds": 1}}},
         "resources": {"requests": {"cpu": "250m"}},
         "ports": [{"containerPort": 8080}],
     }
