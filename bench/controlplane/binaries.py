@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from .gobuild import (
     BUILD_ENVIRONMENT,
     BUILD_FLAGS,
-    PROGRESS_INTERVAL_S,
     Toolchain,
     compile_program,
+    exclusive,
     module_directory,
     required_version,
     say,
@@ -122,7 +119,7 @@ def build() -> Binaries:
     directory = cache_root() / cache_key(toolchain)
     if not directory.is_dir():
         directory.parent.mkdir(parents=True, exist_ok=True)
-        with _exclusive(_beside(directory, ".lock")):
+        with exclusive(_beside(directory, ".lock"), "the control plane"):
             if not directory.is_dir():
                 _build_into(directory)
     return Binaries(directory)
@@ -161,28 +158,6 @@ def _collect_stages(target: Path) -> None:
     """The kwok program has no stages of its own: its release takes them from the module's kustomize folder."""
     stages = module_directory(MODULES / "kwok", "sigs.k8s.io/kwok") / "kustomize" / "stage"
     target.write_text("---\n".join((stages / f"{name}.yaml").read_text() for name in KWOK_STAGES))
-
-
-@contextmanager
-def _exclusive(lock: Path) -> Iterator[None]:
-    """Hold `lock` against other processes; the kernel releases it even when this one is killed."""
-    started = time.monotonic()
-    said = started - PROGRESS_INTERVAL_S
-    with lock.open("w") as file:
-        while not _try_lock(file.fileno()):
-            if time.monotonic() - said >= PROGRESS_INTERVAL_S:
-                said = time.monotonic()
-                say(f"waiting for another process that builds the control plane … {said - started:.0f} s")
-            time.sleep(0.5)
-        yield
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _beside(directory: Path, suffix: str) -> Path:

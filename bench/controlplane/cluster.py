@@ -143,16 +143,20 @@ class ControlPlane:
             _checked(self.client.delete(f"{root}/events"))
         _checked(self.client.delete("/api/v1/nodes"))
 
-    def start_scheduler(self, config: Path, port: int | None = None) -> Process:
+    def end_kwok(self) -> None:
+        """Ends kwok: nodes stay as they are, pods stay Pending where they are bound, and nobody renews leases."""
+        next(process for process in self._processes if process.name == "kwok").stop()
+
+    def start_scheduler(self, config: Path, port: int | None = None, program: Path | None = None) -> Process:
         """Start a kube-scheduler with the KubeSchedulerConfiguration in `config`, and wait until it is ready.
 
         The configuration names its own kubeconfig. The result can be stopped, and another one started. Anybody may
-        read its metrics, by https at `port` of LOOPBACK.
+        read its metrics, by https at `port` of LOOPBACK. `program` is a scheduler with more plugins than the stock one.
         """
         port = port or free_port()
         name = f"kube-scheduler-{len(self._processes)}"
         command: Command = [
-            self.binaries.kube_scheduler,
+            program or self.binaries.kube_scheduler,
             f"--config={config}",
             *_serving_flags(port),
             "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -9,6 +10,8 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,6 +107,20 @@ def compile_program(module: Path, package: str, target: Path, ldflags: str, titl
     say(f"built {title} in {time.monotonic() - started:.0f} s")
 
 
+@contextmanager
+def exclusive(lock: Path, title: str) -> Iterator[None]:
+    """Hold `lock` against other processes that build `title`; the kernel releases it even when this one is killed."""
+    started = time.monotonic()
+    said = started - PROGRESS_INTERVAL_S
+    with lock.open("w") as file:
+        while not _try_lock(file.fileno()):
+            if time.monotonic() - said >= PROGRESS_INTERVAL_S:
+                said = time.monotonic()
+                say(f"waiting for another process that builds {title} … {said - started:.0f} s")
+            time.sleep(0.5)
+        yield
+
+
 def log_tail(log: Path) -> str:
     """The last LOG_TAIL_LINES lines of a log file; empty where there is none."""
     if not log.exists():
@@ -122,6 +139,14 @@ def _wait_with_progress(process: subprocess.Popen[bytes], title: str, started: f
             return process.wait(PROGRESS_INTERVAL_S)
         except subprocess.TimeoutExpired:
             say(f"{title} {time.monotonic() - started:.0f} s")
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _find(pattern: str, module: Path) -> str:

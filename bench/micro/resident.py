@@ -7,7 +7,6 @@ JSON.
 
 from __future__ import annotations
 
-import itertools
 import statistics
 import subprocess
 import sys
@@ -16,14 +15,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench.inprocess.world import pods
 from bench.micro.webhook import machine
 from bench.peers import objects
+from bench.plugin.worker import pod_of
+from bench.plugin.workload import pod as waiting
 from wasm_runtime import Nodes, Plugin, Settings, Snapshot, WasmtimeEngine
 from wasm_runtime.engine import MEBIBYTE, Span
-from wasm_runtime.protobuf import encode_node
+from wasm_runtime.protobuf import encode_node, encode_pod
 
-SDK: Final = Path(__file__).parents[1] / "sdk-guest"
+SDK: Final = Path(__file__).parents[2] / "sdk-guest"
 GUESTS: Final = {"Rust": SDK / "rust" / "modules" / "headroom.wasm", "Go": SDK / "out" / "go" / "headroom.wasm"}
 BARS: Final = {"Rust": 1.0, "Go": 2.0}
 """Milliseconds for Filter and Score of 5,000 nodes."""
@@ -74,7 +74,7 @@ def measure(engine: WasmtimeEngine, wasm: bytes, count: int) -> Figures:
     names = [objects.node_name(at) for at in range(count)]
     plugin = Plugin(engine, wasm, SETTINGS, nodes=nodes, observer=lambda _, __, seen: spans.extend(seen))
     try:
-        for pod in itertools.islice(pods(), CYCLES):
+        for pod in (pod_of(encode_pod(waiting(at))) for at in range(CYCLES)):
             request = Nodes(nodes, names)
             with plugin.guest(pod, request, "filter") as (guest, deadline):
                 guest.filter(request, deadline)

@@ -1,51 +1,132 @@
-"""The extender in Go of bench/peers/goextender: built once, kept outside the checkout, and run."""
+"""The programs in Go that are measured, or that measure: built once, kept outside the checkout, and run."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from tempfile import TemporaryDirectory
+from typing import Final, Literal, TypeAlias
 
-from bench.controlplane.binaries import cache_root
-from bench.controlplane.gobuild import Toolchain, compile_program, required_version
+from bench.controlplane.binaries import PROGRAMS, cache_root
+from bench.controlplane.gobuild import (
+    BUILD_ENVIRONMENT,
+    BUILD_FLAGS,
+    BuildError,
+    Toolchain,
+    compile_program,
+    exclusive,
+    required_version,
+)
 from bench.controlplane.ports import LOOPBACK, free_port
-from bench.webhook import ready, running
+from bench.servers import ready, running
 
-MODULE: Final = Path(__file__).with_name("goextender")
+Program: TypeAlias = Literal["extender", "player", "scheduler"]
+
+MODULE: Final = Path(__file__).with_name("go")
+PROTOCOL: Final = Path(__file__).with_name("protocol")
+UPSTREAM: Final = Path(__file__).with_name("upstream")
+
+LDFLAGS: Final = next(each.ldflags for each in PROGRAMS if each.name == "kube-scheduler")
+"""Those of the stock scheduler, so that the one with the plugin says the same version."""
 
 
-def build() -> Path:
-    """The program, which is built first where the cache has none of these sources and this Go.
+def program(name: Program) -> Path:
+    """A program of the module `go`, which is built first where the cache has none of these sources and this Go.
 
-    That takes some two minutes and says so on standard error. Raises BuildError.
+    After the control plane that takes some ten seconds, without it minutes; it says so on standard error. Processes
+    that ask at the same time build once. Raises BuildError.
     """
-    toolchain = Toolchain.find(MODULE)
-    sources = hashlib.sha256()
-    for file in sorted([*MODULE.glob("*.go"), *MODULE.glob("go.*")]):
-        sources.update(file.read_bytes())
-    key = "-".join([MODULE.name, toolchain.version, toolchain.platform, sources.hexdigest()[:12]])
-    program = cache_root().with_name(MODULE.name) / key
-    if not program.exists():
-        program.parent.mkdir(parents=True, exist_ok=True)
-        partial = program.with_name(f"{key}.{os.getpid()}")
-        compile_program(MODULE, ".", partial, "-s -w", f"the peer, an extender in Go ({versions()})")
-        partial.rename(program)
-    return program
+    return _kept(
+        name,
+        Toolchain.find(MODULE),
+        (MODULE, PROTOCOL),
+        lambda target: compile_program(MODULE, f"./{name}", target, LDFLAGS, f"the peer `{name}` ({versions()})"),
+    )
 
 
 def versions() -> str:
-    """What it is made of, for people."""
-    return f"k8s.io/kube-scheduler {required_version(MODULE, 'k8s.io/kube-scheduler')}"
+    """What the programs of the module are made of, for people."""
+    return f"Kubernetes {required_version(MODULE, 'k8s.io/kubernetes')}"
+
+
+def build_upstream_player(checkout: Path) -> Path:
+    """The player of kube-scheduler-wasm-extension's host, with what a checkout of that has. Raises BuildError."""
+    module = _scheduler_of(checkout)
+
+    def compile_in_workspace(target: Path) -> None:
+        # The player requires what the checkout requires: a workspace has both modules, and neither changes.
+        with TemporaryDirectory(prefix="kwx-bench-") as folder:
+            used = "".join(f"\t{json.dumps(str(each))}\n" for each in (UPSTREAM, PROTOCOL, module))
+            Path(folder, "go.work").write_text(f"go 1.24.0\n\nuse (\n{used})\n")
+            compile_program(Path(folder), str(UPSTREAM), target, "-s -w", f"the player of {checkout}")
+
+    sources = (UPSTREAM, PROTOCOL, *_modules_of(checkout))
+    return _kept("upstream-player", Toolchain.find(module), sources, compile_in_workspace)
+
+
+def build_upstream_scheduler(checkout: Path) -> Path:
+    """The scheduler of a checkout of kube-scheduler-wasm-extension. Raises BuildError."""
+    module = _scheduler_of(checkout)
+    return _kept(
+        "upstream-scheduler",
+        Toolchain.find(module),
+        _modules_of(checkout),
+        lambda target: compile_program(module, "./cmd/scheduler", target, "-s -w", f"the scheduler of {checkout}"),
+    )
+
+
+def spent(variables: str) -> dict[tuple[str, str], float]:
+    """Seconds that the extender in Go has spent by verb and phase, of the text of its /debug/vars."""
+    verbs: Mapping[str, Mapping[str, float]] = json.loads(variables)["seconds"]
+    return {(verb, phase): seconds for verb, phases in verbs.items() for phase, seconds in phases.items()}
 
 
 @contextmanager
 def go_extender(api_server: str = "") -> Iterator[int]:
     """The port of the extender in Go, once it knows the nodes of the API server, if it is given the URL of one."""
     port = free_port()
-    with running([str(build()), "-listen", f"{LOOPBACK}:{port}", "-apiserver", api_server], port):
+    with running([program("extender"), "-listen", f"{LOOPBACK}:{port}", "-apiserver", api_server], port):
         if api_server:
             ready(port)
         yield port
+
+
+def _scheduler_of(checkout: Path) -> Path:
+    module = checkout.resolve() / "scheduler"
+    if not (module / "go.mod").is_file():
+        raise BuildError(
+            f"{checkout} has no scheduler/go.mod: clone https://github.com/kubernetes-sigs/kube-scheduler-wasm-extension"
+            " and give that folder"
+        )
+    return module
+
+
+def _modules_of(checkout: Path) -> tuple[Path, ...]:
+    """The folders that its scheduler is built of."""
+    return checkout / "scheduler", checkout / "kubernetes"
+
+
+def _kept(name: str, toolchain: Toolchain, sources: Sequence[Path], compile_into: Callable[[Path], None]) -> Path:
+    """A program of the cache, which is compiled where that has none of these sources."""
+    key = "-".join([name, toolchain.version, toolchain.platform, _digest(sources)[:12]])
+    kept = cache_root().with_name("peers") / key
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with exclusive(kept.with_name(f"{name}.lock"), f"`{name}`"):
+            if not kept.exists():
+                partial = kept.with_name(f"{key}.{os.getpid()}")
+                compile_into(partial)
+                partial.rename(kept)
+    return kept
+
+
+def _digest(folders: Sequence[Path]) -> str:
+    recipe = hashlib.sha256(repr((BUILD_FLAGS, BUILD_ENVIRONMENT, LDFLAGS)).encode())
+    for folder in folders:
+        for file in sorted(each for pattern in ("*.go", "go.mod", "go.sum") for each in folder.rglob(pattern)):
+            recipe.update(f"{file.relative_to(folder)}\n".encode() + file.read_bytes())
+    return recipe.hexdigest()

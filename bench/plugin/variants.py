@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -152,7 +151,7 @@ def _upstream(setup: Setup) -> Started:
         raise LeftOutError("give a checkout of kube-scheduler-wasm-extension with --upstream CHECKOUT")
     command: list[str | Path] = [gopeer.build_upstream_player(setup.upstream), "-guest", setup.guest.file]
     command += ["-nodes", setup.nodes, "-plugins", str(setup.plugins), f"-config={setup.guest.config}"]
-    return Started(Subject("upstream", [*command, *setup.guest.args]))
+    return Started(Subject("upstream", [*command, "--", *setup.guest.args]))
 
 
 def _kwx(*, whole: bool) -> Callable[[Setup], Started]:
@@ -198,7 +197,7 @@ def _go_extender(*, whole: bool) -> Callable[[Setup], Started]:
             ready(port)
         seconds = time.monotonic() - begun
         subject = _asking(name, setup, port, whole=whole)
-        return Started(subject, lambda: spent_by_go(get(port, "/debug/vars")[1]), [process], seconds)
+        return Started(subject, lambda: gopeer.spent(get(port, "/debug/vars")[1]), [process], seconds)
 
     return start
 
@@ -241,12 +240,6 @@ def spent_by_kwx(metrics: str) -> Spent:
                 spent[verb, "guest"] += sample.value
                 spent[verb, "map"] -= sample.value
     return spent
-
-
-def spent_by_go(variables: str) -> Spent:
-    """What the extender in Go has spent, of its variables."""
-    seconds = json.loads(variables)["seconds"]
-    return {(verb, part): value for verb, parts in seconds.items() for part, value in parts.items()}
 
 
 def _variant(name: str, title: str, *, kind: str, wasm: bool, ours: bool) -> Variant:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.client import Connection, post
+from bench.controlplane import binaries
+from bench.controlplane.gobuild import BUILD_ENVIRONMENT, BUILD_FLAGS, BuildError, required_version
+from bench.controlplane.ports import LOOPBACK, free_port
 from bench.controlplane.process import comes_true
-from bench.peers import objects
-from bench.peers.apiserver import FIRST_VERSION, api_server
+from bench.peers import gopeer, objects
+from bench.peers.apiserver import FIRST_VERSION, Cluster, api_server
 from bench.peers.gopeer import go_extender
+from bench.servers import get, ready, running
 from tests.extender.objects import filtered, names_args, nodes_args
 
 NAMES = [objects.node_name(at) for at in range(12)]
@@ -35,6 +42,7 @@ def failed(reasons: Mapping[int, str]) -> dict[str, str]:
 
 
 TIMEOUT_S = 30.0
+VERBS = ("filter", "prioritize")
 
 CPU, MEMORY, ZONE = "Insufficient cpu", "Insufficient memory", "node(s) in another zone"
 
@@ -125,3 +133,75 @@ def test_a_request_that_cannot_be_answered_is_refused(peer: Connection, body: ob
     answer = str(caught.value)
     assert answer.startswith("expected status 200 and a Content-Length, got 'HTTP/1.1 400 Bad Request"), answer
     assert answer.endswith(f"{message}\\n'"), answer
+
+
+def test_several_policies_of_a_kubeconfigs_cluster_answer_as_one(cluster: Cluster, tmp_path: Path) -> None:
+    port = free_port()
+    options = ["-kubeconfig", cluster.write_kubeconfig(tmp_path), "-plugins", "3"]
+    with running([gopeer.program("extender"), "-listen", f"{LOOPBACK}:{port}", *options], port):
+        ready(port)
+        with Connection(port) as connection:
+            answers = [ask(connection, verb, names_args(NAMES, pod("4"))) for verb in ("filter", "prioritize")]
+    assert answers == [
+        filtered(NAMES[3:], failed(dict.fromkeys(range(3), CPU))),
+        [{"Host": name, "Score": [0, 49, 74, 49][at // 3]} for at, name in enumerate(NAMES)],
+    ]
+
+
+def test_what_its_phases_took_is_told(cluster: Cluster) -> None:
+    phases = ("decode", "encode", "guest", "map")
+    with go_extender(cluster.url) as port, Connection(port) as connection:
+        told = [gopeer.spent(get(port, "/debug/vars")[1])]
+        for verb in ("filter", "filter", "prioritize"):
+            ask(connection, verb, names_args(NAMES, pod()))
+            told.append(gopeer.spent(get(port, "/debug/vars")[1]))
+    filters, both = ({(verb, phase) for verb in verbs for phase in phases} for verbs in (["filter"], VERBS))
+    assert [set(each) for each in told] == [set(), filters, filters, both]
+    assert all(0 < told[1][phase] < told[2][phase] == told[3][phase] < 1 for phase in filters)
+
+
+def test_the_programs_are_of_the_control_planes_kubernetes() -> None:
+    planes = binaries.MODULES / "kubernetes"
+    assert required_version(gopeer.MODULE, "k8s.io/kubernetes") == required_version(planes, "k8s.io/kubernetes")
+    assert gopeer.versions() == f"Kubernetes {required_version(planes, 'k8s.io/kubernetes')}"
+
+
+def test_a_program_is_built_once() -> None:
+    program = gopeer.program("player")
+    made = program.stat()
+    assert (gopeer.program("player"), program.stat().st_mtime_ns) == (program, made.st_mtime_ns)
+
+
+def test_no_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(BuildError) as caught:
+        gopeer.program("player")
+    assert str(caught.value) == (
+        "programs are built from source here and `go` was not found:"
+        " install Go 1.26.0 or newer (https://go.dev/dl/) and put it on PATH"
+    )
+
+
+@pytest.mark.parametrize("build", [gopeer.build_upstream_player, gopeer.build_upstream_scheduler])
+def test_a_folder_that_is_no_checkout(build: Callable[[Path], Path], tmp_path: Path) -> None:
+    with pytest.raises(BuildError) as caught:
+        build(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path} has no scheduler/go.mod: clone https://github.com/kubernetes-sigs/kube-scheduler-wasm-extension"
+        " and give that folder"
+    )
+
+
+def test_the_sources_are_formatted() -> None:
+    folders = [gopeer.MODULE, gopeer.PROTOCOL, gopeer.UPSTREAM]
+    found = subprocess.run(["gofmt", "-d", *folders], capture_output=True, text=True, check=True)
+    assert found.stdout == ""
+
+
+@pytest.mark.parametrize("check", ["vet", "test"])
+def test_the_sources_pass_gos_own_checks(check: str) -> None:
+    """With the flags of the programs, whose compiled packages they share."""
+    command = ["go", check, *BUILD_FLAGS, "./..."]
+    environment = {**os.environ, **BUILD_ENVIRONMENT}
+    found = subprocess.run(command, cwd=gopeer.MODULE, env=environment, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr

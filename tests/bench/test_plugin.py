@@ -26,7 +26,7 @@ from bench.plugin.measure import Means, Replay, measure
 from bench.plugin.rounds import DifferentAnswersError, difference, play, warm_up
 from bench.plugin.subject import Answer, Status, Subject, SubjectError
 from bench.plugin.swaps import stamped
-from bench.plugin.variants import WAYS, Guest, Setup, Started, spent_by_go, starting
+from bench.plugin.variants import WAYS, Guest, Setup, Started, starting
 from bench.plugin.workload import Cycle, Recorded, Synthetic
 from bench.progress import Meter
 from bench.run import PARTS, Case, Machine, Run
@@ -117,7 +117,7 @@ def delayed(folder: Path, delays: Mapping[str, float]) -> Iterator[Started]:
         try:
             with Subject("delayed", [gopeer.program("player"), "http", "-nodes", nodes, "-url", url]) as subject:
                 subject.ready()
-                yield Started(subject, lambda: spent_by_go(json.dumps({"seconds": handler.spent})))
+                yield Started(subject, lambda: gopeer.spent(json.dumps({"seconds": handler.spent})))
         finally:
             server.shutdown()
             thread.join()

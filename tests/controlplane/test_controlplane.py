@@ -82,6 +82,13 @@ def test_a_refused_scheduler_configuration_shows_the_log(cluster: ControlPlane) 
     cluster.check()
 
 
+def test_another_program_may_be_the_scheduler(cluster: ControlPlane) -> None:
+    """What starts is that program: kubectl knows no such flag."""
+    with pytest.raises(ControlPlaneError, match=r"ended with status 1:\nerror: unknown flag: --config"):
+        cluster.start_scheduler(scheduler_config(cluster), program=cluster.binaries.kubectl)
+    cluster.check()
+
+
 def test_identities_have_their_own_rights(cluster: ControlPlane) -> None:
     """RBAC is on: the scheduler may list nodes but not secrets; a fresh service account may do neither."""
     assert "node-0" in cluster.kubectl("get", "nodes", user="scheduler")
@@ -117,6 +124,19 @@ def test_clear_leaves_neither_pods_nor_nodes() -> None:
         assert cluster.client.get(PODS).json()["items"] == []
         assert cluster.client.get("/api/v1/nodes").json()["items"] == []
         assert cluster.create_nodes(2, name="worker-{}", labels={"zone": "b"}) == ["worker-0", "worker-1"]
+
+
+def test_without_kwok_nodes_stay_and_pods_are_bound_but_do_not_run() -> None:
+    """Its end is no failure, and a scheduler goes on with the nodes that it made Ready."""
+    with ControlPlane() as cluster:
+        (node,) = cluster.create_nodes(1)
+        cluster.end_kwok()
+        assert [process.name for process in cluster.processes if process.alive] == ["etcd", "kube-apiserver"]
+        cluster.start_scheduler(scheduler_config(cluster))
+        create_pod(cluster, "first")
+        cluster.wait_until(lambda: "nodeName" in pod(cluster, "first")["spec"], "bound pod")
+        bound = pod(cluster, "first")
+        assert (bound["spec"]["nodeName"], bound["status"]["phase"]) == (node, "Pending")
 
 
 def test_a_part_that_dies_is_reported() -> None:

@@ -1,3 +1,0 @@
-module inprocess
-
-go 1.24.0

@@ -1,0 +1,109 @@
+"""When pods were created and bound, as a watch of the API server tells."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from contextlib import suppress
+from http.client import HTTPException, HTTPResponse, HTTPSConnection
+from types import TracebackType
+from typing import Final
+
+from bench.scheduler.api import PODS, Api
+from bench.scheduler.errors import MeasureError
+from extender.cluster.envelope import member
+from extender.cluster.errors import ProtocolError
+from extender.cluster.frames import FrameDecoder
+from extender.cluster.messages import EventType, WatchEvent, decode_event
+from extender.cluster.reflector import WATCH_STREAM
+from extender.cluster.status import decode_status
+
+CHUNK: Final = 65_536
+_SPEC: Final = 2
+_NODE_NAME: Final = 10
+"""Field numbers of Pod and of PodSpec (k8s.io/api/core/v1/generated.proto)."""
+
+
+class Bindings:
+    """Watches the pods from a version on, in a thread; a context manager that ends it.
+
+    The watch is of whole pods in protobuf: the API server has encoded these bytes for the scheduler's watch anyway.
+    """
+
+    def __init__(self, api: Api, version: str) -> None:
+        self.created: dict[str, float] = {}
+        """Seconds of `time.perf_counter` at which a pod was told of first, by its name."""
+        self.bound: dict[str, float] = {}
+        """The same of its binding, in the order in which pods were bound."""
+        self.nodes: dict[str, str] = {}
+        """The node that a pod was bound to."""
+        self._problem = ""
+        self._is_ending = False
+        self._api = api
+        self._version = version
+        self._connection, self._response = self._open()
+        self._thread = threading.Thread(target=self._run, name="bindings")
+
+    def __enter__(self) -> Bindings:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._is_ending = True
+        with suppress(OSError):
+            # Not that of ssl.SSLSocket, which takes the connection from under the thread that reads it.
+            socket.socket.shutdown(self._connection.sock, socket.SHUT_RDWR)
+        self._thread.join()
+        self._close()
+
+    def check(self) -> None:
+        """Raises MeasureError if the watch has broken off."""
+        if self._problem:
+            raise MeasureError(f"the watch of the pods broke off: {self._problem}")
+
+    def _run(self) -> None:
+        try:
+            while not self._is_ending:
+                self._follow()
+                self._close()
+                self._connection, self._response = self._open()
+        except (OSError, ValueError, HTTPException, ProtocolError, MeasureError) as error:
+            if not self._is_ending:
+                self._problem = f"{type(error).__name__}: {error}"
+
+    def _open(self) -> tuple[HTTPSConnection, HTTPResponse]:
+        """The watch from the last event on. The API server ends one that was not read for some milliseconds."""
+        connection = self._api.connect()
+        path = f"{PODS}?watch=1&resourceVersion={self._version}"
+        response = self._api.send(connection, "GET", path, accept=WATCH_STREAM)
+        connection.sock.settimeout(None)
+        return connection, response
+
+    def _close(self) -> None:
+        self._response.close()
+        self._connection.close()
+
+    def _follow(self) -> None:
+        """Takes what the watch tells until it ends."""
+        decoder = FrameDecoder()
+        while chunk := self._response.read1(CHUNK):
+            now = time.perf_counter()
+            for frame in decoder.feed(chunk):
+                event = decode_event(frame)
+                if event.type is EventType.ERROR:
+                    raise MeasureError(decode_status(event.object).message)
+                self._version = event.identity.resource_version
+                self._note(event, now)
+
+    def _note(self, event: WatchEvent, now: float) -> None:
+        if event.type not in {EventType.ADDED, EventType.MODIFIED}:
+            return
+        name = event.identity.name
+        self.created.setdefault(name, now)
+        node = member(member(event.object, _SPEC), _NODE_NAME).decode()
+        if node and name not in self.bound:
+            self.nodes[name] = node
+            self.bound[name] = now

@@ -1,0 +1,55 @@
+"""`kwx bench scheduler`: from options to a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bench import conditions, session
+from bench.progress import Meter
+from bench.run import Run
+from bench.scheduler.measure import measure, steps
+from bench.scheduler.plan import VARIANTS, Preset, plan
+
+WORKLOAD: Final = (
+    "pods of Deployments that all have room, each fourth with the wish for a zone and each third for an instance type;"
+    " a batch waits before the scheduler starts, steady pods come while it runs; nodes have no kubelets: nobody renews"
+    " their leases or runs what is bound to them"
+)
+
+
+class Options(NamedTuple):
+    """What was asked for."""
+
+    preset: Preset
+    command: str
+    module: Path
+    nodes: Sequence[int] = ()
+    variants: Sequence[str] = ()
+    upstream: Path | None = None
+
+
+def run(options: Options, folder: Path) -> Run:
+    """Measures, and writes the run and its report into a folder.
+
+    Raises BenchError, BuildError or ControlPlaneError.
+    """
+    chosen = plan(options.preset, options.module, options.nodes, options.variants, options.upstream)
+    begun = session.begin(
+        Run(
+            level="scheduler",
+            command=options.command,
+            preset=options.preset,
+            begun=session.now(),
+            machine=conditions.machine(),
+            versions=session.versions(),
+            module=session.named(options.module),
+            workload=WORKLOAD,
+            variants=[VARIANTS[name] for name in chosen.variants],
+        ),
+        folder,
+    )
+    with Meter(steps(begun, chosen)) as meter:
+        measure(begun, chosen, meter, lambda: begun.save(folder))
+    return session.finish(begun, folder)

@@ -1,0 +1,9 @@
+"""What goes wrong while schedulers are measured."""
+
+from __future__ import annotations
+
+from bench.errors import BenchError
+
+
+class MeasureError(BenchError):
+    """There are no figures that could be trusted. `str()` says why, with the end of the logs where they tell more."""

@@ -1,0 +1,72 @@
+"""The nodes and pods of a measurement, as the bodies of the requests that create them."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from bench.controlplane.cluster import FAKE_NODE
+from bench.peers import objects
+from bench.peers.protobuf import enveloped
+from wasm_runtime.protobuf import encode_node, encode_pod
+
+NAMESPACE: Final = "shop"
+ZONE: Final = "example.com/zone"
+INSTANCE_TYPE: Final = "example.com/instance-type"
+"""Labels of pods that the policy reads as wishes: a zone must be, a type of instance had better be."""
+NODE_ZONE: Final = "topology.kubernetes.io/zone"
+NODE_INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+
+CPU_REQUESTS: Final = range(10, 200, 7)
+"""Millicores."""
+MEMORY_REQUESTS: Final = range(16, 400, 13)
+"""MiB: a thousand pods fit onto a hundred nodes although all prefer the same ones."""
+
+
+class Pod(NamedTuple):
+    """A pod that will be created."""
+
+    name: str
+    zone: str
+    """The only one that it may be placed in; empty if it may be placed in any."""
+    instance_type: str
+    """What it is placed on wherever that is left; empty if it has no wish."""
+    body: bytes
+    """The request's, in protobuf."""
+
+
+class Node(NamedTuple):
+    """A node that will be created."""
+
+    name: str
+    zone: str
+    instance_type: str
+    body: bytes
+    """The request's, in protobuf."""
+
+
+def pod(at: int) -> Pod:
+    """The pod of a number: each fourth wishes one of the zones, each third an instance type."""
+    zone = objects.ZONES[at // 4 % len(objects.ZONES)] if at % 4 == 0 else ""
+    instance_type = list(objects.INSTANCE_TYPES)[at // 3 % len(objects.INSTANCE_TYPES)] if at % 3 == 0 else ""
+    wishes = {label: wish for label, wish in ((ZONE, zone), (INSTANCE_TYPE, instance_type)) if wish}
+    cpu, memory = CPU_REQUESTS[at * 7 % len(CPU_REQUESTS)], MEMORY_REQUESTS[at * 11 % len(MEMORY_REQUESTS)]
+    manifest = _fresh(objects.requesting(at, f"{cpu}m", f"{memory}Mi", wishes)) | {"status": {}}
+    return Pod(manifest["metadata"]["name"], zone, instance_type, enveloped(encode_pod(manifest), "Pod"))
+
+
+def node(at: int) -> Node:
+    """The node of a number: as a cloud's, but that its conditions are left to kwok."""
+    manifest = _fresh(objects.node(at, 0))
+    metadata, status = manifest["metadata"], manifest["status"]
+    key, value = FAKE_NODE
+    del metadata["finalizers"], status["conditions"]
+    metadata["annotations"][key] = value
+    labels = metadata["labels"]
+    body = enveloped(encode_node(manifest), "Node")
+    return Node(metadata["name"], labels[NODE_ZONE], labels[NODE_INSTANCE_TYPE], body)
+
+
+def _fresh(manifest: objects.Object) -> objects.Object:
+    """Without what an API server gives to an object."""
+    given = ("uid", "resourceVersion", "creationTimestamp", "managedFields")
+    return manifest | {"metadata": {name: value for name, value in manifest["metadata"].items() if name not in given}}

@@ -1,0 +1,132 @@
+"""Measures a plan into a run: rounds of all variants that take turns, on a control plane for each number of nodes.
+
+kwok makes the nodes Ready and is ended then: it would write a lease a node every ten seconds, and bring each pod that
+is bound to life, as kubelets do on machines of their own. What takes the cores here is what schedules.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Final, Literal
+
+from bench.conditions import Watch
+from bench.controlplane import ControlPlane, ControlPlaneError, build
+from bench.progress import Meter
+from bench.run import Case, Run, Series
+from bench.scheduler.api import NODES, Api
+from bench.scheduler.errors import MeasureError
+from bench.scheduler.load import node, pod
+from bench.scheduler.plan import Load, Plan
+from bench.scheduler.round import Figures, Ground, play
+from bench.scheduler.variants import Setup, build_programs
+
+NODES_TIMEOUT: Final = 120.0
+"""Seconds until kwok has made all nodes Ready."""
+KEEPS_UP: Final = 1.2
+"""How many times the rate of steady pods a scheduler must manage of a batch; one that cannot keep up has a queue."""
+THROUGHPUT: Final = "throughput"
+
+
+def measure(run: Run, plan: Plan, meter: Meter, save: Callable[[], None]) -> None:
+    """Measures what a run does not have yet; `save` is called after each round.
+
+    Raises MeasureError, ControlPlaneError or BuildError.
+    """
+    watch = Watch(lambda: [os.getpid()])
+    binaries, programs = build(), build_programs(plan.variants, plan.upstream)
+    for nodes in plan.nodes:
+        cases = [(load, _case(run, plan, nodes, load)) for load in plan.loads]
+        if all(case.done >= case.rounds for _, case in cases):
+            continue
+        meter.say(f"{nodes:,} nodes: starting a control plane")
+        with ControlPlane(binaries) as control_plane:
+            ground = _ground(nodes, Setup(control_plane, plan.module, programs))
+            for load, case in cases:
+                for at in _rounds(run, case, load, plan, ground, meter):
+                    run.conditions.append(watch.look(case.name, at))
+                    save()
+
+
+def steps(run: Run, plan: Plan) -> int:
+    """How many rounds of variants are to be measured."""
+    cases = [_case(run, plan, nodes, load) for nodes in plan.nodes for load in plan.loads]
+    return sum((case.rounds - case.done) * (len(plan.variants) - len(case.left_out)) for case in cases)
+
+
+def _case(run: Run, plan: Plan, nodes: int, load: Load) -> Case:
+    """The run's case, which is added where there is none."""
+    case = plan.case(nodes, load)
+    found = next((each for each in run.cases if each.name == case.name), None)
+    if found is None:
+        run.cases.append(case)
+    return found or case
+
+
+def _ground(nodes: int, setup: Setup) -> Ground:
+    """Makes the nodes."""
+    api = Api(setup.control_plane)
+    made = [node(at) for at in range(nodes)]
+    api.create_namespace()
+    api.create(NODES, [each.body for each in made])
+    setup.control_plane.wait_until(lambda: api.ready_nodes() == nodes, f"{nodes} Ready nodes", NODES_TIMEOUT)
+    setup.control_plane.end_kwok()
+    return Ground(setup, api, {each.name: each for each in made})
+
+
+def _rounds(run: Run, case: Case, load: Load, plan: Plan, ground: Ground, meter: Meter) -> Iterator[int]:
+    """Measures the rounds that a case does not have; each one's number once the case has it."""
+    pods = [pod(at) for at in range(load.pods)]
+    if load.rate:
+        case.left_out.update(too_slow(run, case, load))
+    for at in range(case.done, case.rounds):
+        figures: dict[str, dict[str, Figures]] = {}
+        for variant in _turned(plan.variants, at):
+            if variant in case.left_out:
+                continue
+            meter.say(f"{case.title}: {variant}, round {at + 1} of {case.rounds}")
+            try:
+                figures[variant] = play(variant, load, pods, ground)
+            except (ControlPlaneError, MeasureError) as error:
+                if variant != "upstream" or case.done:
+                    raise
+                case.left_out[variant] = f"it is made for another Kubernetes, and does not run here: {error}"
+            meter.step(f"{case.title}: {variant}")
+        for variant in sorted(figures, key=plan.variants.index):
+            take(case, variant, figures[variant])
+        yield at
+
+
+def take(case: Case, variant: str, figures: Mapping[str, Figures]) -> None:
+    """Adds a round of a variant."""
+    known = {(each.variant, each.metric): each for each in case.series}
+    for metric, found in figures.items():
+        series = known.get((variant, metric))
+        if series is None:
+            better: Literal["higher", "lower"] = "higher" if metric == THROUGHPUT else "lower"
+            series = Series(variant=variant, metric=metric, unit=found.unit, better=better, rounds=[])
+            case.series.append(series)
+        series.rounds.append(found.samples)
+        for part, value in found.parts.items():
+            series.parts.setdefault(part, []).append(value)
+
+
+def too_slow(run: Run, case: Case, load: Load) -> dict[str, str]:
+    """Why variants are left out that cannot place pods as quickly as they come, by what they managed of a batch."""
+    batch = next((each for each in run.cases if each.nodes == case.nodes and each.settings["load"] == "batch"), None)
+    found = {}
+    for series in batch.series if batch else ():
+        if series.metric != THROUGHPUT:
+            continue
+        managed = statistics.median(chain.from_iterable(series.rounds))
+        if managed < KEEPS_UP * load.rate:
+            found[series.variant] = f"it places {managed:.0f} pods a second, and {load.rate:g} come"
+    return found
+
+
+def _turned(variants: Sequence[str], turn: int) -> list[str]:
+    """Each once, another one first in each turn."""
+    first = turn % len(variants)
+    return [*variants[first:], *variants[:first]]

@@ -1,0 +1,128 @@
+"""What will be measured: which schedulers, on how many nodes, under which loads, how often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from bench.errors import BenchError
+from bench.run import Case, Variant
+
+Preset = Literal["quick", "default", "full"]
+Shape = Literal["batch", "steady"]
+
+VARIANTS: Final[Mapping[str, Variant]] = {
+    each.name: each
+    for each in (
+        Variant(name="stock", title="kube-scheduler as it is", kind="in-process", wasm=False, ours=False),
+        Variant(name="native", title="the plugin compiled in", kind="in-process", wasm=False, ours=False),
+        Variant(name="kwx", title="kwx, node names", kind="extender", wasm=True, ours=True),
+        Variant(name="kwx-whole", title="kwx, whole nodes", kind="extender", wasm=True, ours=True),
+        Variant(name="goextender", title="an extender in Go, node names", kind="extender", wasm=False, ours=False),
+        Variant(
+            name="goextender-whole", title="an extender in Go, whole nodes", kind="extender", wasm=False, ours=False
+        ),
+        Variant(name="upstream", title="upstream's host, compiled in", kind="in-process", wasm=True, ours=False),
+    )
+}
+MAIN: Final = ("stock", "native", "kwx", "goextender")
+
+
+class PlanError(BenchError):
+    """What cannot be measured. `str()` says why, and what could."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How pods come."""
+
+    shape: Shape
+    """`batch`: all wait before the scheduler starts. `steady`: they come at a rate while it runs."""
+    pods: int
+    warm_up: int
+    """The first pods that are bound, which do not count: connections, caches and compilers are cold."""
+    rate: float = 0.0
+    """Pods a second, if they come steadily."""
+
+    def settings(self) -> dict[str, int | float | str | bool]:
+        """What a case says of it."""
+        rate = {"podsPerSecond": self.rate} if self.rate else {}
+        return {"load": self.shape, "pods": self.pods - self.warm_up, "warmUp": self.warm_up, **rate}
+
+    def title(self) -> str:
+        """For people."""
+        counted = self.pods - self.warm_up
+        if self.shape == "batch":
+            return f"{counted:,} pods at once"
+        return f"{counted:,} pods, {self.rate:g} a second"
+
+
+class _Preset(NamedTuple):
+    nodes: Sequence[int]
+    variants: Sequence[str]
+    rounds: int
+    loads: Sequence[Load]
+
+
+_LOADS: Final = (Load("batch", 1_100, 100), Load("steady", 500, 100, 50))
+PRESETS: Final[Mapping[Preset, _Preset]] = {
+    "quick": _Preset((500,), MAIN, 2, (Load("batch", 500, 100), Load("steady", 250, 100, 50))),
+    "default": _Preset((500, 1_000), MAIN, 5, _LOADS),
+    "full": _Preset((100, 500, 1_000, 5_000), [name for name in VARIANTS if name != "upstream"], 6, _LOADS),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be measured."""
+
+    preset: Preset
+    nodes: Sequence[int]
+    variants: Sequence[str]
+    """Keys of VARIANTS."""
+    rounds: int
+    loads: Sequence[Load]
+    module: Path
+    """The guest."""
+    upstream: Path | None = None
+    """A checkout of kube-scheduler-wasm-extension."""
+
+    def case(self, nodes: int, load: Load) -> Case:
+        """The case of a load on a number of nodes, in which nothing is measured yet."""
+        name, title = f"{nodes}-{load.shape}", f"{nodes:,} nodes, {load.title()}"
+        return Case(name=name, title=title, nodes=nodes, settings=load.settings(), rounds=self.rounds)
+
+
+def plan(
+    preset: Preset,
+    module: Path,
+    nodes: Sequence[int] = (),
+    variants: Sequence[str] = (),
+    upstream: Path | None = None,
+) -> Plan:
+    """A preset's plan, with other numbers of nodes or other variants if they are given. Raises PlanError.
+
+    With a checkout of upstream its scheduler is one of the variants; it cannot be one without.
+    """
+    defaults = PRESETS[preset]
+    chosen = [*(variants or defaults.variants)]
+    if upstream and "upstream" not in chosen:
+        chosen.append("upstream")
+    unknown = [name for name in chosen if name not in VARIANTS]
+    if unknown:
+        raise PlanError(f"no variant is named {unknown[0]!r}; there are: {', '.join(VARIANTS)}")
+    if "upstream" in chosen and not upstream:
+        raise PlanError("the variant upstream is built of a checkout of kube-scheduler-wasm-extension: give --upstream")
+    if any(count < 1 for count in nodes):
+        raise PlanError(f"expected numbers of nodes above 0, found {min(nodes)}")
+    return Plan(
+        preset=preset,
+        nodes=sorted(set(nodes or defaults.nodes)),
+        variants=[name for name in VARIANTS if name in chosen],
+        rounds=defaults.rounds,
+        loads=defaults.loads,
+        module=module,
+        upstream=upstream,
+    )

@@ -1,0 +1,206 @@
+"""One round of one variant: its scheduler is started, places the pods of a load, and is ended."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Final, NamedTuple
+
+from bench.controlplane.gobuild import log_tail
+from bench.plugin.variants import Spent
+from bench.run import Unit
+from bench.scheduler.api import PODS, Api
+from bench.scheduler.arrivals import Arrivals
+from bench.scheduler.bindings import Bindings
+from bench.scheduler.errors import MeasureError
+from bench.scheduler.load import Node, Pod
+from bench.scheduler.plan import Load
+from bench.scheduler.scrape import SCHEDULED, Attempts
+from bench.scheduler.usage import Usage
+from bench.scheduler.variants import Setup, Started, starting
+
+LOOK_EVERY: Final = 0.1
+"""Seconds between two looks at how far the scheduler is, and at memory."""
+WARM_UP_LIMIT: Final = 60.0
+"""Seconds within which the pods of the warm-up must be bound."""
+WINDOW: Final = 30.0
+"""Seconds of a batch that are measured at most: whole nodes of a large cluster keep a scheduler busy for minutes."""
+FEWEST: Final = 20
+"""Pods that must be bound in these seconds."""
+LATEST: Final = 15.0
+"""Seconds after the last one has come within which all pods must be bound, if they come steadily."""
+PERCENTILES: Final = (50, 90, 99)
+STANDING: Final = ("kube-apiserver", "etcd")
+"""Processes that outlive a round and work in it."""
+HARNESS: Final = "harness"
+"""This process, in the figures."""
+
+
+class Figures(NamedTuple):
+    """What a round has measured of one metric."""
+
+    unit: Unit
+    samples: list[float]
+    parts: Mapping[str, float] = {}
+    """The mean of each part (`bench.run.PARTS`)."""
+
+
+class Ground(NamedTuple):
+    """Where rounds are played: a control plane with nodes."""
+
+    setup: Setup
+    api: Api
+    nodes: Mapping[str, Node]
+    """By name."""
+
+
+class _Moment(NamedTuple):
+    """How far everything is."""
+
+    bound: int
+    cpu: Mapping[str, float]
+    """Seconds of processor by process."""
+    metrics: str
+    """The scheduler's."""
+    spent: Spent
+    """By the extender."""
+
+
+def play(variant: str, load: Load, pods: Sequence[Pod], ground: Ground) -> dict[str, Figures]:
+    """Measures a round; the figures by metric.
+
+    Before it begins the pods of the round before are deleted; nothing of other variants runs. Raises MeasureError if
+    the figures would be worth nothing: pods that were not bound, or not as the policy wants them; ControlPlaneError if
+    something died or did not start; BuildError.
+    """
+    api, control_plane = ground.api, ground.setup.control_plane
+    api.clear()
+    if load.shape == "batch":
+        api.create(PODS, [pod.body for pod in pods])
+    api.hold_election()
+    with ExitStack() as stack:
+        bindings = stack.enter_context(Bindings(api, api.version()))
+        started = stack.enter_context(starting(variant, ground.setup))
+        standing = {each.name: each for each in control_plane.processes if each.name in STANDING}
+        processes = started.processes | standing
+        usage = Usage({name: each.pid for name, each in processes.items()} | {HARNESS: os.getpid()})
+        watcher = _Watcher(bindings, started, usage, [bindings.check, *(each.check for each in processes.values())])
+        begin, end = _follow(watcher, load, pods, api)
+    attempts = Attempts.read(end.metrics)
+    check_attempts(attempts)
+    counted = attempts - Attempts.read(begin.metrics)
+    if variant != "stock":
+        check_placed(pods, bindings.nodes, ground.nodes)
+    return {
+        **_pace(load, pods, bindings),
+        **{f"attempt p{q}": Figures("ms", [counted.quantile(q / 100) * 1e3]) for q in PERCENTILES},
+        **_extender(begin, end),
+        **{f"cpu {name}": Figures("ms", [ms]) for name, ms in _cpu(begin, end).items()},
+        **{f"memory {name}": Figures("MB", [peak / 1e6]) for name, peak in usage.peaks().items()},
+    }
+
+
+def _follow(watcher: _Watcher, load: Load, pods: Sequence[Pod], api: Api) -> tuple[_Moment, _Moment]:
+    """Lets the scheduler begin; the moments between which everything counts but the pace of the pods.
+
+    Of a batch that is all: when the first pods are bound, the scheduler is through with many more.
+    """
+    if load.shape == "batch":
+        begin = watcher.moment()
+        api.end_election()
+        watcher.wait(load.warm_up, WARM_UP_LIMIT)
+        watcher.wait(load.pods, WINDOW, fewest=min(load.pods, load.warm_up + FEWEST))
+        return begin, watcher.moment()
+    api.end_election()
+    moments = []
+    for come, pods_now in ((load.warm_up, pods[: load.warm_up]), (load.pods, pods[load.warm_up :])):
+        with Arrivals(api, pods_now, load.rate) as arrivals:
+            watcher.wait(come, len(pods_now) / load.rate + LATEST, arrivals.check)
+        moments.append(watcher.moment())
+    return moments[0], moments[1]
+
+
+class _Watcher:
+    """Follows a scheduler at its work."""
+
+    def __init__(
+        self, bindings: Bindings, started: Started, usage: Usage, checks: Sequence[Callable[[], None]]
+    ) -> None:
+        """`checks` raise where there is no use in waiting any longer."""
+        self._bindings = bindings
+        self._started = started
+        self._usage = usage
+        self._checks = checks
+
+    def moment(self) -> _Moment:
+        """How far everything is now."""
+        self._usage.look()
+        bound, cpu = len(self._bindings.bound), self._usage.cpu()
+        return _Moment(bound, cpu, self._started.metrics(), self._started.spent())
+
+    def wait(self, pods: int, limit: float, *checks: Callable[[], None], fewest: int = 0) -> None:
+        """Waits at most some seconds until as many pods are bound, or the fewest that are enough by then.
+
+        Raises MeasureError.
+        """
+        deadline = time.monotonic() + limit
+        while (bound := len(self._bindings.bound)) < pods and time.monotonic() < deadline:
+            for check in (*self._checks, *checks):
+                check()
+            self._usage.look()
+            time.sleep(LOOK_EVERY)
+        if bound < (fewest or pods):
+            raise MeasureError(f"{bound} of {fewest or pods} pods were bound within {limit:g} s\n{self._logs()}")
+
+    def _logs(self) -> str:
+        return "\n".join(
+            f"the end of {name}'s log:\n{log_tail(each.log)}" for name, each in self._started.processes.items()
+        )
+
+
+def check_attempts(attempts: Attempts) -> None:
+    """Raises MeasureError if a pod was tried in vain: all have room."""
+    vain = {result: count for result, count in attempts.results.items() if count and result != SCHEDULED}
+    if vain:
+        told = ", ".join(f"{count} {result}" for result, count in sorted(vain.items()))
+        raise MeasureError(f"the scheduler tried pods in vain, although all have room: {told}")
+
+
+def check_placed(pods: Sequence[Pod], placed: Mapping[str, str], nodes: Mapping[str, Node]) -> None:
+    """Raises MeasureError if a pod is on a node that the policy forbids, or would not prefer while others have room."""
+    for pod in pods:
+        node = nodes.get(placed.get(pod.name, ""))
+        if node and pod.zone not in {"", node.zone}:
+            raise MeasureError(
+                f"pod {pod.name} was put into zone {node.zone}, it wishes {pod.zone}: filter has no effect"
+            )
+        if node and pod.instance_type not in {"", node.instance_type}:
+            raise MeasureError(
+                f"pod {pod.name} was put on {node.instance_type}, it wishes {pod.instance_type}: scores have no effect"
+            )
+
+
+def _pace(load: Load, pods: Sequence[Pod], bindings: Bindings) -> dict[str, Figures]:
+    """How quick the scheduler was, of the pods after the warm-up."""
+    if load.shape == "batch":
+        times = sorted(bindings.bound.values())[load.warm_up - 1 :]
+        return {"throughput": Figures("1/s", [(len(times) - 1) / (times[-1] - times[0])])}
+    waits = [bindings.bound[pod.name] - bindings.created[pod.name] for pod in pods[load.warm_up :]]
+    return {"pod": Figures("ms", [wait * 1e3 for wait in waits])}
+
+
+def _cpu(begin: _Moment, end: _Moment) -> dict[str, float]:
+    """Milliseconds of processor a pod, by process."""
+    pods = end.bound - begin.bound
+    return {name: (seconds - begin.cpu[name]) / pods * 1e3 for name, seconds in end.cpu.items()}
+
+
+def _extender(begin: _Moment, end: _Moment) -> dict[str, Figures]:
+    """Milliseconds that the extender spent on a pod, filter and prioritize together; nothing without one."""
+    parts: dict[str, float] = {}
+    for (verb, part), seconds in end.spent.items():
+        spent = (seconds - begin.spent.get((verb, part), 0.0)) / (end.bound - begin.bound) * 1e3
+        parts[part] = parts.get(part, 0.0) + spent
+    return {"extender": Figures("ms", [sum(parts.values())], parts)} if parts else {}

@@ -1,0 +1,238 @@
+"""The schedulers that are measured side by side, and how each is started."""
+
+from __future__ import annotations
+
+import ssl
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from http.client import HTTPSConnection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import yaml
+
+from bench.controlplane import ControlPlane, Process
+from bench.controlplane.ports import LOOPBACK, free_port
+from bench.controlplane.process import Command, answers
+from bench.peers import gopeer
+from bench.plugin.variants import Spent, spent_by_kwx
+from bench.servers import get
+
+PLUGIN: Final = "Headroom"
+"""The plugin's name where it is compiled in."""
+EXTENDER_WEIGHT: Final = 1
+PLUGIN_WEIGHT: Final = 10 * EXTENDER_WEIGHT
+"""kube-scheduler multiplies the scores of extenders by 10, for they are to be 10 at most; those here go up to 100.
+
+https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/scheduler/schedule_one.go (prioritizeNodes)
+"""
+REQUESTS_PER_SECOND: Final = 5_000
+"""The scheduler's own limit towards the API server, as in scheduler_perf: not what is to be measured.
+
+https://github.com/kubernetes/kubernetes/blob/v1.36.3/test/integration/scheduler_perf/util.go (mustSetupCluster)
+"""
+EXTENDER_TIMEOUT: Final = "30s"
+ELECTION_RETRY: Final = "500ms"
+"""How soon a scheduler that is ready sees that it may lead."""
+READY_TIMEOUT: Final = 60.0
+"""Seconds."""
+
+
+Program: TypeAlias = Literal["scheduler", "extender", "upstream"]
+"""What is built beside the control plane: the scheduler with the plugin, the extender in Go, upstream's scheduler."""
+
+
+class Extender(NamedTuple):
+    """A running extender."""
+
+    process: Process
+    url: str
+    spent: Callable[[], Spent]
+    """Seconds that it has spent since it started, by verb and part (`bench.run.PARTS`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A scheduler that is ready, with its extender if it has one."""
+
+    scheduler: Process
+    metrics: Callable[[], str]
+    """The text of the scheduler's metrics."""
+    extender: Extender | None = None
+
+    @property
+    def processes(self) -> dict[str, Process]:
+        """All that were started, by their names in the figures."""
+        extender = {"extender": self.extender.process} if self.extender else {}
+        return {"kube-scheduler": self.scheduler} | extender
+
+    def spent(self) -> Spent:
+        """What the extender has spent; nothing if there is none."""
+        return self.extender.spent() if self.extender else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A control plane, and what is put beside it."""
+
+    control_plane: ControlPlane
+    module: Path
+    """The guest."""
+    programs: Mapping[Program, Path]
+
+
+class Way(NamedTuple):
+    """How a variant is made."""
+
+    scheduler: Program | None = None
+    """The stock one if there is none."""
+    profile: Callable[[Path], Mapping[str, Any]] = lambda _: {}
+    """What its profile has beside its name, with a guest."""
+    extender: Callable[[Setup, Path], Extender] | None = None
+    """Starts one, with a folder for itself, and waits until it is ready."""
+    whole: bool = False
+    """Whether requests carry whole nodes, or their names."""
+
+
+def build_programs(variants: Sequence[str], upstream: Path | None) -> dict[Program, Path]:
+    """What these variants need, built where the cache does not have it. Raises BuildError."""
+    programs: dict[Program, Path] = {}
+    if "native" in variants:
+        programs["scheduler"] = gopeer.program("scheduler")
+    if not {"goextender", "goextender-whole"}.isdisjoint(variants):
+        programs["extender"] = gopeer.program("extender")
+    if upstream:
+        programs["upstream"] = gopeer.build_upstream_scheduler(upstream)
+    return programs
+
+
+@contextmanager
+def starting(name: str, setup: Setup) -> Iterator[Started]:
+    """The variant of a name, ready, but that it schedules once it leads; afterwards its processes are gone.
+
+    Raises BuildError or ControlPlaneError.
+    """
+    way = WAYS[name]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix=f"{name}-", dir=setup.control_plane.directory)))
+        extender = way.extender(setup, folder) if way.extender else None
+        if extender:
+            stack.callback(extender.process.stop)
+        file = folder / "scheduler.yaml"
+        file.write_text(yaml.safe_dump(configuration(way, setup, extender.url if extender else "")))
+        port = free_port()
+        program = setup.programs[way.scheduler] if way.scheduler else None
+        scheduler = setup.control_plane.start_scheduler(file, port, program)
+        stack.callback(scheduler.stop)
+        yield Started(scheduler, _metrics(port), extender)
+
+
+def configuration(way: Way, setup: Setup, url: str) -> dict[str, Any]:
+    """The KubeSchedulerConfiguration; `url` is where the extender's verbs are, if there is one."""
+    document: dict[str, Any] = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": True, "retryPeriod": ELECTION_RETRY},
+        "clientConnection": {
+            "kubeconfig": str(setup.control_plane.kubeconfig("scheduler")),
+            "qps": REQUESTS_PER_SECOND,
+            "burst": REQUESTS_PER_SECOND,
+        },
+        "profiles": [{"schedulerName": "default-scheduler", **way.profile(setup.module)}],
+    }
+    if url:
+        extender = {
+            "urlPrefix": url,
+            "filterVerb": "filter",
+            "prioritizeVerb": "prioritize",
+            "weight": EXTENDER_WEIGHT,
+            "nodeCacheCapable": not way.whole,
+            "httpTimeout": EXTENDER_TIMEOUT,
+        }
+        document["extenders"] = [extender]
+    return document
+
+
+def _metrics(port: int) -> Callable[[], str]:
+    """Reads a scheduler's metrics; its certificate is its own."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+
+    def read() -> str:
+        with closing(HTTPSConnection(LOOPBACK, port, timeout=30, context=context)) as connection:
+            connection.request("GET", "/metrics")
+            return connection.getresponse().read().decode()
+
+    return read
+
+
+def _compiled_in(_: Path) -> Mapping[str, Any]:
+    return {"plugins": {"multiPoint": {"enabled": [{"name": PLUGIN, "weight": PLUGIN_WEIGHT}]}}}
+
+
+def _guest_compiled_in(module: Path) -> Mapping[str, Any]:
+    settings = {"name": PLUGIN, "args": {"guestURL": f"file://{module}"}}
+    return {**_compiled_in(module), "pluginConfig": [settings]}
+
+
+def _kwx(*, whole: bool) -> Callable[[Setup, Path], Extender]:
+    def start(setup: Setup, folder: Path) -> Extender:
+        verbs, admin = free_port(), free_port()
+        plugin = {"name": "headroom", "guestURL": f"file://{setup.module}"}
+        document: dict[str, Any] = {
+            "apiVersion": "kwx.dev/v1alpha1",
+            "kind": "ExtenderConfiguration",
+            "server": {
+                "address": f"{LOOPBACK}:{verbs}",
+                "adminAddress": f"{LOOPBACK}:{admin}",
+                "stateDirectory": "state",
+            },
+            "profiles": [{"name": "default", "scoreRange": 100, "plugins": [plugin]}],
+        }
+        if not whole:
+            document["cluster"] = {"mode": "kubeconfig", "kubeconfig": str(setup.control_plane.kubeconfig())}
+        file = folder / "extender.yaml"
+        file.write_text(yaml.safe_dump(document))
+        command: Command = [sys.executable, "-m", "extender", "serve", "--config", file]
+        process = _ready(Process("kwx", command, folder), f"http://{LOOPBACK}:{admin}/readyz")
+        return Extender(process, f"http://{LOOPBACK}:{verbs}", lambda: spent_by_kwx(get(admin, "/metrics")[1]))
+
+    return start
+
+
+def _go_extender(*, whole: bool) -> Callable[[Setup, Path], Extender]:
+    def start(setup: Setup, folder: Path) -> Extender:
+        port = free_port()
+        command: list[str | Path] = [setup.programs["extender"], "-listen", f"{LOOPBACK}:{port}"]
+        command += [] if whole else ["-kubeconfig", setup.control_plane.kubeconfig()]
+        url = f"http://{LOOPBACK}:{port}"
+        ready = f"{url}/debug/vars" if whole else f"{url}/readyz"
+        process = _ready(Process("goextender", command, folder), ready)
+        return Extender(process, url, lambda: gopeer.spent(get(port, "/debug/vars")[1]))
+
+    return start
+
+
+def _ready(process: Process, url: str) -> Process:
+    try:
+        process.wait_until(lambda: answers(url), READY_TIMEOUT)
+    except BaseException:
+        process.stop()
+        raise
+    return process
+
+
+WAYS: Final = {
+    "stock": Way(),
+    "native": Way("scheduler", _compiled_in),
+    "kwx": Way(extender=_kwx(whole=False)),
+    "kwx-whole": Way(extender=_kwx(whole=True), whole=True),
+    "goextender": Way(extender=_go_extender(whole=False)),
+    "goextender-whole": Way(extender=_go_extender(whole=True), whole=True),
+    "upstream": Way("upstream", _guest_compiled_in),
+}
+"""By the names in `bench.scheduler.plan.VARIANTS`."""

@@ -1,0 +1,197 @@
+"""Schedulers are measured on a real control plane: small loads, everything but the times asserted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from io import StringIO
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+import psutil
+import pytest
+from rich.console import Console
+
+from bench import conditions
+from bench.cli import HEADROOM
+from bench.controlplane import ControlPlaneError
+from bench.progress import Meter
+from bench.run import Case, Run
+from bench.scheduler.errors import MeasureError
+from bench.scheduler.measure import measure, steps
+from bench.scheduler.plan import VARIANTS, Load, Plan
+
+ROOT: Final = Path(__file__).parents[2]
+GUEST: Final = ROOT / HEADROOM
+BATCH: Final = Load("batch", 40, 10)
+STEADY: Final = Load("steady", 25, 5, 50)
+PROCESSES: Final = ("kube-scheduler", "kube-apiserver", "etcd", "harness")
+PERCENTILES: Final = ("attempt p50", "attempt p90", "attempt p99")
+
+
+def a_plan(variants: Sequence[str], *loads: Load, rounds: int = 1, module: Path = GUEST) -> Plan:
+    return Plan("quick", [20], variants, rounds, loads, module)
+
+
+def begun(plan: Plan) -> Run:
+    return Run(
+        level="scheduler",
+        command="kwx bench scheduler",
+        preset=plan.preset,
+        begun="2026-01-01T00:00:00Z",
+        machine=conditions.machine(),
+        versions={},
+        variants=[VARIANTS[name] for name in plan.variants],
+    )
+
+
+def go_on(run: Run, plan: Plan, save: Callable[[], None] = lambda: None) -> None:
+    with Meter(steps(run, plan), Console(file=StringIO())) as meter:
+        measure(run, plan, meter, save)
+
+
+def metrics(case: Case) -> dict[str, set[str]]:
+    """Those that there are, by variant."""
+    return {
+        variant: {each.metric for each in case.series if each.variant == variant}
+        for variant in dict.fromkeys(each.variant for each in case.series)
+    }
+
+
+def costs(*processes: str) -> set[str]:
+    return {f"{kind} {name}" for kind in ("cpu", "memory") for name in processes}
+
+
+def children() -> set[psutil.Process]:
+    return set(psutil.Process().children(recursive=True))
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Plan]:
+    """A run that was stopped after one round of the first of its cases, as it is in its folder."""
+    folder = tmp_path_factory.mktemp("run")
+    plan = a_plan(["stock", "kwx"], BATCH, STEADY, rounds=2)
+    run = begun(plan)
+
+    def stop() -> None:
+        run.save(folder)
+        raise KeyboardInterrupt
+
+    before = children()
+    with pytest.raises(KeyboardInterrupt):
+        go_on(run, plan, stop)
+    assert children() == before
+    return Run.load(folder), plan
+
+
+@pytest.fixture(scope="module")
+def done(stopped: tuple[Run, Plan]) -> Run:
+    """The same run, gone on with."""
+    run, plan = stopped
+    saved: list[list[int]] = []
+    before = children()
+    go_on(run, plan, lambda: saved.append([case.done for case in run.cases]))
+    assert saved == [[2, 0], [2, 1], [2, 2]]
+    assert children() == before
+    return run
+
+
+def test_a_run_that_is_stopped_has_the_rounds_that_were_measured(stopped: tuple[Run, Plan]) -> None:
+    run, plan = stopped
+    assert [(case.name, case.done) for case in run.cases] == [("20-batch", 1), ("20-steady", 0)]
+    assert [(each.case, each.round) for each in run.conditions] == [("20-batch", 0)]
+    assert steps(run, plan) == 6
+
+
+def test_a_run_that_goes_on_measures_the_rest(done: Run) -> None:
+    batch, steady = done.cases
+    assert (batch.title, batch.nodes, batch.rounds, batch.left_out) == ("20 nodes, 30 pods at once", 20, 2, {})
+    assert batch.settings == {"load": "batch", "pods": 30, "warmUp": 10}
+    assert (steady.title, steady.nodes, steady.rounds) == ("20 nodes, 20 pods, 50 a second", 20, 2)
+    assert steady.settings == {"load": "steady", "pods": 20, "warmUp": 5, "podsPerSecond": 50}
+    looks = [("20-batch", 0), ("20-batch", 1), ("20-steady", 0), ("20-steady", 1)]
+    assert [(each.case, each.round) for each in done.conditions] == looks
+
+
+@pytest.mark.parametrize(("at", "pace"), [(0, "throughput"), (1, "pod")])
+def test_each_variant_has_each_metric(done: Run, at: int, pace: str) -> None:
+    stock = {pace, *PERCENTILES, *costs(*PROCESSES)}
+    assert metrics(done.cases[at]) == {"stock": stock, "kwx": stock | {"extender"} | costs("extender")}
+
+
+def test_units_and_what_is_better_go_with_the_metric(done: Run) -> None:
+    found = {each.metric: (each.unit, each.better) for case in done.cases for each in case.series}
+    assert found.pop("throughput") == ("1/s", "higher")
+    assert {found.pop(name) for name in list(found) if name.startswith("memory")} == {("MB", "lower")}
+    assert set(found.values()) == {("ms", "lower")}
+
+
+def test_each_round_has_one_sample_but_those_of_pods_one_each(done: Run) -> None:
+    for series in chain.from_iterable(case.series for case in done.cases):
+        assert list(map(len, series.rounds)) == ([20, 20] if series.metric == "pod" else [1, 1]), series.metric
+        assert min(chain.from_iterable(series.rounds)) >= 0
+        # A process may take less than a tick of the clock, all else takes its time.
+        assert series.metric.startswith("cpu") or min(chain.from_iterable(series.rounds)) > 0, series.metric
+
+
+def test_the_parts_of_the_extender_add_up(done: Run) -> None:
+    spent = [each for case in done.cases for each in case.series if each.parts]
+    assert [each.metric for each in spent] == ["extender", "extender"]
+    for series in spent:
+        assert series.parts.keys() == {"decode", "map", "guest", "encode"}
+        for at, samples in enumerate(series.rounds):
+            assert sum(values[at] for values in series.parts.values()) == pytest.approx(samples[0])
+
+
+def test_every_variant_places_pods_as_the_policy_says() -> None:
+    """A round is refused otherwise."""
+    plan = a_plan(["native", "kwx-whole", "goextender", "goextender-whole"], BATCH)
+    run = begun(plan)
+    go_on(run, plan)
+    assert [each.variant for each in run.cases[0].series if each.metric == "throughput"] == plan.variants
+
+
+def test_a_policy_without_effect_is_an_error_and_no_figure() -> None:
+    """The module is another one: it puts pods anywhere."""
+    plan = a_plan(["kwx"], BATCH, module=ROOT / "extender" / "examples" / "nodenumber.wasm")
+    run = begun(plan)
+    with pytest.raises(MeasureError, match=r"^pod web-\w+-\d+ was put (into zone|on) .* ha(s|ve) no effect$"):
+        go_on(run, plan)
+    assert run.cases[0].series == []
+
+
+@pytest.mark.parametrize(
+    ("program", "log"),
+    [("kube-scheduler", r"kube-scheduler-\d+ ended with status -9:\n"), ("serve", r"kwx ended with status -9:\n{")],
+)
+def test_a_part_that_dies_is_an_error_with_its_log(program: str, log: str) -> None:
+    plan = a_plan(["kwx"], Load("steady", 500, 5, 50))
+    run = begun(plan)
+    with pytest.raises(ControlPlaneError, match=f"^{log}"), killed(program):
+        go_on(run, plan)
+    assert run.cases[0].series == []
+
+
+@contextmanager
+def killed(command: str) -> Iterator[None]:
+    """The first child whose command has this program or word is killed, half a second after it is there."""
+    is_over = threading.Event()
+
+    def kill() -> None:
+        while not is_over.wait(0.5):
+            for each in children():
+                with suppress(psutil.Error):
+                    if command in (Path(word).name for word in each.cmdline()):
+                        is_over.wait(0.5)
+                        each.kill()
+                        return
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()

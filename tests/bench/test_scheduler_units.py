@@ -1,0 +1,173 @@
+"""What is measured of schedulers, beside the measuring itself: plans, loads, and what figures are checked against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pytest
+
+from bench import conditions
+from bench.run import Run
+from bench.scheduler.errors import MeasureError
+from bench.scheduler.load import NAMESPACE, node, pod
+from bench.scheduler.measure import take, too_slow
+from bench.scheduler.plan import VARIANTS, Load, Plan, PlanError, plan
+from bench.scheduler.round import Figures, check_attempts, check_placed
+from bench.scheduler.scrape import Attempts
+from bench.scheduler.variants import WAYS
+from extender.cluster.envelope import unwrap
+from wasm_runtime.protobuf import identity
+
+MODULE: Final = Path("headroom.wasm")
+MAIN: Final = ["stock", "native", "kwx", "goextender"]
+WHOLE: Final = [*MAIN[:3], "kwx-whole", "goextender", "goextender-whole"]
+
+METRICS: Final = """
+# TYPE scheduler_schedule_attempts_total counter
+scheduler_schedule_attempts_total{profile="default-scheduler",result="error"} %d
+scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} %d
+# TYPE scheduler_scheduling_attempt_duration_seconds histogram
+scheduler_scheduling_attempt_duration_seconds_bucket{profile="default-scheduler",result="error",le="0.001"} 3
+scheduler_scheduling_attempt_duration_seconds_bucket{profile="default-scheduler",result="error",le="+Inf"} 3
+scheduler_scheduling_attempt_duration_seconds_bucket{profile="default-scheduler",result="scheduled",le="0.001"} %d
+scheduler_scheduling_attempt_duration_seconds_bucket{profile="default-scheduler",result="scheduled",le="0.002"} %d
+scheduler_scheduling_attempt_duration_seconds_bucket{profile="default-scheduler",result="scheduled",le="+Inf"} %d
+scheduler_scheduling_attempt_duration_seconds_sum{profile="default-scheduler",result="scheduled"} 1.5
+# TYPE other_total counter
+other_total 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("preset", "nodes", "variants", "rounds"),
+    [
+        ("quick", [500], MAIN, 2),
+        ("default", [500, 1_000], MAIN, 5),
+        ("full", [100, 500, 1_000, 5_000], WHOLE, 6),
+    ],
+)
+def test_presets(preset: str, nodes: list[int], variants: list[str], rounds: int) -> None:
+    found = plan(preset, MODULE)  # type: ignore[arg-type]
+    assert (found.nodes, found.variants, found.rounds) == (nodes, variants, rounds)
+    assert [load.shape for load in found.loads] == ["batch", "steady"]
+
+
+def test_what_is_asked_for_comes_once_and_in_order() -> None:
+    found = plan("quick", MODULE, [200, 20, 200], ["kwx", "stock", "kwx"], Path("checkout"))
+    assert (found.nodes, found.variants) == ([20, 200], ["stock", "kwx", "upstream"])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "variants", "problem"),
+    [
+        ([], ["stck"], f"no variant is named 'stck'; there are: {', '.join(VARIANTS)}"),
+        (
+            [],
+            ["upstream"],
+            "the variant upstream is built of a checkout of kube-scheduler-wasm-extension: give --upstream",
+        ),
+        ([20, 0], [], "expected numbers of nodes above 0, found 0"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(nodes: list[int], variants: list[str], problem: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        plan("quick", MODULE, nodes, variants)
+    assert str(caught.value) == problem
+
+
+def test_each_variant_can_be_started() -> None:
+    assert WAYS.keys() == VARIANTS.keys()
+
+
+def test_pods_are_new_and_each_has_its_name() -> None:
+    pods = [pod(at) for at in range(1_100)]
+    found = [identity(unwrap(each.body)) for each in pods]
+    assert [each.name for each in found] == [each.name for each in pods]
+    assert len({each.name for each in pods}) == len(pods)
+    assert {(each.namespace, each.uid, each.resource_version) for each in found} == {(NAMESPACE, "", "")}
+
+
+def test_some_pods_have_wishes_and_nodes_that_grant_them() -> None:
+    pods, nodes = [pod(at) for at in range(120)], [node(at) for at in range(20)]
+    assert [sum(bool(each.zone) for each in pods), sum(bool(each.instance_type) for each in pods)] == [
+        30,
+        40,
+    ]
+    kinds = {(each.zone, each.instance_type) for each in nodes}
+    assert {(each.zone, each.instance_type) for each in pods if each.zone and each.instance_type} <= kinds
+
+
+def test_attempts_between_two_readings() -> None:
+    earlier, later = Attempts.read(METRICS % (1, 10, 5, 10, 10)), Attempts.read(METRICS % (1, 30, 5, 30, 30))
+    found = later - earlier
+    assert (found.results, found.buckets) == ({"error": 0, "scheduled": 20}, {0.001: 0, 0.002: 20, float("inf"): 20})
+    assert found.quantile(0.5) == pytest.approx(0.0015)
+
+
+def test_attempts_in_vain_are_refused() -> None:
+    check_attempts(Attempts.read(METRICS % (0, 10, 5, 10, 10)))
+    with pytest.raises(MeasureError) as caught:
+        check_attempts(Attempts.read(METRICS % (2, 10, 5, 10, 10)))
+    assert str(caught.value) == "the scheduler tried pods in vain, although all have room: 2 error"
+
+
+ZONED, TYPED = pod(4), pod(3)
+
+
+@pytest.mark.parametrize(
+    ("pod_name", "on", "problem"),
+    [
+        (ZONED.name, 1, None),
+        (ZONED.name, 0, f"pod {ZONED.name} was put into zone region-1a, it wishes region-1b: filter has no effect"),
+        (TYPED.name, 3, None),
+        (TYPED.name, 0, f"pod {TYPED.name} was put on general.large, it wishes general.xlarge: scores have no effect"),
+    ],
+)
+def test_pods_must_be_where_the_policy_wants_them(pod_name: str, on: int, problem: str | None) -> None:
+    nodes = {each.name: each for each in map(node, range(12))}
+    placed = {pod_name: list(nodes)[on]}
+    if problem is None:
+        check_placed([ZONED, TYPED], placed, nodes)
+        return
+    with pytest.raises(MeasureError) as caught:
+        check_placed([ZONED, TYPED], placed, nodes)
+    assert str(caught.value) == problem
+
+
+def a_run(throughputs: Mapping[str, list[float]]) -> tuple[Run, Plan]:
+    chosen = Plan("quick", [20], list(throughputs), 2, (Load("batch", 10, 1), Load("steady", 10, 1, 50)), MODULE)
+    run = Run(
+        level="scheduler",
+        command="",
+        preset="quick",
+        begun="",
+        machine=conditions.machine(),
+        versions={},
+        variants=[VARIANTS[name] for name in chosen.variants],
+        cases=[chosen.case(20, load) for load in chosen.loads],
+    )
+    for variant, values in throughputs.items():
+        for value in values:
+            take(run.cases[0], variant, {"throughput": Figures("1/s", [value]), "cpu etcd": Figures("ms", [1.0])})
+    return run, chosen
+
+
+def test_who_cannot_keep_up_with_steady_pods_is_left_out() -> None:
+    run, chosen = a_run({"stock": [200.0, 300.0], "kwx-whole": [20.0, 25.0], "goextender": [61.0, 61.0]})
+    found = too_slow(run, run.cases[1], chosen.loads[1])
+    assert found == {"kwx-whole": "it places 22 pods a second, and 50 come"}
+    assert too_slow(run, msgspec.structs.replace(run.cases[1], nodes=100), chosen.loads[1]) == {}
+
+
+def test_rounds_are_taken_into_the_series_of_their_metric() -> None:
+    run, _ = a_run({"stock": [200.0, 300.0]})
+    take(run.cases[0], "kwx", {"extender": Figures("ms", [3.0], {"decode": 1.0, "guest": 2.0})})
+    found = [(each.variant, each.metric, each.rounds, each.parts) for each in run.cases[0].series]
+    assert found == [
+        ("stock", "throughput", [[200.0], [300.0]], {}),
+        ("stock", "cpu etcd", [[1.0], [1.0]], {}),
+        ("kwx", "extender", [[3.0]], {"decode": [1.0], "guest": [2.0]}),
+    ]
