@@ -28,7 +28,8 @@ _NODE_NAME: Final = 10
 class Bindings:
     """Watches the pods from a version on, in a thread; a context manager that ends it.
 
-    The watch is of whole pods in protobuf: the API server has encoded these bytes for the scheduler's watch anyway.
+    The watch is of whole pods in protobuf: the API server has encoded these bytes for the scheduler's watch anyway. The
+    times that pods themselves tell, of their creation and their conditions, are in whole seconds.
     """
 
     def __init__(self, api: Api, version: str) -> None:
@@ -53,9 +54,10 @@ class Bindings:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._is_ending = True
-        with suppress(OSError):
-            # Not that of ssl.SSLSocket, which takes the connection from under the thread that reads it.
-            socket.socket.shutdown(self._connection.sock, socket.SHUT_RDWR)
+        if self._connection.sock:
+            with suppress(OSError):
+                # Not that of ssl.SSLSocket, which takes the connection from under the thread that reads it.
+                socket.socket.shutdown(self._connection.sock, socket.SHUT_RDWR)
         self._thread.join()
         self._close()
 
@@ -78,7 +80,11 @@ class Bindings:
         """The watch from the last event on. The API server ends one that was not read for some milliseconds."""
         connection = self._api.connect()
         path = f"{PODS}?watch=1&resourceVersion={self._version}"
-        response = self._api.send(connection, "GET", path, accept=WATCH_STREAM)
+        try:
+            response = self._api.send(connection, "GET", path, accept=WATCH_STREAM)
+        except BaseException:
+            connection.close()
+            raise
         connection.sock.settimeout(None)
         return connection, response
 

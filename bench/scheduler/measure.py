@@ -51,7 +51,7 @@ def measure(run: Run, plan: Plan, meter: Meter, save: Callable[[], None]) -> Non
 
 
 def steps(run: Run, plan: Plan) -> int:
-    """How many rounds of variants are to be measured."""
+    """How many rounds of variants the run does not have; cases that it does not know are added to it."""
     cases = [_case(run, plan, nodes, load) for nodes in plan.nodes for load in plan.loads]
     return sum((case.rounds - case.done) * (len(plan.variants) - len(case.left_out)) for case in cases)
 

@@ -68,8 +68,8 @@ class _Preset(NamedTuple):
 
 _LOADS: Final = (Load("batch", 1_100, 100), Load("steady", 500, 100, 50))
 PRESETS: Final[Mapping[Preset, _Preset]] = {
-    "quick": _Preset((500,), MAIN, 2, (Load("batch", 500, 100), Load("steady", 250, 100, 50))),
-    "default": _Preset((500, 1_000), MAIN, 5, _LOADS),
+    "quick": _Preset((500,), MAIN, 3, (Load("batch", 500, 100), Load("steady", 200, 50, 50))),
+    "default": _Preset((500, 1_000), MAIN, 6, _LOADS),
     "full": _Preset((100, 500, 1_000, 5_000), [name for name in VARIANTS if name != "upstream"], 6, _LOADS),
 }
 

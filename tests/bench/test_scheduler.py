@@ -176,17 +176,16 @@ def test_a_part_that_dies_is_an_error_with_its_log(program: str, log: str) -> No
 
 @contextmanager
 def killed(command: str) -> Iterator[None]:
-    """The first child whose command has this program or word is killed, half a second after it is there."""
+    """The child whose command has this program or word is killed, half a second after there is a scheduler."""
     is_over = threading.Event()
 
     def kill() -> None:
         while not is_over.wait(0.5):
-            for each in children():
-                with suppress(psutil.Error):
-                    if command in (Path(word).name for word in each.cmdline()):
-                        is_over.wait(0.5)
-                        each.kill()
-                        return
+            found = {word: each for each in children() for word in words(each)}
+            if "kube-scheduler" in found:
+                is_over.wait(0.5)
+                found[command].kill()
+                return
 
     thread = threading.Thread(target=kill)
     thread.start()
@@ -195,3 +194,10 @@ def killed(command: str) -> Iterator[None]:
     finally:
         is_over.set()
         thread.join()
+
+
+def words(process: psutil.Process) -> list[str]:
+    """Those of its command, of paths the last part; none if it is gone."""
+    with suppress(psutil.Error):
+        return [Path(word).name for word in process.cmdline()]
+    return []

@@ -44,8 +44,8 @@ other_total 1
 @pytest.mark.parametrize(
     ("preset", "nodes", "variants", "rounds"),
     [
-        ("quick", [500], MAIN, 2),
-        ("default", [500, 1_000], MAIN, 5),
+        ("quick", [500], MAIN, 3),
+        ("default", [500, 1_000], MAIN, 6),
         ("full", [100, 500, 1_000, 5_000], WHOLE, 6),
     ],
 )
