@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEVELOP := $(VENV)/.develop
 BENCH := plugin
+FOLDER := bench/results/here/$(firstword $(BENCH))-$(shell date +%Y%m%d-%H%M%S)
 
 .PHONY: help run test check cluster bench guests clean
 
@@ -28,8 +29,8 @@ check: $(DEVELOP) ## Check format, lint, types and import layers.
 cluster: $(DEVELOP) ## Start a real control plane with the extender, and stay up (needs Go).
 	@$(BIN)/python -m tests.e2e.cluster
 
-bench: $(DEVELOP) ## Measure what the extender costs beside peers (needs Go); BENCH='scheduler --quick' another way.
-	@$(BIN)/kwx bench $(BENCH) --folder bench/results/here/$(firstword $(BENCH))-$(shell date +%Y%m%d-%H%M%S)
+bench: $(DEVELOP) ## Measure what the extender costs beside peers (needs Go); BENCH=scheduler otherwise; FOLDER= to go on.
+	@$(BIN)/kwx bench $(BENCH) --folder $(FOLDER)
 
 guests: $(DEVELOP) ## Build the example guests, of each language whose compiler is there.
 	$(BIN)/python sdk-guest/build.py

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from types import FrameType
 from typing import Annotated, Final, NoReturn, TypeVar
 
@@ -20,7 +21,9 @@ from bench.controlplane.gobuild import BuildError
 from bench.controlplane.process import ControlPlaneError
 from bench.errors import BenchError
 from bench.progress import Meter
-from bench.run import Preset, Run, schema
+from bench.run import Preset, Run
+from bench.schema import schema
+from extender.admin.recorders import LONGEST, MOST_PODS
 from extender.inspection import InspectionError
 from extender.output import View, ViewOption, fail, write_json
 from extender.remote.client import RemoteError
@@ -30,6 +33,9 @@ T = TypeVar("T")
 
 NEEDED: Final = ("jinja2", "matplotlib", "numpy", "psutil", "scipy")
 HEADROOM: Final = Path("sdk-guest", "rust", "modules", "headroom.wasm")
+WIDE: Final = 200
+"""Columns of a table that goes to a file."""
+NOT_COMPARABLE: Final = 2
 STOPPED: Final = 130
 """The exit status of what Ctrl-C has ended."""
 
@@ -57,7 +63,10 @@ Upstream = Annotated[
     typer.Option(metavar="CHECKOUT", help="Measure kube-scheduler-wasm-extension of this checkout as well."),
 ]
 Variants = Annotated[
-    str | None, typer.Option("--variants", metavar="NAMES", help="Only these, as in native,kwx,goextender.")
+    str | None,
+    typer.Option(
+        "--variants", metavar="NAMES", help="Only these, as in native,kwx,goextender; `plugin --cases list` tells all."
+    ),
 ]
 RunPlace = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder or its run.json.", show_default=False)]
 
@@ -66,7 +75,7 @@ RunPlace = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder or
 def _ready() -> None:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        fail(f"{', '.join(missing)} not found: pip install 'kube-wasm-extender[bench]'")
+        fail(f"{', '.join(missing)} not found: install the extra bench, in a checkout by pip install '.[bench]'")
     signal.signal(signal.SIGTERM, _interrupt)
 
 
@@ -95,7 +104,7 @@ def bench_plugin(
     upstream: Upstream = None,
     wasmer: Annotated[
         Path | None,
-        typer.Option(metavar="PYTHON", help="An interpreter (3.10) that has kube-wasm-extender[wasmer]."),
+        typer.Option(metavar="PYTHON", help="A Python 3.10 that has the extra wasmer of kube-wasm-extender."),
     ] = None,
     folder: Folder = None,
     output: ViewOption = View.TABLE,
@@ -154,7 +163,8 @@ def _preset(quick: bool, full: bool) -> Preset:
 
 
 def _names(given: str | None) -> Sequence[str]:
-    return [name.strip() for name in given.split(",")] if given else ()
+    names = (name.strip() for name in (given or "").split(","))
+    return list(dict.fromkeys(filter(None, names)))
 
 
 def _numbers(given: str | None) -> Sequence[int]:
@@ -164,13 +174,18 @@ def _numbers(given: str | None) -> Sequence[int]:
         raise typer.BadParameter(f"expected numbers of nodes as in 500,1000, found {given!r}") from None
 
 
-def _command() -> str:
+def _program() -> str:
+    """How this program can be called again."""
+    return "kwx" if which("kwx") else shlex.join([sys.executable, "-m", "extender"])
+
+
+def _command(program: str = "kwx") -> str:
     """What was typed, without where results go."""
-    words = ["kwx", *sys.argv[1:]]
+    words = ["bench", *sys.argv[1 + (sys.argv[1:2] == ["bench"]) :]]
     if "--folder" in words:
         at = words.index("--folder")
         del words[at : at + 2]
-    return shlex.join(word for word in words if not word.startswith("--folder="))
+    return f"{program} {shlex.join(word for word in words if not word.startswith('--folder='))}"
 
 
 def _run(level: str, given: Path | None, output: View, measure: Callable[[Path], Run]) -> None:
@@ -181,7 +196,10 @@ def _run(level: str, given: Path | None, output: View, measure: Callable[[Path],
     try:
         run = _or_fail(lambda: measure(folder))
     except KeyboardInterrupt:
-        typer.echo(f"\nkwx: stopped; to go on: {_command()} --folder {shlex.quote(str(folder))}", err=True)
+        place = shlex.quote(str(folder))
+        typer.echo(f"\nkwx: stopped; what was measured is in {place}", err=True)
+        typer.echo(f"to go on:    {_command(_program())} --folder {place}", err=True)
+        typer.echo(f"its report:  {_program()} bench report {place}", err=True)
         raise typer.Exit(STOPPED) from None
     if output is View.JSON:
         write_json(run)
@@ -198,8 +216,8 @@ def bench_record(
     profile: Annotated[
         str | None, typer.Option(metavar="NAME", help="Of this profile, not of the one of unknown schedulers.")
     ] = None,
-    pods: Annotated[int, typer.Option(min=1, help="Ends after so many.")] = 500,
-    seconds: Annotated[float, typer.Option(min=1, help="Ends after so long.")] = 60.0,
+    pods: Annotated[int, typer.Option(min=1, max=MOST_PODS, help="Ends after so many.")] = 500,
+    seconds: Annotated[float, typer.Option(min=1, max=LONGEST, help="Ends after so long.")] = 60.0,
     server: ServerOption = SERVER,
     token_file: TokenOption = None,
 ) -> None:
@@ -235,16 +253,25 @@ def bench_compare(
     ] = 0.05,
     output: ViewOption = View.TABLE,
 ) -> None:
-    """Tell what has changed from one run to another from noise; status 1 if anything is surely worse."""
+    """Tell what has changed from one run to another from noise.
+
+    Status 1 if anything is surely worse, 2 if the runs cannot be compared.
+    """
     from bench import compare  # noqa: PLC0415 - as above
 
-    found = _or_fail(lambda: compare.compare(Run.load(before), Run.load(after), threshold))
+    try:
+        found = compare.compare(Run.load(before), Run.load(after), threshold)
+    except BenchError as error:
+        typer.echo(f"kwx: {error}", err=True)
+        raise typer.Exit(NOT_COMPARABLE) from None
     if output is View.JSON:
         write_json(found)
     else:
         for line in compare.summary(found):
             typer.echo(line)
-        Console().print(compare.table(found))
+        shown = compare.table(found)
+        if shown.row_count:
+            Console(width=None if sys.stdout.isatty() else WIDE).print(shown)
     raise typer.Exit(1 if found.worse else 0)
 
 

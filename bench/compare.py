@@ -151,6 +151,8 @@ def compare(before: Run, after: Run, threshold: float = THRESHOLD) -> Comparison
     ours = [move for move in moves if not move.control]
     measures = [_measure(move, controls[move.group], between[move.series.metric]) for move in ours]
     told = _told([measure.chance for measure in measures])
+    if any(noise(run).verdict == TOO_NOISY for run in (before, after)):
+        told = [False] * len(told)
     return Comparison(
         threshold=threshold,
         between_runs={metric: math.sqrt(each.variance) for metric, each in between.items()},
@@ -371,11 +373,18 @@ def _of_controls(
         )
 
 
+TOO_NOISY: Final = "too noisy"
+"""The verdict on a run from which no change is told."""
+
+
 def _quality(before: Run, after: Run, moves: Iterable[_Move]) -> Iterator[str]:
     """What speaks against trusting the runs."""
     for name, run in (("before", before), ("after", after)):
         verdict, reasons = noise(run)
-        yield from (f"the run {name} is {verdict}: {reason}" for reason in reasons)
+        if verdict == TOO_NOISY:
+            yield f"no change is told, since the run {name} is too noisy: {'; '.join(reasons)}"
+        elif reasons:
+            yield f"the run {name} is {verdict}: {'; '.join(reasons)}"
         if not run.ended:
             yield f"the run {name} is not finished: continue it"
     few = Counter(move.case for move in moves if not move.rounds)

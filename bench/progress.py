@@ -52,7 +52,7 @@ class Meter:
         if self._bar:
             self._bar.update(self._task, description=what)
         else:
-            self._line(what)
+            self._line(", ".join(filter(None, (what, self.left()))))
 
     def step(self, what: str, steps: int = 1) -> None:
         """Counts steps that are done; `what` is what they were."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Final, Literal
 
 import msgspec
@@ -27,11 +26,14 @@ PARTS: Final[Mapping[str, str]] = {
     "transport": "transport: kernel, network, HTTP",
     "decode": "extender: decode",
     "map": "extender: find nodes, bring guests up to date",
-    "guest": "guest: the policy itself",
+    "guest": "guest: the policy and what it asks its host",
     "encode": "extender: encode",
     "clientDecode": "client: decode the answer",
 }
 """What a verb's time is made of, in its order, for people. A variant has those parts that it can tell apart."""
+
+QUIET: Final = " quiet"
+"""What metrics end with that were measured without what goes on in a case."""
 
 
 class RunError(BenchError):
@@ -60,7 +62,10 @@ class Series(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     variant: str
     metric: str
-    """As `filter`, `prioritize`, `cycle` (both for one pod) or `throughput`."""
+    """As `filter`, `prioritize`, `cycle` (both for one pod) or `throughput`.
+
+    With QUIET at its end it is the same without what goes on in the case, measured in turns with it.
+    """
     unit: Unit
     better: Literal["lower", "higher"]
     rounds: list[list[float]]
@@ -160,13 +165,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def save(self, folder: Path) -> None:
         """Writes it into a folder in place of what was there, at once or not at all. Raises RunError."""
+        beside = folder / f".{FILE}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with NamedTemporaryFile(dir=folder, prefix=f".{FILE}.", delete=False) as file:
-                file.write(msgspec.json.encode(self))
-            written = Path(file.name)
-            written.chmod(0o644)
-            written.replace(folder / FILE)
+            beside.write_bytes(msgspec.json.encode(self))
+            beside.replace(folder / FILE)
         except OSError as error:
             raise RunError(f"the run cannot be written into {folder}: {error.strerror}") from error
 
@@ -183,8 +186,3 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         if run.schema != SCHEMA:
             raise RunError(f"{file} has the schema {run.schema!r}, this release reads {SCHEMA!r}")
         return run
-
-
-def schema() -> bytes:
-    """The JSON schema of the document."""
-    return msgspec.json.format(msgspec.json.encode(msgspec.json.schema(Run)))

@@ -21,6 +21,8 @@ from bench.errors import BenchError
 START_TIMEOUT: Final = 120.0
 """Seconds: a module of standard Go takes a quarter of a minute to compile."""
 STOP_TIMEOUT: Final = 10.0
+POLL: Final = 0.005
+"""Seconds between two looks at whether a server is there."""
 
 
 class ServerError(BenchError):
@@ -50,7 +52,7 @@ def running(command: Sequence[str | Path], port: int, environment: Mapping[str, 
                     log.seek(0)
                     written = log.read().decode(errors="replace")
                     raise ServerError(f"{' '.join(map(str, command))} did not start:\n{written}")
-                time.sleep(0.02)
+                time.sleep(POLL)
             yield process.pid
         finally:
             end(process)
@@ -70,6 +72,13 @@ def configured(
     folder: Path, sections: Mapping[str, object], environment: Mapping[str, str] | None = None
 ) -> Iterator[Ports]:
     """An extender of ours with these sections of a configuration, which is written into a folder."""
+    command, verbs, admin = configure(folder, sections)
+    with running(command, verbs, environment) as process:
+        yield Ports(verbs, admin, process)
+
+
+def configure(folder: Path, sections: Mapping[str, object]) -> tuple[Sequence[str | Path], int, int]:
+    """Writes a configuration with these sections; the command that serves it, and the ports of verbs and admin API."""
     verbs, admin = free_port(), free_port()
     server = {"address": f"{LOOPBACK}:{verbs}", "adminAddress": f"{LOOPBACK}:{admin}", "stateDirectory": "state"}
     configuration = {
@@ -80,8 +89,7 @@ def configured(
     }
     file = folder / "extender.yaml"
     file.write_text(yaml.safe_dump(configuration))
-    with running([sys.executable, "-m", "extender", "serve", "--config", file], verbs, environment) as process:
-        yield Ports(verbs, admin, process)
+    return [sys.executable, "-m", "extender", "serve", "--config", file], verbs, admin
 
 
 def listens(port: int) -> bool:
@@ -104,12 +112,15 @@ def ready(port: int) -> None:
             return
         if time.monotonic() > deadline:
             raise ServerError(f"port {port} is not ready: {content}")
-        time.sleep(0.05)
+        time.sleep(POLL)
 
 
 def get(port: int, path: str) -> tuple[int, str]:
-    """Status and text of an answer."""
-    with closing(http.client.HTTPConnection(LOOPBACK, port, timeout=30)) as connection:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
+    """Status and text of an answer. Raises ServerError."""
+    try:
+        with closing(http.client.HTTPConnection(LOOPBACK, port, timeout=30)) as connection:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+    except (OSError, http.client.HTTPException) as error:
+        raise ServerError(f"port {port} does not answer {path} any more: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import subprocess
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -11,6 +12,9 @@ from typing import Final
 
 import msgspec
 
+import bench
+import extender
+import wasm_runtime
 from bench import report
 from bench.controlplane.gobuild import Toolchain, required_version
 from bench.peers import gopeer
@@ -19,12 +23,10 @@ from bench.run import FILE, Run, RunError
 PACKAGES: Final = ("kube-wasm-extender", "wasmtime", "uvicorn", "uvloop", "httptools", "msgspec")
 
 _SAME: Final = {
-    "level": "the level",
-    "preset": "the preset",
+    "command": "the command",
     "module": "the module",
     "machine": "the machine",
     "versions": "the versions of what is measured",
-    "variants": "the variants",
     "workload": "the workload",
 }
 """What a run that goes on has in common with the one that was begun, for people."""
@@ -35,9 +37,11 @@ def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def versions() -> dict[str, str]:
-    """What is measured, and by what. Raises BuildError if there is no Go."""
-    found = {"python": platform.python_version()}
+def versions(upstream: Path | None = None) -> dict[str, str]:
+    """What is measured, and by what; `upstream` is a checkout. Raises BuildError if there is no Go."""
+    found = {"python": platform.python_version(), "source": source()}
+    if upstream:
+        found["upstream"] = _commit(upstream)
     for package in PACKAGES:
         try:
             found[package] = version(package)
@@ -45,6 +49,26 @@ def versions() -> dict[str, str]:
             continue
     found["go"] = Toolchain.find(gopeer.MODULE).version.removeprefix("go")
     return found | {"kubernetes": required_version(gopeer.MODULE, "k8s.io/kubernetes")}
+
+
+def source() -> str:
+    """What tells one state of our code from others, be it released or not."""
+    digest = hashlib.sha256()
+    for package in (bench, extender, wasm_runtime):
+        folder = Path(package.__path__[0])
+        for file in sorted(folder.rglob("*.py")):
+            digest.update(f"{file.relative_to(folder)}\n".encode() + file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _commit(checkout: Path) -> str:
+    """The commit of a checkout, `unknown` if it is none of git."""
+    command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--tags"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return answer.stdout.strip() or "unknown"
 
 
 def named(module: Path) -> str:
@@ -55,6 +79,7 @@ def named(module: Path) -> str:
 def begin(run: Run, folder: Path) -> Run:
     """The unfinished run of the same kind in the folder, else this one. Raises RunError."""
     if not (folder / FILE).exists():
+        run.save(folder)
         return run
     found = Run.load(folder)
     if found.ended:

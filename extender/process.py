@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import math
 import signal
@@ -19,6 +18,7 @@ from typing import Any, Final
 import uvicorn
 import uvloop
 
+from extender import collector
 from extender.admin import Access, Check, Health, Recorders, TokensError, create_app
 from extender.candidates import NodeSource
 from extender.cluster import (
@@ -57,9 +57,6 @@ from wasm_runtime.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
 
-
-COLLECT_AFTER: Final = 20_000
-"""Objects after which Python looks for garbage in cycles, of which a verb makes next to none."""
 
 STALLED: Final = 30_000
 """Milliseconds after which a client of the admin address that takes nothing of what it is sent is cut off."""
@@ -221,7 +218,7 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
         )
         webhook = Webhook(verbs, registry, server.max_request_bytes)
         converter()  # Made now, so that the first request need not wait for it.
-        _spare_collector()
+        collector.spare()
         logger.info(
             "serving",
             extra={
@@ -259,13 +256,6 @@ def _report_upkeep(plugin: Plugin, error: Exception) -> None:
         logger.error("a guest failed between requests and is replaced: %s", failure, extra=failure.fields)
     else:
         logger.error("the nodes could not be told to a guest", exc_info=error, extra={"plugin": plugin.name})
-
-
-def _spare_collector() -> None:
-    """Keeps what was made until now out of garbage collections: it stays, and a look at it holds all up for 60 ms."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(COLLECT_AFTER)
 
 
 class _Server(uvicorn.Server):

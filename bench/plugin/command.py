@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from bench import conditions, session
 from bench.plugin.cases import CASES, EFFORTS, PRESETS, CaseSpec
-from bench.plugin.measure import Means, measure, rounds
+from bench.plugin.measure import Means, left, measure
 from bench.plugin.variants import WAYS, Guest
 from bench.plugin.workload import Recorded
 from bench.progress import Meter
@@ -55,7 +55,7 @@ def run(options: Options, folder: Path) -> Run:
     _check(options)
     recording = _recording(options.record) if options.record else None
     specs = [_recorded(recording)] if recording else [CASES[name] for name in options.cases or PRESETS[options.preset]]
-    variants = [WAYS[name].variant for name in options.variants or WAYS]
+    variants = [WAYS[name].variant for name in _variants(options)]
     begun = session.begin(
         Run(
             level="plugin",
@@ -63,7 +63,7 @@ def run(options: Options, folder: Path) -> Run:
             preset=options.preset,
             begun=session.now(),
             machine=conditions.machine(),
-            versions=session.versions(),
+            versions=session.versions(options.upstream),
             module=session.named(options.module),
             workload=_workload(recording),
             variants=variants,
@@ -79,9 +79,17 @@ def run(options: Options, folder: Path) -> Run:
         options.wasmer,
         Recorded(recording) if recording else None,
     )
-    with Meter(sum(rounds(spec, effort) for spec in specs)) as meter:
+    with Meter(sum(left(begun, spec, effort) * spec.weight for spec in specs)) as meter:
         measure(begun, specs, means, meter, lambda: begun.save(folder))
+    if not any(case.series for case in begun.cases):
+        reasons = {f"{name}: {why}" for case in begun.cases for name, why in case.left_out.items()}
+        raise RunError(f"there is nothing to measure: {'; '.join(sorted(reasons))}")
     return session.finish(begun, folder)
+
+
+def _variants(options: Options) -> Sequence[str]:
+    chosen = options.variants or list(WAYS)
+    return [name for name in WAYS if name in chosen or (name == "upstream" and options.upstream)]
 
 
 def _check(options: Options) -> None:
@@ -110,13 +118,15 @@ def _recording(file: Path) -> Recording:
 
 def _recorded(recording: Recording) -> CaseSpec:
     pods = len(recording.cycles)
-    return CaseSpec(RECORDED, f"{pods:,} recorded pods, {len(recording.nodes):,} nodes", len(recording.nodes))
+    nodes = len(recording.nodes)
+    size = sum(map(len, recording.nodes.values())) // nodes
+    return CaseSpec(RECORDED, f"{pods:,} recorded pods, {nodes:,} nodes", nodes, node_bytes=size)
 
 
 def _workload(recording: Recording | None) -> str:
     if recording:
         return f"{len(recording.cycles):,} pods of profile {recording.profile}, recorded {recording.begun}"
     return (
-        "waiting pods of Deployments that fit onto most nodes, each fourth with the wish for a zone and each third for"
+        "waiting pods of Deployments that fit onto most nodes, each sixth with the wish for a zone and each twelfth for"
         " an instance type; filter about all nodes, then prioritize about those that passed, one pod after the other"
     )

@@ -19,8 +19,11 @@ METRICS: Final = (*VERBS, "cycle")
 MICRO: Final = 1e6
 
 FEWEST: Final = 3
-MOST: Final = 100
+MOST: Final = 96
 """Cycles of a variant in a round."""
+
+PERIOD: Final = 12
+"""Pods after which their wishes repeat: rounds of as many, or of a multiple, have the same mix."""
 
 WARM_UP: Final = 24
 """Cycles that all variants must answer alike before any is timed: some pods of each wish."""
@@ -112,7 +115,7 @@ def warm_up(started: Mapping[str, Started], workload: Workload) -> dict[str, str
     Returns those that answer differently from the first one, and how. Raises SubjectError.
     """
     different: dict[str, str] = {}
-    for at in range(WARM_UP):
+    for at in range(WARM_UP if started else 0):
         cycle = workload.cycle(at)
         answers = {name: _answer(each.subject, cycle) for name, each in started.items()}
         first = next(iter(answers))
@@ -147,9 +150,10 @@ def difference(first: Answer, other: Answer) -> str:
 
 
 def how_many(started: Started, workload: Workload, seconds: float) -> int:
-    """The number of cycles that fit into so many seconds, in bounds."""
+    """The number of cycles that fit into so many seconds, in bounds; a multiple of PERIOD where that many do."""
     begun = time.monotonic()
     for at in range(FEWEST):
         started.subject.ask(workload.cycle(at))
     took = (time.monotonic() - begun) / FEWEST
-    return max(FEWEST, min(MOST, round(seconds / took)))
+    fit = max(FEWEST, min(MOST, round(seconds / took)))
+    return fit // PERIOD * PERIOD or fit

@@ -12,6 +12,7 @@ import subprocess
 import time
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final
@@ -106,11 +107,6 @@ class Subject:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        return self._process.pid
-
     def ready(self) -> Ready:
         """Waits until it is ready. Raises SubjectError."""
         return msgspec.json.decode(self._line(), type=Ready)
@@ -120,7 +116,7 @@ class Subject:
         self._send(Question(b64encode(cycle.pod).decode(), cycle.start, cycle.names, answer))
         reply = msgspec.json.decode(self._line(), type=Reply)
         if reply.answer and reply.answer.failure:
-            raise SubjectError(f"{self.name}: {reply.answer.failure}")
+            raise SubjectError(f"the variant {self.name} failed: {reply.answer.failure}")
         return reply
 
     def update(self, nodes: bytes) -> None:
@@ -132,7 +128,8 @@ class Subject:
         self._selector.close()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe:
-                pipe.close()
+                with suppress(OSError):  # What could not be written is not wanted any more.
+                    pipe.close()
         end(self._process)
         self._process.wait()
         self._log.close()
@@ -164,7 +161,11 @@ class Subject:
         return line
 
     def _ended(self) -> SubjectError:
-        return SubjectError(f"{self.name} ended with status {self._process.wait(TIMEOUT)}{self._written()}")
+        try:
+            status = self._process.wait(TIMEOUT)
+        except subprocess.TimeoutExpired:
+            return SubjectError(f"{self.name} speaks no more, but has not ended{self._written()}")
+        return SubjectError(f"{self.name} ended with status {status}{self._written()}")
 
     def _written(self) -> str:
         self._log.seek(0)

@@ -1,55 +1,71 @@
-"""A module's file that is exchanged again and again, as an operator's `mv` does."""
+"""A module that is uploaded again and again, and goes live each time."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
 from typing import Final
 
+from bench.errors import BenchError
 from bench.plugin.cases import SWAP_EVERY
+from extender.registry.revision import Stage
+from extender.remote.client import AdminClient, RemoteError
 from wasm_runtime.protobuf.varint import varint
+
+PATIENCE: Final = "60s"
+"""How long a swap may take."""
 
 _CUSTOM: Final = b"\x00"
 """The id of a custom section. https://webassembly.github.io/spec/core/binary/modules.html#custom-section"""
 
 
 class Swapper:
-    """Two modules that do the same and are not the same, in the place of one file."""
+    """Swaps two modules that do the same and are not the same."""
 
-    def __init__(self, module: Path, folder: Path) -> None:
-        self.file = folder / module.name
-        """What an extender is to follow."""
+    def __init__(self, module: Path, plugin: str, admin: str) -> None:
+        """`admin` is the URL of the extender's admin API."""
         wasm = module.read_bytes()
         self._modules = cycle([stamped(wasm, b"other"), wasm])
-        self.file.write_bytes(wasm)
+        self._plugin = plugin
+        self._admin = admin
 
     @contextmanager
-    def swapping(self) -> Iterator[list[float]]:
-        """Swaps while the context lasts. Yields when it did, on the clock of `time.monotonic`."""
-        marks: list[float] = []
-        stopped = threading.Event()
+    def swapping(self, times: int) -> Iterator[tuple[threading.Event, list[float]]]:
+        """Swaps so often, `SWAP_EVERY` after the one before.
 
-        def work() -> None:
-            while not stopped.wait(SWAP_EVERY):
-                marks.append(time.monotonic())
-                self._swap()
+        Yields what is set once all are live, and when each went live, on the clock of `time.monotonic`. Raises
+        BenchError, also if one does not go live.
+        """
+        done, marks = threading.Event(), list[float]()
+        with ThreadPoolExecutor(1, "swaps") as pool:
+            swapping = pool.submit(self._swap_all, times, done, marks)
+            yield done, marks
+            swapping.result()
 
-        thread = threading.Thread(target=work)
-        thread.start()
+    def _swap_all(self, times: int, done: threading.Event, marks: list[float]) -> None:
         try:
-            yield marks
+            with AdminClient(self._admin) as client:
+                for _ in range(times):
+                    time.sleep(SWAP_EVERY)
+                    self._swap(client)
+                    marks.append(time.monotonic())
+        except RemoteError as error:
+            raise BenchError(f"a module could not be swapped: {error}") from error
         finally:
-            stopped.set()
-            thread.join()
+            done.set()
 
-    def _swap(self) -> None:
-        beside = self.file.with_suffix(".new")
-        beside.write_bytes(next(self._modules))
-        beside.replace(self.file)
+    def _swap(self, client: AdminClient) -> None:
+        rollout = client.put_module(self._plugin, next(self._modules), None, {})
+        for step in client.follow(rollout.id, PATIENCE):
+            rollout = step
+            if step.stage is Stage.ACTIVE:
+                return
+        raise BenchError(f"a module did not go live, but is {rollout.stage.value}: {rollout.problem}")
 
 
 def stamped(wasm: bytes, name: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -40,6 +41,9 @@ class LeftOutError(Exception):
     """A variant that cannot be measured here. `str()` says why, and what would help if anything does."""
 
 
+TIMEOUT: Final = 4.0
+"""Seconds that a plugin may take in a verb: just less than kube-scheduler waits for an extender."""
+
 Spent = Mapping[tuple[str, str], float]
 """Seconds that an extender has spent by verb and part (`bench.run.PARTS`), since it started."""
 
@@ -48,12 +52,14 @@ class Started(NamedTuple):
     """A variant that is ready."""
 
     subject: Subject
-    spent: Callable[[], Spent] = dict
-    """What the extender behind it has spent; nothing if there is none."""
-    processes: Sequence[int] = ()
-    """Those beside the subject's own."""
     seconds: float = 0.0
     """What starting the extender took until it was ready, or loading the plugin in-process."""
+    spent: Callable[[], Spent] = dict
+    """What the extender behind it has spent; nothing if there is none."""
+    watches: bool = False
+    """Whether it knows the nodes of the API server."""
+    admin: str = ""
+    """The URL of the admin API, of an extender of ours."""
 
 
 @dataclass
@@ -77,6 +83,11 @@ class Setup:
     clusters: list[Cluster] = field(default_factory=list)
     """The stand-in for the API server, once a variant has asked for it."""
     _nodes: Path | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Those of the plugins."""
+        return [f"{self.guest.file.stem}-{at}" for at in range(self.plugins)]
 
     @property
     def nodes(self) -> Path:
@@ -125,6 +136,8 @@ def _in_process(engine: str) -> Callable[[Setup], Started]:
                 "wasmer has releases for CPython 3.10 and older only: give the interpreter of an environment that has"
                 " kube-wasm-extender[wasmer] with --wasmer PYTHON"
             )
+        if engine == "wasmer":
+            _require_wasmer(python)
         command: list[str | Path] = [
             python,
             "-m",
@@ -134,11 +147,26 @@ def _in_process(engine: str) -> Callable[[Setup], Started]:
             "--module",
             setup.guest.file,
         ]
-        command += ["--nodes", setup.nodes, "--plugins", str(setup.plugins), f"--config={setup.guest.config}"]
+        command += ["--nodes", setup.nodes, "--plugins", str(setup.plugins), "--timeout", str(TIMEOUT)]
+        command += [f"--config={setup.guest.config}"]
         command += [f"--arg={each}" for each in setup.guest.args]
         return Started(Subject(engine, command, setup.environment))
 
     return start
+
+
+def _require_wasmer(python: Path) -> None:
+    command: list[str | Path] = [python, "-c", "import wasmer, wasmer_compiler_cranelift, bench.plugin.worker"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LeftOutError(f"{python} cannot be run: {error}") from error
+    if answer.returncode:
+        said = answer.stderr.strip().splitlines()
+        raise LeftOutError(
+            f"{python} has no kube-wasm-extender[wasmer] of this release, install it there:"
+            f" {said[-1] if said else f'status {answer.returncode}'}"
+        )
 
 
 def _native(setup: Setup) -> Started:
@@ -161,12 +189,13 @@ def _kwx(*, whole: bool) -> Callable[[Setup], Started]:
         folder = setup.own_folder(name)
         plugins = [
             {
-                "name": f"{setup.guest.file.stem}-{at}",
+                "name": plugin,
                 "guestURL": f"file://{setup.guest.file}",
                 "guestConfig": setup.guest.config,
+                "timeout": f"{TIMEOUT:g}s",
                 "args": list(setup.guest.args),
             }
-            for at in range(setup.plugins)
+            for plugin in setup.names
         ]
         sections: dict[str, object] = {"profiles": [{"name": "default", "scoreRange": 100, "plugins": plugins}]}
         if not whole:
@@ -176,8 +205,13 @@ def _kwx(*, whole: bool) -> Callable[[Setup], Started]:
         ports = setup.stack.enter_context(configured(folder, sections, setup.environment))
         ready(ports.admin)
         seconds = time.monotonic() - begun
-        subject = _asking(name, setup, ports.verbs, whole=whole)
-        return Started(subject, lambda: spent_by_kwx(get(ports.admin, "/metrics")[1]), [ports.process], seconds)
+        return Started(
+            _asking(name, setup, ports.verbs, whole=whole),
+            seconds,
+            lambda: spent_by_kwx(get(ports.admin, "/metrics")[1]),
+            watches=not whole,
+            admin=f"http://{LOOPBACK}:{ports.admin}",
+        )
 
     return start
 
@@ -192,12 +226,16 @@ def _go_extender(*, whole: bool) -> Callable[[Setup], Started]:
         command += ["-plugins", str(setup.plugins)]
         command += [] if whole else ["-apiserver", setup.cluster.url]
         begun = time.monotonic()
-        process = setup.stack.enter_context(running(command, port))
+        setup.stack.enter_context(running(command, port))
         if not whole:
             ready(port)
         seconds = time.monotonic() - begun
-        subject = _asking(name, setup, port, whole=whole)
-        return Started(subject, lambda: gopeer.spent(get(port, "/debug/vars")[1]), [process], seconds)
+        return Started(
+            _asking(name, setup, port, whole=whole),
+            seconds,
+            lambda: gopeer.spent(get(port, "/debug/vars")[1]),
+            watches=not whole,
+        )
 
     return start
 
@@ -242,41 +280,36 @@ def spent_by_kwx(metrics: str) -> Spent:
     return spent
 
 
-def _variant(name: str, title: str, *, kind: str, wasm: bool, ours: bool) -> Variant:
-    return Variant(
-        name=name, title=title, kind="extender" if kind == "extender" else "in-process", wasm=wasm, ours=ours
-    )
-
-
 WAYS: Final = {
     way.variant.name: way
     for way in (
-        Way(_variant("native", "Go plugin, in-process", kind="in-process", wasm=False, ours=False), _native),
+        Way(Variant(name="native", title="Go plugin, in-process", kind="in-process", wasm=False, ours=False), _native),
         Way(
-            _variant("upstream", "wasm in-process, upstream host", kind="in-process", wasm=True, ours=False), _upstream
+            Variant(name="upstream", title="wasm in-process, upstream host", kind="in-process", wasm=True, ours=False),
+            _upstream,
         ),
         Way(
-            _variant("wasmtime", "wasm in-process, wasmtime", kind="in-process", wasm=True, ours=True),
+            Variant(name="wasmtime", title="wasm in-process, wasmtime", kind="in-process", wasm=True, ours=True),
             _in_process("wasmtime"),
         ),
         Way(
-            _variant("wasmer", "wasm in-process, wasmer", kind="in-process", wasm=True, ours=True),
+            Variant(name="wasmer", title="wasm in-process, wasmer", kind="in-process", wasm=True, ours=True),
             _in_process("wasmer"),
         ),
         Way(
-            _variant("kwx", "wasm over HTTP, node names", kind="extender", wasm=True, ours=True),
+            Variant(name="kwx", title="wasm over HTTP, node names", kind="extender", wasm=True, ours=True),
             _kwx(whole=False),
         ),
         Way(
-            _variant("kwx-whole", "wasm over HTTP, whole nodes", kind="extender", wasm=True, ours=True),
+            Variant(name="kwx-whole", title="wasm over HTTP, whole nodes", kind="extender", wasm=True, ours=True),
             _kwx(whole=True),
         ),
         Way(
-            _variant("goextender", "Go extender, node names", kind="extender", wasm=False, ours=False),
+            Variant(name="goextender", title="Go extender, node names", kind="extender", wasm=False, ours=False),
             _go_extender(whole=False),
         ),
         Way(
-            _variant("goextender-whole", "Go extender, whole nodes", kind="extender", wasm=False, ours=False),
+            Variant(name="goextender-whole", title="Go extender, whole nodes", kind="extender", wasm=False, ours=False),
             _go_extender(whole=True),
         ),
     )

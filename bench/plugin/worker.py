@@ -1,9 +1,11 @@
-"""`python -m bench.plugin.worker`: our runtime in-process, as a subject. What is behind the webhook, without it."""
+"""`python -m bench.plugin.worker`: our runtime in-process, as a subject. What is behind the webhook, without it.
+
+As in the extender a thread brings guests up to date between cycles, and Python seldom looks for garbage.
+"""
 
 from __future__ import annotations
 
 import argparse
-import gc
 import sys
 import time
 from base64 import b64decode
@@ -14,6 +16,7 @@ import msgspec
 
 from bench.peers.nodelist import read_nodes
 from bench.plugin.subject import Answer, Question, Ready, Reply, Status, Took
+from extender import collector
 from extender.config import RuntimeConfig
 from extender.profile import Entry, PluginFailedError, Profile
 from extender.registry.engines import Engines
@@ -26,6 +29,7 @@ from wasm_runtime.guest import Pod
 from wasm_runtime.plugin import Plugin
 from wasm_runtime.protobuf.read import identity
 from wasm_runtime.snapshot import Nodes, Snapshot
+from wasm_runtime.upkeep import Upkeep
 
 
 class Clock:
@@ -61,7 +65,9 @@ class Host:
     def ask(self, question: Question) -> Reply:
         """Puts a pod through a cycle. Decoding the question is not a part of what is measured."""
         pod = pod_of(b64decode(question.pod))
-        names = question.names or self._names[question.start :] + self._names[: question.start]
+        names = question.names
+        if names is None:
+            names = self._names[question.start :] + self._names[: question.start]
         asked = _fresh(names)
         self._clock.begin()
         try:
@@ -108,20 +114,23 @@ def main() -> None:
     parser.add_argument("--module", type=Path, required=True)
     parser.add_argument("--nodes", type=Path, required=True, help="a protobuf v1.NodeList")
     parser.add_argument("--plugins", type=int, default=1)
+    parser.add_argument("--timeout", type=float, required=True, help="seconds that a plugin may take in a verb")
     parser.add_argument("--config", default="")
     parser.add_argument("--arg", dest="args", action="append", default=[])
     options = parser.parse_args()
-    snapshot = Snapshot()
+    plugins: list[Plugin] = []
+    upkeep = Upkeep(lambda: plugins, lambda: snapshot, _report)
+    snapshot = Snapshot(upkeep.wake)
     nodes = read_nodes(options.nodes.read_bytes())
     snapshot.put(nodes.items())
     clock = Clock()
     begun = time.perf_counter()
     engine, wasm = Engines(RuntimeConfig()).get(options.engine), options.module.read_bytes()
-    plugins = [
+    plugins += [
         Plugin(
             engine,
             wasm,
-            Settings(f"{options.module.stem}-{at}", options.config, tuple(options.args), timeout=30.0),
+            Settings(f"{options.module.stem}-{at}", options.config, tuple(options.args), timeout=options.timeout),
             observer=clock.observe,
             nodes=snapshot,
         )
@@ -129,8 +138,8 @@ def main() -> None:
     ]
     write(Ready(time.perf_counter() - begun))
     host = Host(Profile("default", [Entry(each) for each in plugins], score_range=100), snapshot, list(nodes), clock)
-    gc.collect()
-    gc.freeze()  # The extender does the same when it has started.
+    upkeep.start()
+    collector.spare()
     read = msgspec.json.Decoder(Question).decode
     for line in sys.stdin.buffer:
         question = read(line)
@@ -138,6 +147,10 @@ def main() -> None:
             host.update(b64decode(question.nodes))
         else:
             write(host.ask(question))
+
+
+def _report(plugin: Plugin, error: Exception) -> None:
+    print(f"{plugin.name}: {error}", file=sys.stderr)
 
 
 def write(message: Ready | Reply) -> None:

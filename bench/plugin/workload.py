@@ -50,7 +50,7 @@ class Workload(Protocol):
 class Synthetic:
     """Nodes of a cloud, and pods of Deployments that fit onto most of them.
 
-    Each fourth pod wishes one of the zones, each third an instance type.
+    Each sixth pod wishes one of the zones, each twelfth an instance type: most have none, and the median is theirs.
     """
 
     def __init__(self, count: int, *, large: bool = False) -> None:
@@ -68,14 +68,15 @@ class Synthetic:
         return encode_node(objects.node(at % len(self.nodes), FIRST_VERSION + at, at))
 
 
-def pod(at: int) -> objects.Object:
-    """A waiting pod."""
-    cpu, memory = CPU_REQUESTS[at * 7 % len(CPU_REQUESTS)], MEMORY_REQUESTS[at * 11 % len(MEMORY_REQUESTS)]
+def pod(at: int, cpus: Sequence[int] = CPU_REQUESTS, memories: Sequence[int] = MEMORY_REQUESTS) -> objects.Object:
+    """A waiting pod, which requests one of these millicores and one of these MiB."""
+    # All come in turn, and neighbours differ: neither number of them can be divided by 5 or by 11, respectively.
+    cpu, memory = cpus[at * 5 % len(cpus)], memories[at * 11 % len(memories)]
     wishes = {}
-    if at % 4 == 0:
-        wishes["example.com/zone"] = objects.ZONES[at // 4 % len(objects.ZONES)]
-    if at % 3 == 0:
-        wishes["example.com/instance-type"] = list(objects.INSTANCE_TYPES)[at // 3 % len(objects.INSTANCE_TYPES)]
+    if at % 6 == 0:
+        wishes["example.com/zone"] = objects.ZONES[at // 6 % len(objects.ZONES)]
+    if at % 12 == 3:
+        wishes["example.com/instance-type"] = list(objects.INSTANCE_TYPES)[at // 12 % len(objects.INSTANCE_TYPES)]
     return objects.requesting(at, f"{cpu}m", f"{memory}Mi", wishes)
 
 
@@ -85,8 +86,23 @@ class Recorded:
     def __init__(self, recording: Recording) -> None:
         self.nodes = recording.nodes
         self._cycles = recording.cycles
+        self._changing = {name for cycle in recording.cycles for name, node in cycle.changes.items() if node}
 
     def cycle(self, at: int) -> Cycle:
-        """The recorded cycle of a number, from the beginning once all have been."""
-        recorded = self._cycles[at % len(self._cycles)]
-        return Cycle(recorded.pod, names=recorded.nodes, changes={k: v for k, v in recorded.changes.items() if v})
+        """The recorded cycle of a number, from the beginning once all have been: nodes are then as they were there."""
+        number = at % len(self._cycles)
+        recorded = self._cycles[number]
+        changes = _there(recorded.changes) if number else self.state(0)
+        return Cycle(recorded.pod, names=recorded.nodes, changes=changes)
+
+    def state(self, at: int) -> Mapping[str, bytes]:
+        """The nodes that ever change, as they are at the cycle of a number."""
+        state = {name: self.nodes[name] for name in self._changing}
+        for recorded in self._cycles[: at % len(self._cycles) + 1]:
+            state |= _there(recorded.changes)
+        return state
+
+
+def _there(changes: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Without the nodes that were removed: here they stay."""
+    return {name: node for name, node in changes.items() if node}

@@ -95,6 +95,13 @@ def test_runs_that_are_alike_have_not_changed(between: float, names: Sequence[st
     assert wrong <= 0.05 * comparisons
 
 
+def test_nothing_is_told_of_a_run_that_was_too_noisy() -> None:
+    quiet, slower = synthetic(1), synthetic(2, {"kwx": 2.0})
+    assert ("kwx", "worse") in verdicts(compare(quiet, slower))
+    busy = Condition(seconds=0, case="100", round=0, load=2, yardstick=100, steal=0, others=2)
+    assert ("kwx", "unclear") in verdicts(compare(quiet, msgspec.structs.replace(slower, conditions=[busy])))
+
+
 def test_most_of_what_is_alike_is_said_to_be() -> None:
     found = [compare(synthetic(2 * seed), synthetic(2 * seed + 1)) for seed in range(20)]
     told = [change.verdict for each in found for change in each.changes if change.figure == "median"]
@@ -270,7 +277,7 @@ def test_how_runs_differ_is_said() -> None:
         "The case 5000 is not compared: nodes 500 before, not there after.",
         "The controls (native) took 1.30 times as long after: "
         "that is the machine or what they are built with, and is taken out of the changes.",
-        "The run before is too noisy: 1 of 1 looks found other programs using up to 50% of all cores: "
+        "No change is told, since the run before is too noisy: 1 of 1 looks found other programs using up to 50% of all cores: "
         "stop them, or run again.",
         "The run after is not finished: continue it.",
     ]

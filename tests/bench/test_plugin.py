@@ -22,10 +22,11 @@ from bench.controlplane.process import comes_true
 from bench.peers import gopeer, objects
 from bench.peers.nodelist import node_list
 from bench.plugin.cases import CASES, CaseSpec, Effort
-from bench.plugin.measure import Means, Replay, measure
+from bench.plugin.measure import Means, measure
 from bench.plugin.rounds import DifferentAnswersError, difference, play, warm_up
 from bench.plugin.subject import Answer, Status, Subject, SubjectError
 from bench.plugin.swaps import stamped
+from bench.plugin.turns import Replay
 from bench.plugin.variants import WAYS, Guest, Setup, Started, starting
 from bench.plugin.workload import Cycle, Recorded, Synthetic
 from bench.progress import Meter
@@ -34,10 +35,11 @@ from wasm_runtime.protobuf import encode_pod
 
 NODES = 20
 CYCLES = 8
+FEW = 4
 HEADROOM = Guest(cli._headroom().absolute())
-DELAY = 0.04
+DELAY = 0.1
 """Seconds, injected."""
-ROOM = 0.03
+ROOM = 0.09
 """What else may be in a part that has a delay, and all that may be in one that has none, in seconds."""
 
 SPINS = f"""
@@ -117,7 +119,7 @@ def delayed(folder: Path, delays: Mapping[str, float]) -> Iterator[Started]:
         try:
             with Subject("delayed", [gopeer.program("player"), "http", "-nodes", nodes, "-url", url]) as subject:
                 subject.ready()
-                yield Started(subject, lambda: gopeer.spent(json.dumps({"seconds": handler.spent})))
+                yield Started(subject, spent=lambda: gopeer.spent(json.dumps({"seconds": handler.spent})))
         finally:
             server.shutdown()
             thread.join()
@@ -128,7 +130,7 @@ def test_a_delay_in_an_extender_is_found_in_its_part(part: str, tmp_path: Path) 
     workload = Synthetic(NODES)
     with delayed(tmp_path, {part: DELAY}) as extender:
         extender.subject.ask(workload.cycle(0))
-        found = play(extender, map(workload.cycle, range(CYCLES)))
+        found = play(extender, map(workload.cycle, range(FEW)))
     for verb in ("filter", "prioritize"):
         parts = {name: value / 1e6 for name, value in found.parts[verb].items()}
         assert list(parts) == list(PARTS)
@@ -148,7 +150,7 @@ def test_a_delay_in_a_guest_is_found_in_the_guest(variant: str, tmp_path: Path) 
     with started(tmp_path, module(tmp_path, SPINS), variant) as (variants, workload):
         extender = variants[variant]
         extender.subject.ask(workload.cycle(0))
-        found = play(extender, map(workload.cycle, range(CYCLES)))
+        found = play(extender, map(workload.cycle, range(FEW)))
     parts = {name: value / 1e6 for name, value in found.parts["filter"].items()}
     assert {name for name, value in parts.items() if delay_of(value)} == {"guest"}
     assert DELAY <= np.median(found.samples["filter"]) / 1e6 <= DELAY + 2 * ROOM
@@ -175,13 +177,23 @@ def test_all_variants_answer_alike_and_their_parts_add_up(plugins: int, tmp_path
 IN_PROCESS = {"native": ["guest"], "wasmtime": ["map", "guest"]}
 
 
+ASKED = encode_pod(objects.requesting(1, "7920m", "64Mi", {}))
+"""A pod that asks for all that node 10 has before its tenth update, and for more than node 0 ever has."""
+NAMES = [objects.node_name(10), objects.node_name(0)]
+
+
 def test_an_update_of_a_node_counts_in_process(tmp_path: Path) -> None:
-    """The tenth update takes from node 10 some of what is allocatable, as the API server tells extenders."""
     with started(tmp_path, HEADROOM, "native", "wasmtime") as (variants, workload):
-        node = next(at for at in range(10, 200, 10) if at % NODES == 10)
         for each in variants.values():
-            each.subject.update(node_list([workload.update(node)]))
-        assert warm_up(variants, workload) == {}
+            assert rejected_of(each, Cycle(ASKED, names=NAMES)) == {NAMES[1]}
+            each.subject.update(node_list([workload.update(NODES + 10)]))
+            assert rejected_of(each, Cycle(ASKED, names=NAMES)) == {*NAMES}
+
+
+def test_no_names_are_no_nodes(tmp_path: Path) -> None:
+    with started(tmp_path, HEADROOM, "native", "wasmtime") as (variants, _):
+        for each in variants.values():
+            assert each.subject.ask(Cycle(ASKED, names=[]), answer=True).answer == Answer()
 
 
 def test_answers_are_compared() -> None:
@@ -234,7 +246,7 @@ def test_a_run_goes_on_where_it_was() -> None:
     assert (saved, shape(case)) == (1, each)
     assert case.left_out == {
         "upstream": "give a checkout of kube-scheduler-wasm-extension with --upstream CHECKOUT",
-        "kwx-whole": "a request with 20 whole nodes takes too long; --full has more of them",
+        "kwx-whole": "requests with whole nodes are measured with up to 19 nodes here",
     }
     first = [list(series.rounds[0]) for series in case.series]
     case = msgspec.structs.replace(case, rounds=3)
@@ -262,25 +274,22 @@ def test_nodes_change_in_turns_with_quiet() -> None:
 
 
 def test_recorded_traffic_is_played_with_the_changes_of_its_nodes(tmp_path: Path) -> None:
-    """The tenth update takes from node 10 what a pod needs that asks for all of it."""
+    """Node 10 changes before the second of three pods, and is as it was when the first one comes again."""
     workload = Synthetic(NODES)
-    name, changed = objects.node_name(10), workload.update(NODES + 10)
-    names = [name, objects.node_name(0)]
-    asked = encode_pod(objects.requesting(1, "7920m", "64Mi", {}))
-    cycles = [
-        recording.Cycle(at / 10, "uid", "shop/web", asked, names, {name: changed} if at else {}) for at in range(2)
-    ]
+    changes = {NAMES[0]: workload.update(NODES + 10), "gone": b""}
+    cycles = [recording.Cycle(at / 10, "uid", "shop/web", ASKED, NAMES, changes if at == 1 else {}) for at in range(3)]
     played = Recorded(recording.Recording("default", "2026-01-01T00:00:00Z", workload.nodes, cycles, 0, None))
     setup = Setup(tmp_path, HEADROOM, played, ExitStack())
     with starting(setup, ["wasmtime", "kwx", "kwx-whole", "goextender"]) as (variants, _):
-        turn = Replay(setup)
+        turn = Replay(setup, played)
         for each in variants.values():
-            for at, rejected in enumerate([{names[1]}, {*names}]):
-                cycle = played.cycle(at)
-                turn.before(each.subject, cycle)
-                comes_true(lambda: rejected_of(each, cycle) == rejected, lambda: None, 10.0)  # noqa: B023 called here
-                assert rejected_of(each, cycle) == rejected, each.subject.name
-            setup.cluster.put(node_list([workload.nodes[name]]))
+            for first, expected in ((0, [{NAMES[1]}, {*NAMES}, {*NAMES}, {NAMES[1]}]), (2, [{*NAMES}, {NAMES[1]}])):
+                with turn.around(each, first):
+                    for at, rejected in enumerate(expected, first):
+                        cycle = played.cycle(at)
+                        turn.before(each.subject, cycle)
+                        comes_true(lambda: rejected_of(each, cycle) == rejected, lambda: None, 10.0)  # noqa: B023
+                        assert rejected_of(each, cycle) == rejected, (each.subject.name, first, at)
 
 
 def rejected_of(each: Started, cycle: Cycle) -> set[str]:
@@ -289,8 +298,7 @@ def rejected_of(each: Started, cycle: Cycle) -> set[str]:
     return set(answer.rejected)
 
 
-def test_a_module_is_swapped_while_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.plugin.measure.SWAPPING", 2.5)
+def test_a_module_is_swapped_while_it_is_measured() -> None:
     spec = CaseSpec("swaps", "swaps", NODES, kind="swaps")
     run, _ = measured(new_run(), [spec], Means(HEADROOM, ["native", "kwx"], EFFORT))
     case = run.cases[0]
@@ -314,6 +322,21 @@ def test_starts_are_measured_with_and_without_compiled_code() -> None:
     first = {(each.variant, each.metric): each.rounds[0][0] for each in case.series}
     assert first["wasmtime", "first cached"] < first["wasmtime", "first"]
     assert list(case.left_out) == ["upstream"]
+
+
+def test_a_case_that_no_variant_can_be_measured_in_says_why() -> None:
+    run, saved = measured(new_run(), [CaseSpec("20", "20 nodes", NODES)], Means(HEADROOM, ["kwx-whole"], EFFORT))
+    assert (run.cases[0].series, saved) == ([], 0)
+    assert run.cases[0].left_out == {"kwx-whole": "requests with whole nodes are measured with up to 19 nodes here"}
+
+
+def test_an_interpreter_without_wasmer_is_left_out() -> None:
+    means = Means(HEADROOM, ["native", "wasmer"], EFFORT, wasmer=Path("/bin/false"))
+    run, _ = measured(new_run(), [CaseSpec("20", "20 nodes", NODES)], means)
+    assert {variant for variant, _ in shape(run.cases[0])} == {"native"}
+    assert run.cases[0].left_out == {
+        "wasmer": "/bin/false has no kube-wasm-extender[wasmer] of this release, install it there: status 1"
+    }
 
 
 def test_a_module_with_a_stamp_is_another_one_that_does_the_same() -> None:
@@ -351,7 +374,7 @@ def test_a_cycle_that_fails_says_why(tmp_path: Path) -> None:
         for each in variants.values():
             with pytest.raises(SubjectError) as caught:
                 each.subject.ask(workload.cycle(0))
-            assert f"{each.subject.name}: " in str(caught.value)
+            assert str(caught.value).startswith(f"the variant {each.subject.name} failed: ")
             assert "unreachable" in str(caught.value)
 
 

@@ -1,0 +1,45 @@
+"""What rounds came to, taken into a case of a run."""
+
+from __future__ import annotations
+
+from bench.plugin.rounds import METRICS, Round
+from bench.run import Case, Series, Timeline, Unit
+
+
+class Ledger:
+    """Adds rounds to a case."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self._series = {(each.variant, each.metric): each for each in case.series}
+
+    def take(self, variant: str, found: Round, suffix: str = "") -> None:
+        """Adds a variant's round; the suffix goes behind the metrics' names."""
+        for metric in METRICS:
+            series = self._of(variant, metric + suffix, "us")
+            series.rounds.append(found.samples[metric])
+            for part, value in found.parts[metric].items():
+                series.parts.setdefault(part, []).append(value)
+
+    def take_one(self, variant: str, metric: str, milliseconds: float) -> None:
+        """Adds a round of one sample."""
+        self._of(variant, metric, "ms").rounds.append([round(milliseconds, 3)])
+
+    def extend(self, variant: str, found: Round, begun: float, marks: list[float]) -> None:
+        """Adds a round to the timeline, behind what is there; `begun` and marks are of `time.monotonic`."""
+        if not self.case.timelines:
+            self.case.timelines.append(
+                Timeline(variant=variant, metric="cycle", unit="us", seconds=[], values=[], marks=[])
+            )
+        timeline = self.case.timelines[0]
+        offset = max(timeline.seconds, default=0.0) - begun
+        timeline.seconds.extend(round(at + offset, 4) for at in found.at)
+        timeline.values.extend(found.samples["cycle"])
+        timeline.marks.extend(round(at + offset, 4) for at in marks)
+
+    def _of(self, variant: str, metric: str, unit: Unit) -> Series:
+        key = variant, metric
+        if key not in self._series:
+            self._series[key] = Series(variant=variant, metric=metric, unit=unit, better="lower", rounds=[])
+            self.case.series.append(self._series[key])
+        return self._series[key]
