@@ -232,12 +232,9 @@ def bench_record(
             meter.step("recording", come - told)
             told = come
 
-        try:
-            found = _or_fail(
-                lambda: recording.record(client, file, profile=profile, pods=pods, seconds=seconds, progress=progress)
-            )
-        except KeyboardInterrupt:
-            found = _or_fail(lambda: recording.Recording.read(file))
+        found = _or_fail(
+            lambda: recording.record(client, file, profile=profile, pods=pods, seconds=seconds, progress=progress)
+        )
     dropped = f", {found.dropped:,} more came too quickly" if found.dropped else ""
     typer.echo(f"{file}: {len(found.cycles):,} pods, {len(found.nodes):,} nodes{dropped}")
 

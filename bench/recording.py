@@ -41,7 +41,7 @@ class Cycle(NamedTuple):
     name: str
     """`namespace/name`."""
     pod: bytes
-    """Protobuf v1.Pod. x's stand for `command`, `args` and the values of `env`."""
+    """Protobuf v1.Pod; extender/admin/redact.py says what of it is blank."""
     nodes: Sequence[str]
     """Names, in the order of the request."""
     changes: Mapping[str, bytes]
@@ -62,6 +62,30 @@ class Recording(NamedTuple):
     """Pods that came meanwhile and are not among them."""
     ended: Why | None
     """What was reached; None where the recording was cut off."""
+
+    @property
+    def unknown(self) -> int:
+        """How many nodes pods were judged about that no object came up of."""
+        return len(set[str]().union(*(cycle.nodes for cycle in self.cycles)) - self.nodes.keys())
+
+    def playable(self) -> Recording:
+        """What can be judged anew: without nodes of which only the name is known, and cycles about no others.
+
+        The changes before a cycle that is left out are the next one's. Raises RecordingError where no cycle is left.
+        """
+        cycles: list[Cycle] = []
+        changes: dict[str, bytes] = {}
+        for cycle in self.cycles:
+            changes |= cycle.changes
+            if nodes := tuple(filter(self.nodes.__contains__, cycle.nodes)):
+                cycles.append(cycle._replace(nodes=nodes, changes=changes))
+                changes = {}
+        if not cycles:
+            raise RecordingError(
+                "the recording has only the names of the nodes that pods were judged about; record an extender that has"
+                " a cluster.mode, or whose kube-scheduler sends whole nodes"
+            )
+        return self._replace(cycles=cycles)
 
     @classmethod
     def read(cls, path: Path) -> Recording:
@@ -89,8 +113,8 @@ def record(
     """Records what comes to the extender from now on into a new file, until so many pods have come or the time is up.
 
     Without `profile` it is the one that pods of any other scheduler are judged by. `progress` is told how many pods
-    have come. Where this ends early, by an error or Ctrl-C, the file is there if it holds a pod, and can be read.
-    Raises RecordingError, RemoteError.
+    have come. Ctrl-C ends it, and what has come until then is the recording. After an error the file is there if it
+    holds a pod, and can be read. Raises RecordingError, RemoteError.
     """
     reader = _Reader("what the extender sends")
     try:
@@ -107,7 +131,13 @@ def record(
     except RemoteError as error:
         raise RemoteError(f"{error}; what had come until then is in {path}" if reader.pods else str(error)) from error
     except OSError as error:
-        raise RecordingError(f"{path} cannot be written: {error.strerror}; name another file by --output") from error
+        raise RecordingError(f"{path} cannot be written: {error.strerror}; name another file") from error
+    except KeyboardInterrupt:
+        if not reader.pods:
+            raise RecordingError(
+                f"no pod had come yet, so there is no {path}; record while pods are scheduled"
+            ) from None
+        return Recording.read(path)
     return reader.finish()
 
 

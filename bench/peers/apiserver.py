@@ -5,9 +5,9 @@
         peer = [binary, "-apiserver", cluster.url]
         cluster.update(rate=100)  # updates of nodes a second, from now on; 0 ends them
 
-What it serves is what `bench.peers.objects` makes, or nodes from a file. It runs in a process of its own and speaks no
-more than its clients need: lists in pages, watches from a version, and two requests that no real one has:
-`PUT /updates?rate=N` and `PUT /nodes`.
+What it serves is what `bench.peers.objects` makes, or nodes from a file. Whatever their resourceVersions were, it gives
+them its own. It runs in a process of its own and speaks no more than its clients need: lists in pages, watches from a
+version, and three requests that no real one has: `PUT /updates?rate=N`, `GET /updates` and `PUT /nodes`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from bench.controlplane.ports import LOOPBACK, free_port
 from bench.peers import objects
 from bench.peers.kubeconfig import write_kubeconfig
 from bench.peers.nodelist import read_nodes
-from bench.peers.protobuf import enveloped, event, framed, text
+from bench.peers.protobuf import enveloped, event, framed, integer, text
 from bench.servers import running
 from extender.cluster.api import PROTOBUF
 from extender.cluster.reflector import WATCH_STREAM
 from wasm_runtime.protobuf import encode_node, encode_pod
-from wasm_runtime.protobuf.read import identity
+from wasm_runtime.protobuf.read import fields, identity
 
 FIRST_VERSION: Final = 1_000_000
 """The resourceVersion of all objects at the start."""
@@ -62,17 +62,23 @@ class Cluster(NamedTuple):
 
     def update(self, rate: float) -> None:
         """Updates as many nodes a second from now on, one after the other."""
-        with closing(http.client.HTTPConnection(LOOPBACK, self.port, timeout=30)) as connection:
-            connection.request("PUT", f"/updates?rate={rate}")
-            answer = connection.getresponse()
-            assert answer.status == HTTPStatus.OK, answer.read()
+        self._ask("PUT", f"/updates?rate={rate}")
+
+    def updates(self) -> int:
+        """How often a node has been updated so far, those included that were put."""
+        return int(self._ask("GET", "/updates"))
 
     def put(self, nodes: bytes) -> None:
         """Puts newer nodes, a protobuf v1.NodeList, into the place of those that have their names."""
+        self._ask("PUT", "/nodes", nodes)
+
+    def _ask(self, method: str, target: str, body: bytes | None = None) -> bytes:
         with closing(http.client.HTTPConnection(LOOPBACK, self.port, timeout=30)) as connection:
-            connection.request("PUT", "/nodes", nodes)
+            connection.request(method, target, body)
             answer = connection.getresponse()
-            assert answer.status == HTTPStatus.OK, answer.read()
+            content = answer.read()
+            assert answer.status == HTTPStatus.OK, content
+            return content
 
 
 @contextmanager
@@ -148,14 +154,35 @@ class Collection:
         version = int(query["resourceVersion"])
         if version < self._kept_from:
             raise RefusedError(HTTPStatus.GONE, "Expired", f"too old resource version: {version} ({self._kept_from})")
+        if version > self.version:
+            raise RefusedError(HTTPStatus.GONE, "Expired", f"too large resource version: {version} ({self.version})")
         return self._follow(version)
 
     async def _follow(self, version: int) -> AsyncIterator[bytes]:
+        """None of what it yields is empty: an empty chunk would end the answer."""
         while version >= self._kept_from:
             if version == self.version:
                 await self._changed.wait()
             frames, version = self._frames[version - self._kept_from :], self.version
             yield b"".join(frames)
+
+
+def stamped(item: bytes, version: int) -> bytes:
+    """A bare object with another resourceVersion, field 6 of ObjectMeta (which has no fields of a fixed size)."""
+    stamp = text(6, str(version))
+
+    def metadata(message: bytes) -> bytes:
+        parts = [stamp if number == 6 else _field(number, value) for number, _, value in fields(message)]
+        return b"".join(parts if stamp in parts else [*parts, stamp])
+
+    return b"".join(
+        text(1, metadata(value)) if number == 1 and isinstance(value, bytes) else _field(number, value)
+        for number, _, value in fields(item)
+    )
+
+
+def _field(number: int, value: int | bytes) -> bytes:
+    return integer(number, value) if isinstance(value, int) else text(number, value)
 
 
 class ApiServer:
@@ -194,27 +221,35 @@ class ApiServer:
         at = self._updates % len(self._nodes)
         self._nodes.replace(at, encode_node(objects.node(at, self._nodes.version + 1, self._updates)))
 
+    def _put(self, nodes: Mapping[str, bytes]) -> None:
+        if unknown := nodes.keys() - self._places:
+            raise RefusedError(HTTPStatus.NOT_FOUND, "NotFound", f"no node is named {min(unknown)}")
+        for name, node in nodes.items():
+            self._nodes.replace(self._places[name], stamped(node, self._nodes.version + 1))
+
     async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 body = await reader.readexactly(_length(head))
-                await self._answer(head.split(maxsplit=2)[1].decode(), body, writer)
+                method, target, _ = head.decode().split(maxsplit=2)
+                await self._answer(method, target, body, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # The client has left.
         finally:
             writer.close()
 
-    async def _answer(self, target: str, body: bytes, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, method: str, target: str, body: bytes, writer: asyncio.StreamWriter) -> None:
         url = urlsplit(target)
         query = dict(parse_qsl(url.query))
         try:
-            if url.path == "/updates":
+            if (method, url.path) == ("PUT", "/updates"):
                 self._rate = float(query["rate"])
                 await _write(writer, HTTPStatus.OK, b"")
-            elif url.path == "/nodes":
-                for name, node in read_nodes(body).items():
-                    self._nodes.replace(self._places[name], node)
+            elif (method, url.path) == ("GET", "/updates"):
+                await _write(writer, HTTPStatus.OK, b"%d" % (self._nodes.version - FIRST_VERSION))
+            elif (method, url.path) == ("PUT", "/nodes"):
+                self._put(read_nodes(body))
                 await _write(writer, HTTPStatus.OK, b"")
             elif url.path not in self._collections:
                 raise RefusedError(HTTPStatus.NOT_FOUND, "NotFound", f"{url.path} is not served here")
@@ -260,7 +295,7 @@ def main() -> None:
     parser.add_argument("--node-list", type=Path)
     options = parser.parse_args()
     if options.node_list:
-        nodes = list(read_nodes(options.node_list.read_bytes()).values())
+        nodes = [stamped(node, FIRST_VERSION) for node in read_nodes(options.node_list.read_bytes()).values()]
     else:
         nodes = [encode_node(objects.node(at, FIRST_VERSION)) for at in range(options.nodes)]
     asyncio.run(ApiServer(nodes, options.pods).serve(options.port))

@@ -53,7 +53,7 @@ def run(options: Options, folder: Path) -> Run:
     Raises BenchError, BuildError or InspectionError.
     """
     _check(options)
-    recording = _recording(options.record) if options.record else None
+    recording = Recording.read(options.record).playable() if options.record else None
     specs = [_recorded(recording)] if recording else [CASES[name] for name in options.cases or PRESETS[options.preset]]
     variants = [WAYS[name].variant for name in _variants(options)]
     begun = session.begin(
@@ -104,16 +104,6 @@ def _check(options: Options) -> None:
         raise RunError(f"{options.module.name} cannot be a plugin: {'; '.join(report.problems)}")
     if JUDGES.isdisjoint(report.extension_points):
         raise RunError(f"{options.module.name} serves none of preFilter, filter and score: there is nothing to measure")
-
-
-def _recording(file: Path) -> Recording:
-    found = Recording.read(file)
-    if not found.nodes:
-        raise RunError(
-            f"{file} has no nodes: its extender knew only their names; record one that has a cluster.mode, or whose"
-            " kube-scheduler sends whole nodes"
-        )
-    return found
 
 
 def _recorded(recording: Recording) -> CaseSpec:

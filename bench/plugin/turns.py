@@ -63,8 +63,10 @@ class Churn(Turn):
         before = cluster.updates()
         cluster.update(self._rate)
         time.sleep(SETTLING)
-        yield
-        cluster.update(0)
+        try:
+            yield
+        finally:
+            cluster.update(0)
         if cluster.updates() <= before:
             raise BenchError("the stand-in for the API server has updated no node")
         time.sleep(SETTLING)

@@ -33,35 +33,31 @@ class BusyError(Exception):
         super().__init__(f"{MOST} recordings are being made already; end one of them or ask again later")
 
 
-class Recorders:
-    """Makes recordings of what filter is asked. Of one event loop; the work is done in threads beside it."""
+class Recording:
+    """One that is being made."""
 
-    def __init__(self, traffic: Traffic, nodes: NodeSource) -> None:
-        self._traffic = traffic
-        self._nodes = nodes
-        self._recordings = 0
+    def __init__(self, tape: Tape, nodes: NodeSource, pods: int, seconds: float) -> None:
+        self._tape = tape
+        self._writer = Writer(nodes)
+        self._most = pods
+        self._seconds = seconds
+        self.ended: Why | None = None
+        """What was reached; None as long as nothing was, also if it was cut off."""
 
-    @contextmanager
-    def tape(self, profile: str) -> Iterator[Tape]:
-        """What takes the requests of a profile, once it is started. Raises BusyError."""
-        if self._recordings >= MOST:
-            raise BusyError
-        self._recordings += 1
-        try:
-            with self._traffic.recording(profile) as tape:
-                yield tape
-        finally:
-            self._recordings -= 1
+    @property
+    def pods(self) -> int:
+        """How many it holds."""
+        return self._writer.pods
 
-    async def record(self, tape: Tape, pods: int, seconds: float) -> AsyncIterator[bytes]:
-        """A recording in pieces as they come, until that many pods have come or the time is up.
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Its bytes as they come, until as many pods have come as are wanted or the time is up.
 
         With the first piece it begins: the nodes have been written, and what is judged from then on is taken.
         """
-        writer = Writer(self._nodes)
+        tape, writer = self._tape, self._writer
         beginning = await run_sync(writer.begin, tape.profile)
-        tape.start(pods)
-        until = time.monotonic() + seconds
+        tape.start(self._most)
+        until = time.monotonic() + self._seconds
         yield beginning
         why: Why | None = None
         while not why:
@@ -71,4 +67,26 @@ class Recorders:
                 yield piece
             if writer.is_full:
                 why = "size"
+        self.ended = why
         yield await run_sync(partial(writer.end, why, tape.dropped))
+
+
+class Recorders:
+    """Makes recordings of what filter is asked. Of one event loop; the work is done in threads beside it."""
+
+    def __init__(self, traffic: Traffic, nodes: NodeSource) -> None:
+        self._traffic = traffic
+        self._nodes = nodes
+        self._recordings = 0
+
+    @contextmanager
+    def recording(self, profile: str, pods: int, seconds: float) -> Iterator[Recording]:
+        """A recording of a profile, for whoever takes its pieces while the context lasts. Raises BusyError."""
+        if self._recordings >= MOST:
+            raise BusyError
+        self._recordings += 1
+        try:
+            with self._traffic.recording(profile) as tape:
+                yield Recording(tape, self._nodes, pods, seconds)
+        finally:
+            self._recordings -= 1

@@ -72,7 +72,7 @@ class Cycle(Struct, tag="cycle", array_like=True):
     name: str
     """`namespace/name`."""
     pod: bytes
-    """Protobuf v1.Pod, redacted."""
+    """Protobuf v1.Pod; extender/admin/redact.py says what of it is blank."""
     nodes: list[Annotated[int, Meta(ge=0)]]
     """The numbers of the nodes that filter was asked about, in its order."""
 
@@ -101,6 +101,8 @@ class Writer:
         self._epoch, self._position = NEVER, 0
         self._objects: dict[str, bytes] = {}
         self._numbers: dict[str, int] = {}
+        self.pods = 0
+        """How many it holds."""
         self._begun = 0.0
         self._deflate = zlib.compressobj(_LEVEL, wbits=GZIP)
         self._encoder = msgspec.msgpack.Encoder()
@@ -142,6 +144,7 @@ class Writer:
         except KeyError:
             yield from [self._node(name, ABSENT) for name in dict.fromkeys(asked.names) if name not in self._numbers]
             numbers = list(map(number, asked.names))
+        self.pods += 1
         yield Cycle(arrival.at - self._begun, pod.uid, pod.name, content, numbers)
 
     def _changed(self, snapshot: Snapshot) -> Iterator[Node]:

@@ -19,8 +19,12 @@ _APPLIED: Final = b"kubectl.kubernetes.io/last-applied-configuration"
 def redact(pod: bytes) -> bytes:
     """A protobuf v1.Pod of the same size, in which x's stand for what no policy should depend on.
 
-    That is `command`, `args`, the values of `env` and what probes and hooks send of all containers, and the annotation
-    that repeats them. All else stays, also other annotations. Raises DecodeError for what is no message.
+    - of all containers: `command`, `args` and the values of `env`;
+    - of their probes and hooks: `exec.command`, `httpGet.host`, `httpGet.path`, the values of `httpGet.httpHeaders`,
+      `tcpSocket.host`;
+    - the annotation `kubectl.kubernetes.io/last-applied-configuration`, which repeats them.
+
+    All else stays, also other annotations. Raises DecodeError for what is no message.
 
     Field numbers: k8s.io/api/core/v1/generated.proto, and ObjectMeta's.
     """
@@ -60,7 +64,10 @@ def _annotation(entry: bytes) -> bytes:
     return _within({2: _blank})(entry) if key == _APPLIED else entry
 
 
-_HANDLER: Final = _within({1: _within({1: _blank}), 2: _within({5: _within({2: _blank})})})
+_HEADER: Final = _within({2: _blank})
+_HANDLER: Final = _within(
+    {1: _within({1: _blank}), 2: _within({1: _blank, 3: _blank, 5: _HEADER}), 3: _within({2: _blank})}
+)
 _PROBE: Final = _within({1: _HANDLER})
 _HOOKS: Final = _within({1: _HANDLER, 2: _HANDLER})
 _CONTAINER: Final = _within(

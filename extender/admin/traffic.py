@@ -10,10 +10,9 @@ from fastapi import APIRouter, Depends, HTTPException, Query
 from fastapi.responses import StreamingResponse
 
 from extender.admin.desk import AtDesk, By
-from extender.admin.recorders import LONGEST, MOST_PODS, BusyError
+from extender.admin.recorders import LONGEST, MOST_PODS, BusyError, Recording
 from extender.admin.tokens import Role
 from extender.admin.views import Problem
-from extender.traffic import Tape
 
 logger = logging.getLogger(__name__)
 
@@ -38,38 +37,40 @@ def _check_role(user: By) -> None:
         raise HTTPException(403, reason, {"WWW-Authenticate": 'Bearer realm="kwx", error="insufficient_scope"'})
 
 
-async def _tape(
+async def _recording(
     desk: AtDesk,
     user: By,
     profile: Annotated[
         str | None, Query(description="The one whose traffic it is; by default that of pods of any other scheduler.")
     ] = None,
-) -> AsyncIterator[Tape]:
+    pods: Annotated[int, Query(ge=1, le=MOST_PODS, description="It ends after so many pods.")] = 500,
+    seconds: Annotated[float, Query(gt=0, le=LONGEST, description="It ends after this time at the latest.")] = 60,
+) -> AsyncIterator[Recording]:
     _check_role(user)
     found = desk.registry.named(profile) if profile is not None else desk.registry.of_scheduler("")
     if found is None:
         known = ", ".join(each.name for each in desk.registry.profiles)
         raise HTTPException(404, f"no profile is named {profile!r}; there are: {known}")
     try:
-        with desk.recorders.tape(found.name) as tape:
-            yield tape
+        with desk.recorders.recording(found.name, pods, seconds) as recording:
+            told = {"profile": found.name, "by": user.name}
+            logger.info("traffic is recorded", extra=told)
+            try:
+                yield recording
+            finally:
+                why = recording.ended or "cut off"
+                logger.info("the recording is over", extra={**told, "pods": recording.pods, "why": why})
     except BusyError as error:
         raise HTTPException(429, str(error)) from error
 
 
 @router.get("/traffic", response_class=_RecordingResponse, responses=_ANSWERS)
-async def record_traffic(
-    desk: AtDesk,
-    user: By,
-    tape: Annotated[Tape, Depends(_tape)],
-    pods: Annotated[int, Query(ge=1, le=MOST_PODS, description="It ends after so many pods.")] = 500,
-    seconds: Annotated[float, Query(gt=0, le=LONGEST, description="It ends after this time at the latest.")] = 60,
-) -> AsyncIterator[bytes]:
+async def record_traffic(recording: Annotated[Recording, Depends(_recording)]) -> AsyncIterator[bytes]:
     """Records what filter is asked from now on, and the nodes: a file for `kwx bench plugin --record`.
 
-    It holds pods, which may hold secrets: keep it from others. x's stand in it for `command`, `args` and the values of
-    `env` of containers, and for the annotation that repeats them. Needs the role write.
+    It holds pods, which may hold secrets: keep it from others. x's stand in it for what containers run with and what
+    their probes send (extender/admin/redact.py has the list). Needs the role write, which everybody on this machine has
+    if server.adminTokens is not set.
     """
-    logger.info("traffic is recorded", extra={"profile": tape.profile, "by": user.name})
-    async for piece in desk.recorders.record(tape, pods, seconds):
+    async for piece in recording.pieces():
         yield piece

@@ -12,6 +12,7 @@ import pytest
 
 from bench.peers import objects
 from bench.peers.apiserver import FIRST_VERSION, Cluster, api_server
+from bench.peers.nodelist import node_list
 from extender.cluster import ApiServer, NodeCache, PodCache
 from tests.extender.cluster.support import Ends, running, until
 from tests.extender.cluster.support import objects as known
@@ -41,6 +42,48 @@ def test_caches_see_all_objects_and_every_update(tmp_path: Path) -> None:
         asyncio.run(scenario(cluster))
 
 
+@pytest.mark.parametrize("version", ["", "7", str(10**15)])
+def test_nodes_of_a_file_and_nodes_that_are_put_get_versions_of_the_server(tmp_path: Path, version: str) -> None:
+    """So that a watch goes on behind them when its time is over."""
+
+    def changed(at: int, update: int, version: str) -> bytes:
+        made = objects.node(at, 0, update)
+        made["metadata"] |= {"generation": 300, "resourceVersion": version}
+        return encode_node(made)
+
+    async def scenario(cluster: Cluster) -> None:
+        api = ApiServer.from_kubeconfig(cluster.write_kubeconfig(tmp_path))
+        snapshot, ends = Snapshot(), Ends()
+        nodes = NodeCache(api, snapshot, ends, lifetime=1)
+        async with running(nodes):
+            await until(lambda: nodes.synced)
+            first = [changed(at, 0, str(FIRST_VERSION)) for at in range(3)]
+            assert list(known(snapshot).values()) == first
+            for update in (1, 2):
+                watched = len(ends.all)
+                await asyncio.to_thread(cluster.put, node_list([changed(1, update, version)]))
+                seen = changed(1, update, str(FIRST_VERSION + update))
+                await until(lambda seen=seen: node_of(snapshot, 1) == seen)
+                await until(lambda watched=watched: len(ends.all) > watched)
+            assert list(known(snapshot).values()) == [first[0], seen, first[2]]
+            assert await asyncio.to_thread(cluster.updates) == 2
+        await api.aclose()
+        assert set(ends.all[1:]) == {("nodes", "watch", "done")}
+
+    file = tmp_path / "nodes"
+    file.write_bytes(node_list(changed(at, 0, version) for at in range(3)))
+    with api_server(file) as cluster:
+        asyncio.run(scenario(cluster))
+
+
+def test_nodes_that_are_not_there_cannot_be_put(cluster: Cluster) -> None:
+    nodes = node_list([encode_node(node(0, 1)), encode_node({"metadata": {"name": "other"}})])
+    with pytest.raises(AssertionError) as caught:
+        cluster.put(nodes)
+    assert json.loads(caught.value.args[0])["message"] == "no node is named other"
+    assert cluster.updates() == 0
+
+
 def node(at: int, update: int = 0) -> objects.Object:
     """A node after an update of that number, which made it so."""
     return objects.node(at, FIRST_VERSION + update, update)
@@ -64,6 +107,11 @@ def test_a_node_has_four_kilobytes() -> None:
             "/api/v1/nodes?watch=1&resourceVersion=999&timeoutSeconds=60",
             410,
             "too old resource version: 999 (1000000)",
+        ),
+        (
+            "/api/v1/nodes?watch=1&resourceVersion=1000001&timeoutSeconds=60",
+            410,
+            "too large resource version: 1000001 (1000000)",
         ),
         (
             "/api/v1/nodes?watch=1&sendInitialEvents=true&timeoutSeconds=60",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import signal
 import stat
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -162,7 +163,7 @@ def test_a_file_that_is_there_stays(alone: Extender, file: Path) -> None:
     file.write_text("mine")
     with AdminClient(alone.admin_url) as client, pytest.raises(RecordingError) as caught:
         record(client, file)
-    assert str(caught.value) == f"{file} cannot be written: File exists; name another file by --output"
+    assert str(caught.value) == f"{file} cannot be written: File exists; name another file"
     assert file.read_text() == "mine"
 
 
@@ -180,6 +181,23 @@ def test_what_has_come_before_the_extender_ended_can_be_read(tmp_path: Path, fil
         assert str(caught.value).endswith(f"; what had come until then is in {file}")
     made = Recording.read(file)
     assert (made.ended, [cycle.name for cycle in made.cycles]) == (None, ["default/web-7"])
+
+
+def test_ctrl_c_ends_it_and_what_has_come_is_the_recording(alone: Extender, file: Path) -> None:
+    def ask(pods: int) -> None:
+        if pods:
+            signal.raise_signal(signal.SIGINT)
+        alone.post("/filter", names_args(["a"]))
+
+    made = recorded(alone, file, ask)
+    assert (made.ended, [cycle.name for cycle in made.cycles]) == (None, ["default/web-7"])
+
+
+def test_ctrl_c_before_the_first_pod_leaves_no_file(alone: Extender, file: Path) -> None:
+    with AdminClient(alone.admin_url) as client, pytest.raises(RecordingError) as caught:
+        record(client, file, progress=lambda _: signal.raise_signal(signal.SIGINT))
+    assert str(caught.value) == f"no pod had come yet, so there is no {file}; record while pods are scheduled"
+    assert not file.exists()
 
 
 BEGUN = Begun(FORMAT, "default", "2026-01-31T12:00:00.000+00:00")
@@ -208,6 +226,41 @@ def test_nodes_come_and_go(file: Path) -> None:
     made = Recording.read(file)
     assert made.nodes == {"a": b"a1", "b": b"b1"}
     assert [cycle.changes for cycle in made.cycles] == [{}, {"a": b""}, {"a": b"a3"}]
+
+
+def test_nodes_that_come_up_later_are_there_from_the_start(file: Path) -> None:
+    """As they were first."""
+    later = [Node("b", b"b1"), Frame(1.0, "uid", "default/web", b"pod", [1, 0]), Node("b", b"b2"), FRAME]
+    file.write_bytes(packed(*WHOLE[:3], *later, Ended("pods", 0)))
+    made = Recording.read(file)
+    assert made.nodes == {"a": b"a1", "b": b"b1"}
+    assert [(cycle.nodes, cycle.changes) for cycle in made.cycles] == [
+        (("a",), {}),
+        (("b", "a"), {}),
+        (("a",), {"b": b"b2"}),
+    ]
+
+
+def recording_about(*about: tuple[tuple[str, ...], dict[str, bytes]]) -> Recording:
+    """Cycles about nodes of which a and b are known, with changes before them."""
+    cycles = [Cycle(0.5, "uid", "default/web", b"pod", names, changes) for names, changes in about]
+    return Recording("default", BEGUN.at, {"a": b"a1", "b": b"b1"}, cycles, 0, "pods")
+
+
+def test_what_is_played_is_about_nodes_that_have_objects() -> None:
+    made = recording_about((("b", "x", "a"), {}), (("x", "y"), {"a": b"a2", "b": b"b2"}), (("a",), {"a": b"a3"}))
+    left = recording_about((("b", "a"), {}), (("a",), {"a": b"a3", "b": b"b2"}))
+    assert (made.unknown, made.playable()) == (2, left)
+    assert (left.unknown, left.playable()) == (0, left)
+
+
+def test_where_no_node_has_an_object_nothing_is_to_be_played() -> None:
+    with pytest.raises(RecordingError) as caught:
+        recording_about((("x", "y"), {}), (("z",), {})).playable()
+    assert str(caught.value) == (
+        "the recording has only the names of the nodes that pods were judged about; record an extender that has a"
+        " cluster.mode, or whose kube-scheduler sends whole nodes"
+    )
 
 
 FOREIGN = "{} is no recording of `kwx bench record`; record one"

@@ -38,11 +38,13 @@ def test_a_recording_that_is_large_enough_ends(
     monkeypatch.setattr(recording, "ENOUGH", 1)
 
     async def story() -> bytes:
-        with recorders.tape("default") as tape:
-            pieces = recorders.record(tape, pods=100, seconds=60)
+        with recorders.recording("default", pods=100, seconds=60) as recording:
+            pieces = recording.pieces()
             content = await anext(pieces)
             traffic.record("default", SAMPLE, ASKED)
-            return content + b"".join([piece async for piece in pieces])
+            content += b"".join([piece async for piece in pieces])
+            assert (recording.pods, recording.ended) == (0, "size")
+            return content
 
     assert gzip.decompress(asyncio.run(story())).endswith(msgspec.msgpack.encode(Ended("size", 0)))
 
@@ -50,17 +52,23 @@ def test_a_recording_that_is_large_enough_ends(
 def test_so_many_are_made_at_a_time(recorders: Recorders) -> None:
     with ExitStack() as made:
         for _ in range(MOST):
-            made.enter_context(recorders.tape("default"))
-        with pytest.raises(BusyError) as caught, recorders.tape("default"):
+            made.enter_context(recorders.recording("default", pods=1, seconds=60))
+        with pytest.raises(BusyError) as caught, recorders.recording("default", pods=1, seconds=60):
             pytest.fail("one more has begun")
     assert str(caught.value) == f"{MOST} recordings are being made already; end one of them or ask again later"
-    with recorders.tape("default"):
+    with recorders.recording("default", pods=1, seconds=60):
         pass
 
 
 def test_nothing_is_taken_any_more_when_it_is_over(traffic: Traffic, recorders: Recorders) -> None:
-    with recorders.tape("default") as tape:
-        tape.start(3)
+    async def story() -> tuple[int, str | None]:
+        with recorders.recording("default", pods=3, seconds=0.3) as recording:
+            pieces = recording.pieces()
+            await anext(pieces)
+            traffic.record("default", SAMPLE, ASKED)
         traffic.record("default", SAMPLE, ASKED)
-    traffic.record("default", SAMPLE, ASKED)
-    assert [arrival.sample for arrival in tape.take()] == [SAMPLE]
+        async for _ in pieces:
+            pass
+        return recording.pods, recording.ended
+
+    assert asyncio.run(story()) == (1, "time")

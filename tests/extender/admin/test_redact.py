@@ -15,6 +15,7 @@ APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def container(secret: str, token: str, key: str) -> dict[str, Any]:
+    asked = {"host": secret, "path": token}
     return {
         "name": "web",
         "image": "registry.example/web:1",
@@ -26,9 +27,9 @@ def container(secret: str, token: str, key: str) -> dict[str, Any]:
             {"name": "REFERRED", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "one"}}},
         ],
         "livenessProbe": {"exec": {"command": [token]}, "periodSeconds": 10},
-        "readinessProbe": {"httpGet": {"path": "/", "port": 80, "httpHeaders": [{"name": "Key", "value": key}]}},
-        "startupProbe": {"tcpSocket": {"port": 80}},
-        "lifecycle": {"preStop": {"exec": {"command": [secret]}}, "postStart": {"sleep": {"seconds": 1}}},
+        "readinessProbe": {"httpGet": {**asked, "port": 80, "httpHeaders": [{"name": "Key", "value": key}]}},
+        "startupProbe": {"tcpSocket": {"host": secret, "port": 80}},
+        "lifecycle": {"preStop": {"httpGet": {**asked, "scheme": "HTTPS"}}, "postStart": {"sleep": {"seconds": 1}}},
         "resources": {"requests": {"cpu": "250m"}},
         "ports": [{"containerPort": 8080}],
     }
@@ -54,14 +55,15 @@ def pod(secret: str, token: str, key: str, applied: str) -> dict[str, Any]:
 
 
 def test_what_containers_run_with_is_blank_and_all_else_as_it_was() -> None:
-    secret = pod("hidden", "--token=hidden", "hidden" * 50, '{"spec": "hidden"}')
+    secret = pod("hidden", "/?token=hidden", "hidden" * 50, '{"spec": "hidden"}')
     blank = pod("xxxxxx", "x" * 14, "x" * 300, "x" * 18)
     assert redact(encode_pod(secret)) == encode_pod(blank)
 
 
 def test_a_pod_without_secrets_stays_as_it_is() -> None:
     plain = requesting(7, "250m", "256Mi", {})
-    del plain["spec"]["containers"][0]["env"]
+    for part in ("env", "readinessProbe"):
+        del plain["spec"]["containers"][0][part]
     assert redact(encode_pod(plain)) == encode_pod(plain)
 
 

@@ -144,6 +144,28 @@ def test_a_profile_that_is_not_there_is_not_found(extender: Extender) -> None:
     assert refused(extender, profile="nope") == (404, "no profile is named 'nope'; there are: default, batch")
 
 
+def test_who_records_and_how_it_ended_is_logged(tmp_path: Path) -> None:
+    """Also where the client leaves."""
+    with Extender(tmp_path, profile("default", plugin("nodenumber"))) as extender:
+
+        def over() -> list[tuple[str, str, int, str]]:
+            lines = extender.events("the recording is over")
+            return [(line["profile"], line["by"], line["pods"], line["why"]) for line in lines]
+
+        with recording(extender, pods=2) as pieces:
+            for name in "abc":
+                ask(extender, name)
+            list(pieces)
+        extender.wait_until(lambda: over() == [("default", "local", 2, "pods")])
+        with recording(extender, pods=2) as pieces:
+            ask(extender, "a")
+            next(pieces)
+            next(pieces)
+        extender.wait_until(lambda: over()[1:] == [("default", "local", 1, "cut off")])
+        begun = [(line["profile"], line["by"]) for line in extender.events("traffic is recorded")]
+        assert begun == [("default", "local")] * 2
+
+
 def test_only_who_may_change_things_may_record(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text(f"{WRITER},alice,write\n{READER},bob,read\n")
