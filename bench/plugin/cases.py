@@ -68,7 +68,7 @@ class CaseSpec(NamedTuple):
 EFFORTS: Final[dict[Preset, Effort]] = {
     "quick": Effort(rounds=10, seconds=0.15, starts=3, most_whole=500),
     "default": Effort(rounds=20, seconds=0.25, starts=5, most_whole=1_000),
-    "full": Effort(rounds=30, seconds=0.4, starts=10, most_whole=5_000),
+    "full": Effort(rounds=20, seconds=0.4, starts=8, most_whole=5_000),
 }
 
 

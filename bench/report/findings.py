@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from bench.report.results import PEERS, Comparison, Figures, Results
-from bench.report.words import bounds, count, factor, known, listed, rough, times
+from bench.report.results import OURS, PEERS, Comparison, Figures, Results
+from bench.report.words import STARTS, bounds, count, factor, known, listed, rough, times
 from bench.run import Case, Run
+from bench.statistics import FEWEST_ROUNDS, measured
 
 TIME_GOES_TO: Final[Mapping[str, Sequence[str]]] = {
     "transport and JSON": ("clientEncode", "transport", "decode", "encode", "clientDecode"),
     "finding nodes and bringing guests up to date": ("map",),
-    "the policy itself": ("guest",),
+    "the policy and what it asks its host": ("guest",),
 }
 HARNESS: Final = "cpu harness"
 """It stands for whoever creates pods: what it takes is no part of what scheduling takes."""
@@ -48,7 +49,7 @@ def _more(results: Results, case: Case, metric: str) -> Iterator[Finding]:
     subject = _subject(results, case, metric)
     if results.run.level == "plugin":
         yield Finding("Where the time goes", _time_goes(subject))
-        yield Finding("What WebAssembly costs", _webassembly(results, case, metric))
+        yield Finding("What the module costs in our runtime", _module(results, case, metric))
         yield Finding("How it grows", _growth(results, metric, subject.variant.name))
         yield Finding("What else matters", _changes(results, metric, subject.variant.name))
         yield Finding("Cold start", _start(results))
@@ -105,13 +106,13 @@ def _time_goes(subject: Figures) -> str:
     return f"Of {rough(total)} ms on average, {listed(shares)}." if len(shares) > 1 else ""
 
 
-def _webassembly(results: Results, case: Case, metric: str) -> str:
+def _module(results: Results, case: Case, metric: str) -> str:
     native, inside = (results.compare(case, "wasmtime", "native", metric), results.of(case, "wasmtime", metric))
     if native is None or inside is None:
         return ""
     outside = results.compare(case, "kwx", "wasmtime", metric)
-    http = f"; over HTTP it takes {times(outside.ratio)} as long as that" if outside else ""
-    return f"Called in-process the same module takes {rough(inside.p50.value)} ms, {_compared(native)}{http}."
+    http = f"; over HTTP our extender takes {times(outside.ratio)} as long as the same in-process" if outside else ""
+    return f"In-process the module takes {rough(inside.p50.value)} ms in our runtime, {_compared(native)}{http}."
 
 
 def _growth(results: Results, metric: str, variant: str) -> str:
@@ -147,11 +148,21 @@ def _changes(results: Results, metric: str, variant: str) -> str:
 
 def _start(results: Results) -> str:
     for case in results.run.cases:
-        for first in results.ours(case, "first"):
-            cached = results.of(case, first.variant.name, "first cached")
-            less = f", {rough(cached.p50.value)} ms if its compiled code is cached" if cached else ""
-            return f"From its start to its first answer our extender takes {rough(first.p50.value)} ms{less}."
+        for name in OURS:
+            if took := _first(results, case, name):
+                go = results.compare(case, name, PEERS[name], "first")
+                start = "From the start of its process until it is ready, and for the first cycle, our extender takes"
+                inside = _first(results, case, "wasmtime")
+                load = f" In-process, loading the same module and the first cycle take {inside}." if inside else ""
+                return f"{start} {took}{f': {_compared(go)}' if go else ''}.{load}"
     return ""
+
+
+def _first(results: Results, case: Case, variant: str) -> str:
+    """As `920 ms (690 if compiled code is cached)`; empty if it was not measured."""
+    first, cached = (results.of(case, variant, metric) for metric in STARTS)
+    less = f" ({rough(cached.p50.value)} if compiled code is cached)" if cached else ""
+    return f"{rough(first.p50.value)} ms{less}" if first else ""
 
 
 def _whole(results: Results, case: Case, metric: str) -> str:
@@ -212,3 +223,15 @@ def unfinished(run: Run) -> str:
     ]
     some = f" {'; '.join(missing)}." if missing else ""
     return f"This run has not ended: {done} of the {count(len(run.cases), 'case')} begun are complete.{some}"
+
+
+def too_few(run: Run) -> str:
+    """That rounds are too few to tell differences from chance, and where; empty if they are enough."""
+    few = sum(any(0 < len(measured(series)) < FEWEST_ROUNDS for series in case.series) for case in run.cases)
+    where = f"{few} of {count(len(run.cases), 'case')}"
+    return (
+        f"There are too few rounds in {where}: with fewer than {FEWEST_ROUNDS} nobody knows how far rounds disagree, "
+        "there are no intervals, and any difference may be chance. Run again with more rounds."
+        if few
+        else ""
+    )

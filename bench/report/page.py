@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from bench.conditions import noise
 from bench.report import tables
-from bench.report.findings import findings, unfinished
+from bench.report.findings import findings, too_few, unfinished
 from bench.report.results import Results
 from bench.report.tables import Table
 
@@ -36,6 +36,7 @@ def page(results: Results, plots: Sequence[Plot]) -> str:
             findings=findings(results),
             noise=noise(run),
             unfinished=unfinished(run),
+            too_few=too_few(run),
             sides=tables.sides(results),
             left_out=tables.left_out(run),
             plots=[(plot, Markup(plot.svg)) for plot in plots],

@@ -7,7 +7,7 @@ from typing import Final
 
 from bench.conditions import noise
 from bench.report import tables
-from bench.report.findings import findings, unfinished
+from bench.report.findings import findings, too_few, unfinished
 from bench.report.results import PEERS, Results
 from bench.report.tables import Cell, Group, Table
 from bench.report.words import capital, figure, label, measured
@@ -24,6 +24,7 @@ def markdown(results: Results) -> str:
     blocks = [f"**{_escaped(found.answer)}**", _escaped(unfinished(run))]
     blocks.append("\n".join(f"- {_escaped(each.topic)}: {_escaped(each.text)}" for each in found.more))
     blocks.append(_escaped(" ".join([f"The machine was {quiet.verdict}.", *(f"{each}." for each in quiet.reasons)])))
+    blocks.append(_escaped(too_few(run)))
     blocks += [_titled(table) for table in (*medians(results), *beside_go(results))]
     out = tables.left_out(run)
     blocks += [_titled(out)] if out else []

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
 from bench import statistics
-from bench.report.words import SHOWN, difference
-from bench.run import Case, Run, Series, Variant
+from bench.report.words import SHOWN, STARTS, UNDIVIDED, difference
+from bench.run import QUIET, Case, Run, Series, Variant
 from bench.statistics import Estimate
 
 MAIN: Final = ("cycle", "throughput", "pod", "filter", "prioritize")
@@ -25,9 +25,6 @@ PEERS: Final = {"kwx": "goextender", "kwx-whole": "goextender-whole"}
 
 TYPICAL: Final = 500
 """Nodes of the case that the first sentence is about, or the next to it."""
-
-QUIET: Final = " quiet"
-"""What metrics end with that were measured without what goes on in a case."""
 
 Verdict = Literal["better", "worse", "alike", "open"]
 """`alike` where the interval has room for no difference, `open` where there is no interval."""
@@ -58,9 +55,10 @@ class Figures:
 
     @cached_property
     def parts(self) -> dict[str, float]:
-        """The mean of each part."""
+        """The mean of each part; of what has but one, the whole as UNDIVIDED."""
         scale, _ = SHOWN[self.series.unit]
-        return {part: mean * scale for part, mean in statistics.parts(self.series).items()}
+        means = {part: mean * scale for part, mean in statistics.parts(self.series).items()}
+        return means if len(means) != 1 else {UNDIVIDED: sum(means.values())}
 
     def at(self, q: float) -> Estimate:
         """One of the quantiles: 0.5, 0.9 or 0.99."""
@@ -117,6 +115,11 @@ class Results:
         found = (self.of(case, variant.name, metric) for variant in self.run.variants)
         return [each for each in found if each]
 
+    def divided(self, case: Case, metric: str) -> list[Figures]:
+        """The figures of each variant that has parts; none where no variant can tell parts apart."""
+        found = [each for each in self.all(case, metric) if each.parts]
+        return found if any(UNDIVIDED not in each.parts for each in found) else []
+
     def metrics(self, case: Case) -> list[str]:
         """What was measured in a case, in the order in which it is written there."""
         return list(dict.fromkeys(metric for name, _, metric in self._figures if name == case.name))
@@ -137,7 +140,9 @@ class Results:
         return found
 
     def base(self, case: Case, metric: str) -> Variant | None:
-        """What others are compared with in a case."""
+        """What others are compared with in a case; nothing for starts, which begin at different things."""
+        if metric in STARTS:
+            return None
         return next((found.variant for name in BASES if (found := self.of(case, name, metric))), None)
 
     def ours(self, case: Case, metric: str) -> list[Figures]:

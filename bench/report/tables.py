@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Final, NamedTuple
 
@@ -103,7 +103,17 @@ def samples(results: Results, metric: str) -> Table:
     note = f"{'Lower' if first.series.better == 'lower' else 'Higher'} is better."
     base = results.base(cases[0][0], metric)
     note += f" Beside in-process: beside “{label(base)}”." if base else ""
+    note += NOTES.get(metric.partition(" ")[0], "")
     return Table(f"{capital(measured(metric))}, {first.unit}", note, used, groups)
+
+
+NOTES: Final[Mapping[str, str]] = {
+    "first": " In-process it is loading the plugin and the first cycle; of an extender it is from the start of its "
+    "process until it is ready, and the first cycle: these do not compare.",
+    "attempt": " From the histogram of kube-scheduler, whose buckets double (1, 2, 4 ms …): within a bucket they are "
+    "interpolated. An attempt is scheduling and binding; in a batch those of the warm-up are among them.",
+}
+"""What else there is to know of metrics, by their first words."""
 
 
 def _beside_base(results: Results, case: Case, each: Figures) -> Cell:
@@ -157,11 +167,11 @@ def parts(results: Results, metric: str) -> Table | None:
     """The means of what the time of a verb is made of; None where no variant can tell."""
     groups = []
     for case in results.run.cases:
-        figures = [each for each in results.all(case, metric) if each.parts]
-        if figures:
+        if figures := results.divided(case, metric):
             groups.append(Group(case.title, [_parts(each) for each in figures]))
     head = ["variant", *PARTS.values(), "together"]
-    return Table(f"What it is made of: {measured(metric)}, ms", "Means.", head, groups) if groups else None
+    note = "Means. Where a plugin is called in-process and its time cannot be divided, there is the whole alone."
+    return Table(f"What it is made of: {measured(metric)}, ms", note, head, groups) if groups else None
 
 
 def _parts(each: Figures) -> list[Cell]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from bench.run import Case, Unit, Variant
+from bench.run import QUIET, Case, Unit, Variant
 from bench.statistics import Estimate
 
 SHOWN: Final[dict[Unit, tuple[float, str]]] = {
@@ -61,13 +61,19 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
+STARTS: Final[Mapping[str, str]] = {"first": "nothing cached", "first cached": "compiled code cached"}
+"""Metrics of a cold start, and what it finds."""
+
+UNDIVIDED: Final = "undivided"
+"""The part that is the whole, of variants that cannot tell parts apart."""
+
 MEASURED: Final[Mapping[str, str]] = {
     "pod": "time until a pod is bound",
-    "first": "first answer, nothing cached",
-    "first cached": "first answer, compiled code cached",
+    **{metric: f"cold start, {cached}" for metric, cached in STARTS.items()},
     "cpu": "processor time a pod,",
     "memory": "peak memory,",
     "attempt": "scheduling attempt,",
+    "algorithm": "choice of a node,",
     "extender": "time that the extender spends on a pod",
 }
 """Metrics, or their first words, for people; others have plain names."""
@@ -75,9 +81,9 @@ MEASURED: Final[Mapping[str, str]] = {
 
 def measured(metric: str) -> str:
     """What a metric is, for people."""
+    if metric.endswith(QUIET):
+        return f"{measured(metric.removesuffix(QUIET))} without what goes on in the case"
     first, space, rest = metric.partition(" ")
-    if rest == "quiet":
-        return f"{first} without what goes on in the case"
     return MEASURED.get(metric) or MEASURED.get(first, first) + space + rest
 
 

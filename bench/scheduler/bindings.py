@@ -1,4 +1,4 @@
-"""When pods were created and bound, as a watch of the API server tells."""
+"""When pods were bound, as a watch of the API server tells."""
 
 from __future__ import annotations
 
@@ -33,10 +33,8 @@ class Bindings:
     """
 
     def __init__(self, api: Api, version: str) -> None:
-        self.created: dict[str, float] = {}
-        """Seconds of `time.perf_counter` at which a pod was told of first, by its name."""
         self.bound: dict[str, float] = {}
-        """The same of its binding, in the order in which pods were bound."""
+        """Seconds of `time.perf_counter` at which a pod's binding was told, by its name, in that order."""
         self.nodes: dict[str, str] = {}
         """The node that a pod was bound to."""
         self._problem = ""
@@ -108,7 +106,6 @@ class Bindings:
         if event.type not in {EventType.ADDED, EventType.MODIFIED}:
             return
         name = event.identity.name
-        self.created.setdefault(name, now)
         node = member(member(event.object, _SPEC), _NODE_NAME).decode()
         if node and name not in self.bound:
             self.nodes[name] = node

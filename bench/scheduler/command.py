@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 
 from bench import conditions, session
 from bench.progress import Meter
-from bench.run import Run
+from bench.run import Preset, Run
 from bench.scheduler.measure import measure, steps
-from bench.scheduler.plan import VARIANTS, Preset, plan
+from bench.scheduler.plan import VARIANTS, plan
 
 WORKLOAD: Final = (
-    "pods of Deployments that all have room, each fourth with the wish for a zone and each third for an instance type;"
+    "pods of Deployments that all have room, each sixth with the wish for a zone and each twelfth for an instance type;"
     " a batch waits before the scheduler starts, steady pods come while it runs; nodes have no kubelets: nobody renews"
     " their leases or runs what is bound to them"
 )
@@ -43,7 +43,7 @@ def run(options: Options, folder: Path) -> Run:
             preset=options.preset,
             begun=session.now(),
             machine=conditions.machine(),
-            versions=session.versions(),
+            versions=session.versions(options.upstream),
             module=session.named(options.module),
             workload=WORKLOAD,
             variants=[VARIANTS[name] for name in chosen.variants],

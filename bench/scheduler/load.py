@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from bench.controlplane.cluster import FAKE_NODE
 from bench.peers import objects
 from bench.peers.protobuf import enveloped
+from bench.plugin import workload
 from wasm_runtime.protobuf import encode_node, encode_pod
 
 NAMESPACE: Final = "shop"
@@ -45,13 +46,11 @@ class Node(NamedTuple):
 
 
 def pod(at: int) -> Pod:
-    """The pod of a number: each fourth wishes one of the zones, each third an instance type."""
-    zone = objects.ZONES[at // 4 % len(objects.ZONES)] if at % 4 == 0 else ""
-    instance_type = list(objects.INSTANCE_TYPES)[at // 3 % len(objects.INSTANCE_TYPES)] if at % 3 == 0 else ""
-    wishes = {label: wish for label, wish in ((ZONE, zone), (INSTANCE_TYPE, instance_type)) if wish}
-    cpu, memory = CPU_REQUESTS[at * 7 % len(CPU_REQUESTS)], MEMORY_REQUESTS[at * 11 % len(MEMORY_REQUESTS)]
-    manifest = _fresh(objects.requesting(at, f"{cpu}m", f"{memory}Mi", wishes)) | {"status": {}}
-    return Pod(manifest["metadata"]["name"], zone, instance_type, enveloped(encode_pod(manifest), "Pod"))
+    """The pod of a number: that of the plugin level, but smaller, for all are to find room."""
+    manifest = _fresh(workload.pod(at, CPU_REQUESTS, MEMORY_REQUESTS)) | {"status": {}}
+    metadata = manifest["metadata"]
+    zone, instance_type = (metadata["labels"].get(label, "") for label in (ZONE, INSTANCE_TYPE))
+    return Pod(metadata["name"], zone, instance_type, enveloped(encode_pod(manifest), "Pod"))
 
 
 def node(at: int) -> Node:

@@ -6,18 +6,19 @@ is bound to life, as kubelets do on machines of their own. What takes the cores 
 
 from __future__ import annotations
 
-import os
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from itertools import chain
 from typing import Final, Literal
 
 from bench.conditions import Watch
 from bench.controlplane import ControlPlane, ControlPlaneError, build
+from bench.order import order
 from bench.progress import Meter
 from bench.run import Case, Run, Series
 from bench.scheduler.api import NODES, Api
-from bench.scheduler.errors import MeasureError
+from bench.scheduler.errors import MeasureError, TooLateError
 from bench.scheduler.load import node, pod
 from bench.scheduler.plan import Load, Plan
 from bench.scheduler.round import Figures, Ground, play
@@ -35,19 +36,18 @@ def measure(run: Run, plan: Plan, meter: Meter, save: Callable[[], None]) -> Non
 
     Raises MeasureError, ControlPlaneError or BuildError.
     """
-    watch = Watch(lambda: [os.getpid()])
+    watch = Watch(tuple, datetime.fromisoformat(run.begun.replace("Z", "+00:00")))
     binaries, programs = build(), build_programs(plan.variants, plan.upstream)
     for nodes in plan.nodes:
-        cases = [(load, _case(run, plan, nodes, load)) for load in plan.loads]
-        if all(case.done >= case.rounds for _, case in cases):
+        cases = [_case(run, plan, nodes, load) for load in plan.loads]
+        if all(case.done >= case.rounds for case in cases):
             continue
         meter.say(f"{nodes:,} nodes: starting a control plane")
         with ControlPlane(binaries) as control_plane:
-            ground = _ground(nodes, Setup(control_plane, plan.module, programs))
-            for load, case in cases:
-                for at in _rounds(run, case, load, plan, ground, meter):
-                    run.conditions.append(watch.look(case.name, at))
-                    save()
+            ground = prepare(nodes, Setup(control_plane, plan.module, programs))
+            for case, at in rounds(run, plan, ground, meter):
+                run.conditions.append(watch.look(case.name, at))
+                save()
 
 
 def steps(run: Run, plan: Plan) -> int:
@@ -65,8 +65,8 @@ def _case(run: Run, plan: Plan, nodes: int, load: Load) -> Case:
     return found or case
 
 
-def _ground(nodes: int, setup: Setup) -> Ground:
-    """Makes the nodes."""
+def prepare(nodes: int, setup: Setup) -> Ground:
+    """Makes the nodes. Raises MeasureError or ControlPlaneError."""
     api = Api(setup.control_plane)
     made = [node(at) for at in range(nodes)]
     api.create_namespace()
@@ -76,23 +76,34 @@ def _ground(nodes: int, setup: Setup) -> Ground:
     return Ground(setup, api, {each.name: each for each in made})
 
 
+def rounds(run: Run, plan: Plan, ground: Ground, meter: Meter) -> Iterator[tuple[Case, int]]:
+    """Measures the rounds that the cases of these nodes do not have; each one's number once its case has it.
+
+    Raises MeasureError, ControlPlaneError or BuildError.
+    """
+    for load in plan.loads:
+        case = _case(run, plan, len(ground.nodes), load)
+        for at in _rounds(run, case, load, plan, ground, meter):
+            yield case, at
+
+
 def _rounds(run: Run, case: Case, load: Load, plan: Plan, ground: Ground, meter: Meter) -> Iterator[int]:
-    """Measures the rounds that a case does not have; each one's number once the case has it."""
     pods = [pod(at) for at in range(load.pods)]
     if load.rate:
         case.left_out.update(too_slow(run, case, load))
     for at in range(case.done, case.rounds):
         figures: dict[str, dict[str, Figures]] = {}
-        for variant in _turned(plan.variants, at):
+        for variant in order(plan.variants, at):
             if variant in case.left_out:
                 continue
             meter.say(f"{case.title}: {variant}, round {at + 1} of {case.rounds}")
             try:
                 figures[variant] = play(variant, load, pods, ground)
             except (ControlPlaneError, MeasureError) as error:
-                if variant != "upstream" or case.done:
+                reason = why_left_out(variant, error)
+                if case.done or not reason:
                     raise
-                case.left_out[variant] = f"it is made for another Kubernetes, and does not run here: {error}"
+                case.left_out[variant] = reason
             meter.step(f"{case.title}: {variant}")
         for variant in sorted(figures, key=plan.variants.index):
             take(case, variant, figures[variant])
@@ -113,6 +124,15 @@ def take(case: Case, variant: str, figures: Mapping[str, Figures]) -> None:
             series.parts.setdefault(part, []).append(value)
 
 
+def why_left_out(variant: str, error: Exception) -> str:
+    """Why to do without a variant that has failed in its first round; empty if the run is to end."""
+    if isinstance(error, TooLateError):
+        return str(error)
+    if variant == "upstream":
+        return f"it is made for another Kubernetes, and does not run here: {error}"
+    return ""
+
+
 def too_slow(run: Run, case: Case, load: Load) -> dict[str, str]:
     """Why variants are left out that cannot place pods as quickly as they come, by what they managed of a batch."""
     batch = next((each for each in run.cases if each.nodes == case.nodes and each.settings["load"] == "batch"), None)
@@ -124,9 +144,3 @@ def too_slow(run: Run, case: Case, load: Load) -> dict[str, str]:
         if managed < KEEPS_UP * load.rate:
             found[series.variant] = f"it places {managed:.0f} pods a second, and {load.rate:g} come"
     return found
-
-
-def _turned(variants: Sequence[str], turn: int) -> list[str]:
-    """Each once, another one first in each turn."""
-    first = turn % len(variants)
-    return [*variants[first:], *variants[:first]]

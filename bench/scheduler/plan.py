@@ -8,25 +8,19 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from bench.errors import BenchError
-from bench.run import Case, Variant
+from bench.plugin.variants import WAYS
+from bench.run import Case, Preset, Variant
 
-Preset = Literal["quick", "default", "full"]
 Shape = Literal["batch", "steady"]
 
 VARIANTS: Final[Mapping[str, Variant]] = {
-    each.name: each
-    for each in (
-        Variant(name="stock", title="kube-scheduler as it is", kind="in-process", wasm=False, ours=False),
-        Variant(name="native", title="the plugin compiled in", kind="in-process", wasm=False, ours=False),
-        Variant(name="kwx", title="kwx, node names", kind="extender", wasm=True, ours=True),
-        Variant(name="kwx-whole", title="kwx, whole nodes", kind="extender", wasm=True, ours=True),
-        Variant(name="goextender", title="an extender in Go, node names", kind="extender", wasm=False, ours=False),
-        Variant(
-            name="goextender-whole", title="an extender in Go, whole nodes", kind="extender", wasm=False, ours=False
-        ),
-        Variant(name="upstream", title="upstream's host, compiled in", kind="in-process", wasm=True, ours=False),
-    )
+    "stock": Variant(name="stock", title="kube-scheduler as it is", kind="in-process", wasm=False, ours=False),
+    **{
+        name: WAYS[name].variant
+        for name in ("native", "kwx", "kwx-whole", "goextender", "goextender-whole", "upstream")
+    },
 }
+"""In the order of reports."""
 MAIN: Final = ("stock", "native", "kwx", "goextender")
 
 

@@ -17,7 +17,7 @@ from bench.scheduler.bindings import Bindings
 from bench.scheduler.errors import MeasureError
 from bench.scheduler.load import Node, Pod
 from bench.scheduler.plan import Load
-from bench.scheduler.scrape import SCHEDULED, Attempts
+from bench.scheduler.scrape import SCHEDULED, SPANS, Attempts
 from bench.scheduler.usage import Usage
 from bench.scheduler.variants import Setup, Started, starting
 
@@ -87,39 +87,44 @@ def play(variant: str, load: Load, pods: Sequence[Pod], ground: Ground) -> dict[
         processes = started.processes | standing
         usage = Usage({name: each.pid for name, each in processes.items()} | {HARNESS: os.getpid()})
         watcher = _Watcher(bindings, started, usage, [bindings.check, *(each.check for each in processes.values())])
-        begin, end = _follow(watcher, load, pods, api)
+        begin, end, due = _follow(watcher, load, pods, api)
     attempts = Attempts.read(end.metrics)
     check_attempts(attempts)
     counted = attempts - Attempts.read(begin.metrics)
     if variant != "stock":
         check_placed(pods, bindings.nodes, ground.nodes)
     return {
-        **_pace(load, pods, bindings),
-        **{f"attempt p{q}": Figures("ms", [counted.quantile(q / 100) * 1e3]) for q in PERCENTILES},
+        **pace(load, list(bindings.bound.items())[: end.bound], due),
+        **_attempts(counted),
         **_extender(begin, end),
         **{f"cpu {name}": Figures("ms", [ms]) for name, ms in _cpu(begin, end).items()},
-        **{f"memory {name}": Figures("MB", [peak / 1e6]) for name, peak in usage.peaks().items()},
+        # The others outlive a round: the rounds of other variants are in their memory.
+        **{f"memory {name}": Figures("MB", [usage.peaks()[name] / 1e6]) for name in started.processes},
     }
 
 
-def _follow(watcher: _Watcher, load: Load, pods: Sequence[Pod], api: Api) -> tuple[_Moment, _Moment]:
+def _follow(
+    watcher: _Watcher, load: Load, pods: Sequence[Pod], api: Api
+) -> tuple[_Moment, _Moment, Mapping[str, float]]:
     """Lets the scheduler begin; the moments between which everything counts but the pace of the pods.
 
-    Of a batch that is all: when the first pods are bound, the scheduler is through with many more.
+    Of a batch that is all: when the first pods are bound, the scheduler is through with many more. Of steady pods
+    after the warm-up there is also when each was due.
     """
     if load.shape == "batch":
         begin = watcher.moment()
         api.end_election()
         watcher.wait(load.warm_up, WARM_UP_LIMIT)
         watcher.wait(load.pods, WINDOW, fewest=min(load.pods, load.warm_up + FEWEST))
-        return begin, watcher.moment()
+        return begin, watcher.moment(), {}
     api.end_election()
     moments = []
     for come, pods_now in ((load.warm_up, pods[: load.warm_up]), (load.pods, pods[load.warm_up :])):
         with Arrivals(api, pods_now, load.rate) as arrivals:
             watcher.wait(come, len(pods_now) / load.rate + LATEST, arrivals.check)
         moments.append(watcher.moment())
-    return moments[0], moments[1]
+    arrivals.check_pace()
+    return moments[0], moments[1], arrivals.due
 
 
 class _Watcher:
@@ -182,18 +187,30 @@ def check_placed(pods: Sequence[Pod], placed: Mapping[str, str], nodes: Mapping[
             )
 
 
-def _pace(load: Load, pods: Sequence[Pod], bindings: Bindings) -> dict[str, Figures]:
+def pace(load: Load, bound: Sequence[tuple[str, float]], due: Mapping[str, float]) -> dict[str, Figures]:
     """How quick the scheduler was, of the pods after the warm-up.
 
+    `bound` are pods with the times of their bindings, in that order, and `due` the times at which steady pods were to
+    come. Bindings that the watch tells together have one time: those told with the last one of the warm-up do not
+    count, and those told with the very last one do.
     scheduler_perf counts the pods of each second, leaves the first one out, and takes the mean of the others; here each
     binding has a time, so the second that is cut short by the end does no harm.
     https://github.com/kubernetes/kubernetes/blob/v1.36.3/test/integration/scheduler_perf/util.go (throughputCollector)
     """
     if load.shape == "batch":
-        times = list(bindings.bound.values())[load.warm_up - 1 :]
-        return {"throughput": Figures("1/s", [(len(times) - 1) / (times[-1] - times[0])])}
-    waits = [bindings.bound[pod.name] - bindings.created[pod.name] for pod in pods[load.warm_up :]]
-    return {"pod": Figures("ms", [wait * 1e3 for wait in waits])}
+        times = [seconds for _, seconds in bound]
+        begin, end = times[load.warm_up - 1], times[-1]
+        return {"throughput": Figures("1/s", [sum(seconds > begin for seconds in times) / (end - begin)])}
+    return {"pod": Figures("ms", [(seconds - due[name]) * 1e3 for name, seconds in bound if name in due])}
+
+
+def _attempts(attempts: Attempts) -> dict[str, Figures]:
+    """Percentiles of what the scheduler says of itself."""
+    return {
+        f"{span} p{q}": Figures("ms", [attempts.quantile(span, q / 100) * 1e3])
+        for span in SPANS.values()
+        for q in PERCENTILES
+    }
 
 
 def _cpu(begin: _Moment, end: _Moment) -> dict[str, float]:

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Literal, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from bench.scheduler.errors import MeasureError
 from bench.statistics import histogram_quantile
 
+T = TypeVar("T")
+Span = Literal["attempt", "algorithm"]
+"""An attempt until its pod is bound, and what of it is the choice of a node: there extenders are asked."""
+
 ATTEMPTS: Final = "scheduler_schedule_attempts_total"
-SECONDS: Final = "scheduler_scheduling_attempt_duration_seconds_bucket"
 SCHEDULED: Final = "scheduled"
+SPANS: Final[Mapping[str, Span]] = {
+    "scheduler_scheduling_attempt_duration_seconds_bucket": "attempt",
+    "scheduler_scheduling_algorithm_duration_seconds_bucket": "algorithm",
+}
+"""By the histograms' names. The choice has no result in its labels: it is observed where there is a node.
+
+https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/scheduler/metrics/metrics.go
+"""
 
 
 class Attempts:
-    """Attempts until a moment; `-` tells of those between two.
+    """Attempts until a moment; `-` tells of those between two."""
 
-    https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/scheduler/metrics/metrics.go
-    """
-
-    def __init__(self, results: Counter[str], buckets: Counter[float]) -> None:
+    def __init__(self, results: Counter[str], buckets: Mapping[Span, Counter[float]]) -> None:
         self.results = results
         """How many had a result: `scheduled`, `unschedulable` or `error`."""
         self.buckets = buckets
@@ -29,23 +40,31 @@ class Attempts:
     @classmethod
     def read(cls, metrics: str) -> Attempts:
         """Those that a scheduler's metrics tell of, given as text."""
-        found = cls(Counter(), Counter())
-        lines = [line for line in metrics.splitlines() if line.startswith((ATTEMPTS, SECONDS))]
+        found = cls(Counter(), {span: Counter() for span in SPANS.values()})
+        lines = [line for line in metrics.splitlines() if line.startswith((ATTEMPTS, *SPANS))]
         for family in text_string_to_metric_families("\n".join([*lines, ""])):
             for sample in family.samples:
-                result = sample.labels["result"]
+                result = sample.labels.get("result", SCHEDULED)
                 if sample.name == ATTEMPTS:
                     found.results[result] += int(sample.value)
                 elif result == SCHEDULED:
-                    found.buckets[float(sample.labels["le"])] += int(sample.value)
+                    found.buckets[SPANS[sample.name]][float(sample.labels["le"])] += int(sample.value)
         return found
 
-    def quantile(self, q: float) -> float:
-        """Seconds within which this part of those that placed a pod were done; nan without any."""
-        return histogram_quantile(list(self.buckets.items()), q)
+    def quantile(self, span: Span, q: float) -> float:
+        """Seconds within which this part of those that placed a pod were done. Raises MeasureError without any."""
+        seconds = histogram_quantile(list(self.buckets[span].items()), q)
+        if math.isnan(seconds):
+            raise MeasureError(f"the scheduler's metrics tell of no {span} that placed a pod")
+        return seconds
 
     def __sub__(self, earlier: Attempts) -> Attempts:
-        results, buckets = Counter(self.results), Counter(self.buckets)
-        results.subtract(earlier.results)
-        buckets.subtract(earlier.buckets)
-        return Attempts(results, buckets)
+        buckets = {span: _difference(counts, earlier.buckets[span]) for span, counts in self.buckets.items()}
+        return Attempts(_difference(self.results, earlier.results), buckets)
+
+
+def _difference(later: Counter[T], earlier: Counter[T]) -> Counter[T]:
+    """With counts of 0, which `-` leaves out."""
+    found = Counter(later)
+    found.subtract(earlier)
+    return found

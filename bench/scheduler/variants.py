@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -16,10 +15,10 @@ import yaml
 
 from bench.controlplane import ControlPlane, Process
 from bench.controlplane.ports import LOOPBACK, free_port
-from bench.controlplane.process import Command, answers
+from bench.controlplane.process import answers
 from bench.peers import gopeer
 from bench.plugin.variants import Spent, spent_by_kwx
-from bench.servers import get
+from bench.servers import configure, get
 
 PLUGIN: Final = "Headroom"
 """The plugin's name where it is compiled in."""
@@ -181,23 +180,11 @@ def _guest_compiled_in(module: Path) -> Mapping[str, Any]:
 
 def _kwx(*, whole: bool) -> Callable[[Setup, Path], Extender]:
     def start(setup: Setup, folder: Path) -> Extender:
-        verbs, admin = free_port(), free_port()
         plugin = {"name": "headroom", "guestURL": f"file://{setup.module}"}
-        document: dict[str, Any] = {
-            "apiVersion": "kwx.dev/v1alpha1",
-            "kind": "ExtenderConfiguration",
-            "server": {
-                "address": f"{LOOPBACK}:{verbs}",
-                "adminAddress": f"{LOOPBACK}:{admin}",
-                "stateDirectory": "state",
-            },
-            "profiles": [{"name": "default", "scoreRange": 100, "plugins": [plugin]}],
-        }
+        sections: dict[str, object] = {"profiles": [{"name": "default", "scoreRange": 100, "plugins": [plugin]}]}
         if not whole:
-            document["cluster"] = {"mode": "kubeconfig", "kubeconfig": str(setup.control_plane.kubeconfig())}
-        file = folder / "extender.yaml"
-        file.write_text(yaml.safe_dump(document))
-        command: Command = [sys.executable, "-m", "extender", "serve", "--config", file]
+            sections["cluster"] = {"mode": "kubeconfig", "kubeconfig": str(setup.control_plane.kubeconfig())}
+        command, verbs, admin = configure(folder, sections)
         process = _ready(Process("kwx", command, folder), f"http://{LOOPBACK}:{admin}/readyz")
         return Extender(process, f"http://{LOOPBACK}:{verbs}", lambda: spent_by_kwx(get(admin, "/metrics")[1]))
 
@@ -235,4 +222,4 @@ WAYS: Final = {
     "goextender-whole": Way(extender=_go_extender(whole=True), whole=True),
     "upstream": Way("upstream", _guest_compiled_in),
 }
-"""By the names in `bench.scheduler.plan.VARIANTS`."""
+"""By their names."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from bench.run import PARTS, Case, Condition, Machine, Run, Series, Timeline, Variant
+from bench.run import PARTS, QUIET, Case, Condition, Machine, Run, Series, Timeline, Variant
 
 PLUGIN_VARIANTS: Final = [
     Variant(name="native", title="Go plugin, in-process", kind="in-process", wasm=False, ours=False),
@@ -85,6 +85,8 @@ PROCESSES: Final[Mapping[str, tuple[float, float]]] = {
     "harness": (0.8, 120),
 }
 """Milliseconds of processor a pod, and MB."""
+OUTLIVE_ROUNDS: Final = ("kube-apiserver", "etcd", "kwok")
+"""Processes whose memory is no variant's own."""
 
 BASE: Final[Mapping[str, int]] = {"plugins": 1, "nodeBytes": 4000, "updatesPerSecond": 0, "swapsPerMinute": 0}
 FACTORS: Final[Mapping[str, tuple[dict[str, int], float]]] = {
@@ -170,7 +172,7 @@ def _plugin_case(
         series += _verbs(random, variant.name, nodes, rounds, samples, slower)
         if name in GOES_ON:
             quiet = _verbs(random, variant.name, nodes, rounds, samples, 1.0)
-            series += [replace(each, metric=f"{each.metric} quiet") for each in quiet]
+            series += [replace(each, metric=each.metric + QUIET) for each in quiet]
     return Case(
         name=name,
         title=f"{nodes:,} nodes" if settings is None else f"{nodes:,} nodes, {name}",
@@ -249,6 +251,8 @@ def _cold(random: Random, rounds: int) -> Case:
         ("kwx", "first cached"): 690,
         ("goextender", "first"): 60,
         ("goextender", "first cached"): 60,
+        ("native", "first"): 0.1,
+        ("native", "first cached"): 0.1,
     }
     series = [
         Series(
@@ -311,6 +315,8 @@ def _usage(random: Random, variant: str, factor: float, rounds: int) -> Iterable
         cpu = [[_figure(random, milliseconds * factor)] for _ in range(rounds)]
         memory = [[_figure(random, megabytes)] for _ in range(rounds)]
         yield Series(variant=variant, metric=f"cpu {process}", unit="ms", better="lower", rounds=cpu)
+        if process in OUTLIVE_ROUNDS:
+            continue
         yield Series(variant=variant, metric=f"memory {process}", unit="MB", better="lower", rounds=memory)
 
 

@@ -47,10 +47,13 @@ def test_ratios(ratio: Estimate, text: str) -> None:
 def test_names() -> None:
     assert [listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
     assert [count(0, "case"), count(1, "case"), count(1000, "case")] == ["0 cases", "1 case", "1,000 cases"]
-    assert [measured(each) for each in ("cycle", "pod", "first cached", "cpu kube-scheduler", "attempt p99")] == [
+    assert [
+        measured(each) for each in ("cycle", "pod", "first cached", "cycle quiet", "cpu kube-scheduler", "attempt p99")
+    ] == [
         "cycle",
         "time until a pod is bound",
-        "first answer, compiled code cached",
+        "cold start, compiled code cached",
+        "cycle without what goes on in the case",
         "processor time a pod, kube-scheduler",
         "scheduling attempt, p99",
     ]

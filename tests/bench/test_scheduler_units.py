@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -10,13 +12,15 @@ import msgspec
 import pytest
 
 from bench import conditions
+from bench.plugin import workload
 from bench.run import Run
-from bench.scheduler.errors import MeasureError
-from bench.scheduler.load import NAMESPACE, node, pod
-from bench.scheduler.measure import take, too_slow
+from bench.scheduler.arrivals import check_pace
+from bench.scheduler.errors import MeasureError, TooLateError
+from bench.scheduler.load import CPU_REQUESTS, MEMORY_REQUESTS, NAMESPACE, node, pod
+from bench.scheduler.measure import take, too_slow, why_left_out
 from bench.scheduler.plan import VARIANTS, Load, Plan, PlanError, plan
-from bench.scheduler.round import Figures, check_attempts, check_placed
-from bench.scheduler.scrape import Attempts
+from bench.scheduler.round import Figures, check_attempts, check_placed, pace
+from bench.scheduler.scrape import Attempts, Span
 from bench.scheduler.variants import WAYS
 from extender.cluster.envelope import unwrap
 from wasm_runtime.protobuf import identity
@@ -36,6 +40,10 @@ scheduler_scheduling_attempt_duration_seconds_bucket{profile="default-scheduler"
 scheduler_scheduling_attempt_duration_seconds_bucket{profile="default-scheduler",result="scheduled",le="0.002"} %d
 scheduler_scheduling_attempt_duration_seconds_bucket{profile="default-scheduler",result="scheduled",le="+Inf"} %d
 scheduler_scheduling_attempt_duration_seconds_sum{profile="default-scheduler",result="scheduled"} 1.5
+# TYPE scheduler_scheduling_algorithm_duration_seconds histogram
+scheduler_scheduling_algorithm_duration_seconds_bucket{le="0.001"} %d
+scheduler_scheduling_algorithm_duration_seconds_bucket{le="+Inf"} %d
+scheduler_scheduling_algorithm_duration_seconds_sum 1
 # TYPE other_total counter
 other_total 1
 """
@@ -91,30 +99,99 @@ def test_pods_are_new_and_each_has_its_name() -> None:
 
 
 def test_some_pods_have_wishes_and_nodes_that_grant_them() -> None:
-    pods, nodes = [pod(at) for at in range(120)], [node(at) for at in range(20)]
-    assert [sum(bool(each.zone) for each in pods), sum(bool(each.instance_type) for each in pods)] == [
-        30,
-        40,
-    ]
-    kinds = {(each.zone, each.instance_type) for each in nodes}
-    assert {(each.zone, each.instance_type) for each in pods if each.zone and each.instance_type} <= kinds
+    pods, nodes = [pod(at) for at in range(720)], [node(at) for at in range(20)]
+    assert Counter(each.zone for each in pods if each.zone) == dict.fromkeys({each.zone for each in nodes}, 40)
+    types = {each.instance_type for each in nodes}
+    assert Counter(each.instance_type for each in pods if each.instance_type) == dict.fromkeys(types, 15)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "memories"),
+    [(CPU_REQUESTS, MEMORY_REQUESTS), (workload.CPU_REQUESTS, workload.MEMORY_REQUESTS)],
+    ids=["scheduler", "plugin"],
+)
+def test_every_request_comes_as_often(cpus: Sequence[int], memories: Sequence[int]) -> None:
+    pods = [workload.pod(at, cpus, memories) for at in range(len(cpus) * len(memories))]
+    found = [pod["spec"]["containers"][0]["resources"]["requests"] for pod in pods]
+    assert Counter(each["cpu"] for each in found) == dict.fromkeys((f"{cpu}m" for cpu in cpus), len(memories))
+    assert Counter(each["memory"] for each in found) == dict.fromkeys((f"{each}Mi" for each in memories), len(cpus))
 
 
 def test_attempts_between_two_readings() -> None:
-    earlier, later = Attempts.read(METRICS % (1, 10, 5, 10, 10)), Attempts.read(METRICS % (1, 30, 5, 30, 30))
+    earlier = Attempts.read(METRICS % (1, 10, 5, 10, 10, 9, 10))
+    later = Attempts.read(METRICS % (1, 30, 5, 30, 30, 29, 30))
     found = later - earlier
-    assert (found.results, found.buckets) == ({"error": 0, "scheduled": 20}, {0.001: 0, 0.002: 20, float("inf"): 20})
-    assert found.quantile(0.5) == pytest.approx(0.0015)
+    assert found.results == {"error": 0, "scheduled": 20}
+    assert found.buckets == {
+        "attempt": {0.001: 0, 0.002: 20, math.inf: 20},
+        "algorithm": {0.001: 20, math.inf: 20},
+    }
+    assert found.quantile("attempt", 0.5) == pytest.approx(0.0015)
+    assert found.quantile("algorithm", 0.5) == pytest.approx(0.0005)
+
+
+@pytest.mark.parametrize("span", ["attempt", "algorithm"])
+@pytest.mark.parametrize("metrics", ["", METRICS % (0, 0, 0, 0, 0, 0, 0)], ids=["no histogram", "no attempt"])
+def test_a_quantile_of_no_attempt_is_an_error(span: Span, metrics: str) -> None:
+    with pytest.raises(MeasureError) as caught:
+        Attempts.read(metrics).quantile(span, 0.5)
+    assert str(caught.value) == f"the scheduler's metrics tell of no {span} that placed a pod"
 
 
 def test_attempts_in_vain_are_refused() -> None:
-    check_attempts(Attempts.read(METRICS % (0, 10, 5, 10, 10)))
+    check_attempts(Attempts.read(METRICS % (0, 10, 5, 10, 10, 10, 10)))
     with pytest.raises(MeasureError) as caught:
-        check_attempts(Attempts.read(METRICS % (2, 10, 5, 10, 10)))
+        check_attempts(Attempts.read(METRICS % (2, 10, 5, 10, 10, 10, 10)))
     assert str(caught.value) == "the scheduler tried pods in vain, although all have room: 2 error"
 
 
-ZONED, TYPED = pod(4), pod(3)
+def test_the_pace_of_a_batch_is_of_what_is_told_after_the_warm_up() -> None:
+    """Two are told with the last one of the warm-up, three with the very last one."""
+    bound = [("a", 1.0), ("b", 2.0), ("c", 2.0), ("d", 2.0), ("e", 3.0), ("f", 4.0), ("g", 4.0), ("h", 4.0)]
+    assert pace(Load("batch", 8, 2), bound, {}) == {"throughput": Figures("1/s", [2.0])}
+
+
+def test_a_steady_pod_takes_from_when_it_was_due_until_it_is_bound() -> None:
+    """In the order of the bindings; those of the warm-up were due before."""
+    bound = [("a", 1.0), ("c", 2.5), ("b", 2.75)]
+    assert pace(Load("steady", 3, 1, 4), bound, {"b": 2.0, "c": 2.25}) == {"pod": Figures("ms", [250.0, 750.0])}
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        pytest.param([0.0, 0.001, 0.0, 0.002], id="in time"),
+        pytest.param([0.0, 0.5, 0.48, 0.3, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0], id="held up once"),
+        pytest.param([0.0, 0.019, 0.019], id="less than a pod behind"),
+    ],
+)
+def test_pods_that_come_at_their_rate(late: Sequence[float]) -> None:
+    check_pace(late, 50)
+
+
+def test_pods_that_fall_behind_their_rate_are_refused() -> None:
+    """Each takes 25 ms to create and 20 ms to come."""
+    with pytest.raises(TooLateError) as caught:
+        check_pace([at * 0.005 for at in range(100)], 50)
+    assert str(caught.value) == (
+        "the API server took pods more slowly than 50 a second: in the end they came 372 ms late;"
+        " stop other programs, or run with fewer nodes or on a machine with more cores"
+    )
+
+
+@pytest.mark.parametrize(
+    ("variant", "error", "reason"),
+    [
+        ("kwx-whole", TooLateError("late"), "late"),
+        ("kwx-whole", MeasureError("why"), ""),
+        ("upstream", MeasureError("why"), "it is made for another Kubernetes, and does not run here: why"),
+    ],
+)
+def test_who_is_left_out_after_a_failure(variant: str, error: Exception, reason: str) -> None:
+    assert why_left_out(variant, error) == reason
+
+
+ZONED, TYPED = pod(6), pod(15)
 
 
 @pytest.mark.parametrize(

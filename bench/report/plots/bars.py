@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from bench.report.plots.canvas import INK, Plot, draw, tick
 from bench.report.plots.palette import look
 from bench.report.results import Figures, Results
-from bench.report.words import figure, label
+from bench.report.words import STARTS, figure, label
 from bench.run import Case
 
 
@@ -31,10 +31,17 @@ def throughput(results: Results, cases: Sequence[Case]) -> Plot:
 
 
 def start(results: Results, case: Case) -> Plot:
-    """From the start to the first answer."""
-    labels = {"first": "nothing cached", "first cached": "compiled code cached"}
-    panels = [Panel(label, bars) for metric, label in labels.items() if (bars := results.all(case, metric))]
-    reading = "Lower is better. From the start of the process to its first answer. Thin lines are intervals of 95%."
+    """What it takes to be there, and the first cycle: extenders and plugins in-process apart."""
+    panels = [
+        Panel(f"{kind}, {cached}", bars)
+        for kind in ("extender", "in-process")
+        for metric, cached in STARTS.items()
+        if (bars := [each for each in results.all(case, metric) if each.variant.kind == kind])
+    ]
+    reading = (
+        "Lower is better. Of an extender it is from the start of its process until it is ready, and the first cycle; "
+        "in-process it is loading the plugin and the first cycle. Thin lines are intervals of 95%."
+    )
     return _bars(f"start-{case.name}", f"Cold start: {case.title}", reading, panels)
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from bench.report.plots import bars, curves, dots, growth, stacks, times
 from bench.report.plots.canvas import Plot
 from bench.report.results import Results
+from bench.report.words import STARTS
 from bench.run import Case
 
 LARGE: Final = 5000
@@ -36,7 +37,7 @@ def _plugin(results: Results) -> Iterator[Plot | None]:
     for change in results.changes(metric):
         yield dots.change(results, change)
     for case in results.run.cases:
-        if set(results.metrics(case)) & {"first", "first cached"}:
+        if STARTS.keys() & set(results.metrics(case)):
             yield bars.start(results, case)
     for case in results.run.cases:
         for line in case.timelines:

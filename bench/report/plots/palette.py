@@ -49,6 +49,9 @@ PART_COLOURS: Final[Mapping[str, str]] = {
 }
 """JSON is in warm colours, transport grey, what an extender is there for green and blue."""
 
+NEUTRAL: Final = "#806f63"
+"""Of what is not divided."""
+
 PROCESS_COLOURS: Final[Mapping[str, str]] = {
     "kube-scheduler": GREY,
     "extender": BLUE,

@@ -11,9 +11,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from bench.report.plots.canvas import INK, Plot, draw, tick
-from bench.report.plots.palette import PART_COLOURS, PROCESS_COLOURS, UNKNOWN
+from bench.report.plots.palette import NEUTRAL, PART_COLOURS, PROCESS_COLOURS, UNKNOWN
 from bench.report.results import Results
-from bench.report.words import capital, figure, label, measured
+from bench.report.words import UNDIVIDED, capital, figure, label, measured
 from bench.run import PARTS, Case, Variant
 
 TOO_FAR: Final = 4.0
@@ -34,14 +34,15 @@ class Bar(NamedTuple):
 
 def breakdown(results: Results, case: Case, metric: str) -> Plot | None:
     """Where the time of a verb goes; None where no variant can tell."""
-    bars = [Bar(each.variant, each.parts) for each in results.all(case, metric) if each.parts]
+    bars = [Bar(each.variant, each.parts) for each in results.divided(case, metric)]
+    colours = {part: (text, PART_COLOURS[part]) for part, text in PARTS.items()}
     title = f"Where the time of a {metric} goes" if metric != "extender" else capital(measured(metric))
     return _stacks(
         f"{metric}-parts-{case.name}",
         f"{title}, {case.title}",
         "Lower is better. Means, the quickest on top; the figure is the whole.",
         bars,
-        {part: (text, PART_COLOURS[part]) for part, text in PARTS.items()},
+        {**colours, UNDIVIDED: ("in-process, undivided", NEUTRAL)},
         "ms",
     )
 
