@@ -67,8 +67,8 @@ class CaseSpec(NamedTuple):
 
 EFFORTS: Final[dict[Preset, Effort]] = {
     "quick": Effort(rounds=10, seconds=0.15, starts=3, most_whole=500),
-    "default": Effort(rounds=20, seconds=0.25, starts=5, most_whole=1_000),
-    "full": Effort(rounds=20, seconds=0.4, starts=8, most_whole=5_000),
+    "default": Effort(rounds=15, seconds=0.25, starts=5, most_whole=1_000),
+    "full": Effort(rounds=15, seconds=0.3, starts=6, most_whole=5_000),
 }
 
 

@@ -23,9 +23,9 @@ from bench.scheduler.variants import Setup, Started, starting
 
 LOOK_EVERY: Final = 0.1
 """Seconds between two looks at how far the scheduler is, and at memory."""
-WARM_UP_LIMIT: Final = 60.0
+WARM_UP_LIMIT: Final = 120.0
 """Seconds within which the pods of the warm-up must be bound."""
-WINDOW: Final = 30.0
+WINDOW: Final = 15.0
 """Seconds of a batch that are measured at most: whole nodes of a large cluster keep a scheduler busy for minutes."""
 FEWEST: Final = 20
 """Pods that must be bound in these seconds."""
