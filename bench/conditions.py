@@ -193,18 +193,21 @@ SIGNS: Final = (
         # A tenth of the machine: with two cores, client and server no longer have one each.
         lambda run: [each.others / run.machine.cores for each in run.conditions],
         0.1,
-        "{over} of {all} looks found other programs using up to {worst:.0%} of all cores: stop them, or run again",
+        "{over} of {all} checks between rounds found other programs using up to {worst:.0%} of all cores: "
+        "stop them, or run again",
     ),
     Sign(
         lambda run: [each.steal for each in run.conditions],
         0.02,
-        "{over} of {all} looks found that the hypervisor gave up to {worst:.0%} of the time of all cores to others: "
+        "{over} of {all} checks between rounds found that the hypervisor gave "
+        "up to {worst:.0%} of the time of all cores to others: "
         "run again when its host is quiet, or on a machine that has its cores to itself",
     ),
     Sign(
         lambda run: _above_median([each.yardstick for each in run.conditions]),
         0.1,
-        "{over} of {all} looks found a fixed piece of work to take up to {worst:.0%} longer than usual: "
+        "{over} of {all} checks between rounds found a fixed piece of work to take up to {worst:.0%} "
+        "longer than usual: "
         "fix the processor's frequency, stop other programs, or run again",
     ),
     Sign(

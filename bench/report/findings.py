@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bench.report.results import OURS, PEERS, Comparison, Figures, Results
-from bench.report.words import STARTS, bounds, count, factor, known, listed, rough, times
-from bench.run import Case, Run
+from bench.report.words import (
+    STARTS,
+    bounds,
+    capital,
+    count,
+    explained,
+    factor,
+    known,
+    listed,
+    quoted,
+    rough,
+    times,
+)
+from bench.run import Case, Run, Variant
 from bench.statistics import FEWEST_ROUNDS, measured
 
 TIME_GOES_TO: Final[Mapping[str, Sequence[str]]] = {
@@ -15,10 +27,10 @@ TIME_GOES_TO: Final[Mapping[str, Sequence[str]]] = {
     "finding nodes and bringing guests up to date": ("map",),
     "the policy and what it asks its host": ("guest",),
 }
-HARNESS: Final = "cpu harness"
-"""It stands for whoever creates pods: what it takes is no part of what scheduling takes."""
-
 NOTHING: Final = "Nothing has been measured yet."
+UNASKED: Final = "No node passed filter for any pod: prioritize was never asked, and a cycle is filter alone."
+UNEVEN: Final = 1.5
+"""Times that a round's median may be another's of the same series, before the answer tells of it."""
 
 
 class Finding(NamedTuple):
@@ -37,17 +49,25 @@ class Findings(NamedTuple):
 
 def findings(results: Results) -> Findings:
     """What the figures say."""
-    metrics = ("throughput", "pod") if results.run.level == "scheduler" else ("cycle", "filter", "prioritize")
-    found = next(((metric, case) for metric in metrics if (case := results.typical(metric))), None)
+    found = subject_of(results)
     if found is None:
         return Findings(_start(results) or NOTHING, [])
     metric, case = found
-    return Findings(_answer(results, case, metric), [each for each in _more(results, case, metric) if each.text])
+    return Findings(
+        _answer(results, case, metric, explained), [each for each in _more(results, case, metric) if each.text]
+    )
+
+
+def subject_of(results: Results) -> tuple[str, Case] | None:
+    """The metric and the case that the answer is about; None if nothing of that kind was measured."""
+    metrics = ("throughput", "pod") if results.run.level == "scheduler" else ("cycle", "filter", "prioritize")
+    return next(((metric, case) for metric in metrics if (case := results.typical(metric))), None)
 
 
 def _more(results: Results, case: Case, metric: str) -> Iterator[Finding]:
     subject = _subject(results, case, metric)
     if results.run.level == "plugin":
+        yield Finding("What was asked", UNASKED if results.unasked("prioritize") else "")
         yield Finding("Where the time goes", _time_goes(subject))
         yield Finding("What the module costs in our runtime", _module(results, case, metric))
         yield Finding("How it grows", _growth(results, metric, subject.variant.name))
@@ -55,10 +75,11 @@ def _more(results: Results, case: Case, metric: str) -> Iterator[Finding]:
         yield Finding("Cold start", _start(results))
     else:
         others = [each for each in results.scale("throughput") if each is not case]
-        yield Finding("With other numbers of nodes", " ".join(_answer(results, each, metric) for each in others))
+        yield Finding("With other numbers of nodes", " ".join(_answer(results, each, metric, known) for each in others))
     yield Finding("Whole nodes", _whole(results, case, metric))
     if results.run.level == "scheduler":
         yield Finding("How long pods wait", _waiting(results))
+        yield Finding("What an extender adds", _choosing(results))
         yield Finding("What it takes of the machine", _usage(results, case, metric))
 
 
@@ -67,32 +88,64 @@ def _subject(results: Results, case: Case, metric: str) -> Figures:
     return (results.ours(case, metric) or results.all(case, metric))[0]
 
 
-def _answer(results: Results, case: Case, metric: str) -> str:
+def _answer(results: Results, case: Case, metric: str, called: Callable[[Variant], str]) -> str:
     subject = _subject(results, case, metric)
-    compared = ", and ".join(_compared(each) for each in results.beside(case, subject.variant.name, metric))
-    return f"{_takes(subject, case, metric)}{': ' if compared else ''}{compared}.{_transport(subject)}"
+    beside = results.beside(case, subject.variant.name, metric)
+    takes = _takes(subject, case, metric, called(subject.variant))
+    rounds = _rounds(_chief(results, case, metric), enough=all(each.verdict != "open" for each in beside))
+    return f"{takes}{_beside(results, beside)}.{_transport(subject)}{rounds}"
+
+
+def _beside(results: Results, compared: Sequence[Comparison], start: str = ": ") -> str:
+    """What follows a figure: how it compares, or the other figures alone where rounds are too few for ratios."""
+    found = ", and ".join(_compared(results, each) for each in compared)
+    return f"{', ' if compared[0].verdict == 'open' else start}{found}" if found else ""
+
+
+def _rounds(chief: Sequence[Figures], *, enough: bool) -> str:
+    """That rounds are too few to compare variants, or how far they are apart."""
+    if not enough:
+        few = min(len(each.middles) for each in chief)
+        if few == 1:
+            return " 1 round is too few to tell."
+        to = "and" if few == 2 else "to"
+        ranges = [f"{rough(min(each.middles))} {to} {rough(max(each.middles))}" for each in chief]
+        return f" {few} rounds ({'; '.join(ranges)}) are too few to tell."
+    ranges = [
+        f"{rough(min(each.middles))} to {rough(max(each.middles))} {_unit(each)} with {known(each.variant)}"
+        for each in chief
+        if max(each.middles) > UNEVEN * min(each.middles)
+    ]
+    return f" Rounds differ much: {listed(ranges)}." if ranges else ""
+
+
+def _unit(figures: Figures) -> str:
+    return "pods a second" if figures.series.metric == "throughput" else figures.unit
 
 
 def _transport(subject: Figures) -> str:
     """What of it is not there in-process."""
     time = sum(subject.parts.get(part, 0) for part in TIME_GOES_TO["transport and JSON"])
-    return f" {time / sum(subject.parts.values()):.0%} of it is transport and JSON." if time else ""
+    share = f"{time / sum(subject.parts.values()):.0%}" if time else ""
+    return f" {share} of the time of {known(subject.variant)} is transport and JSON." if share else ""
 
 
-def _takes(subject: Figures, case: Case, metric: str) -> str:
+def _takes(subject: Figures, case: Case, metric: str, called: str) -> str:
     """The figure itself."""
     value, nodes = rough(subject.p50.value), count(case.nodes, "node")
     if metric == "throughput":
-        return f"At {nodes} kube-scheduler binds {value} pods a second with {known(subject.variant)}"
+        return f"At {nodes} kube-scheduler binds {value} pods a second with {called}"
     if metric == "pod":
-        return f"At {nodes} a pod is bound after {value} ms with {known(subject.variant)}"
-    if subject.variant.kind == "extender":
-        return f"Over HTTP {known(subject.variant)} takes {value} ms for a pod's {metric} at {nodes}"
-    return f"A pod's {metric} takes {value} ms at {nodes} with {known(subject.variant)}"
+        return f"At {nodes} a pod is bound after {value} ms with {called}"
+    return f"{capital(called)} takes {value} ms for a pod's {metric} at {nodes}"
 
 
-def _compared(comparison: Comparison) -> str:
+def _compared(results: Results, comparison: Comparison) -> str:
+    """The ratio; without an interval the base's figure alone."""
     base = known(comparison.base)
+    if comparison.verdict == "open":
+        figures = results.of(comparison.case, comparison.base.name, comparison.metric)
+        return f"{rough(figures.p50.value)} {_unit(figures)} with {base}" if figures else ""
     if comparison.verdict == "alike":
         return f"no difference to {base} is shown ({factor(comparison.ratio.value)} times, {bounds(comparison.ratio)})"
     measure = {"throughput": "as many as with", "pod": "as long as with"}.get(comparison.metric, "as long as")
@@ -111,8 +164,9 @@ def _module(results: Results, case: Case, metric: str) -> str:
     if native is None or inside is None:
         return ""
     outside = results.compare(case, "kwx", "wasmtime", metric)
-    http = f"; over HTTP our extender takes {times(outside.ratio)} as long as the same in-process" if outside else ""
-    return f"In-process the module takes {rough(inside.p50.value)} ms in our runtime, {_compared(native)}{http}."
+    http = f"; our extender takes {times(outside.ratio)} as long as that" if outside and bounds(outside.ratio) else ""
+    takes = f"In-process ({quoted(inside.variant)}) the module takes {rough(inside.p50.value)} ms"
+    return f"{takes}{_beside(results, [native])}{http}."
 
 
 def _growth(results: Results, metric: str, variant: str) -> str:
@@ -131,7 +185,8 @@ def _grown(results: Results, few: Case, many: Case, variant: str, metric: str) -
     before, after = results.of(few, variant, metric), results.of(many, variant, metric)
     if before and after:
         a, b = before.p50.value, after.p50.value
-        yield f"{known(after.variant)} goes from {rough(a)} to {rough(b)} ms, {rough(b / a)} times"
+        rise = f", {rough(b / a)} times" if len(measured(before.series)) >= FEWEST_ROUNDS else ""
+        yield f"{known(after.variant)} goes from {rough(a)} to {rough(b)} ms{rise}"
 
 
 def _changes(results: Results, metric: str, variant: str) -> str:
@@ -154,7 +209,7 @@ def _start(results: Results) -> str:
                 start = "From the start of its process until it is ready, and for the first cycle, our extender takes"
                 inside = _first(results, case, "wasmtime")
                 load = f" In-process, loading the same module and the first cycle take {inside}." if inside else ""
-                return f"{start} {took}{f': {_compared(go)}' if go else ''}.{load}"
+                return f"{start} {took}{_beside(results, [go] if go else [])}.{load}"
     return ""
 
 
@@ -169,9 +224,9 @@ def _whole(results: Results, case: Case, metric: str) -> str:
     whole = results.of(case, "kwx-whole", metric)
     if whole is None or not results.of(case, "kwx", metric):
         return ""
-    compared = ", and ".join(_compared(each) for each in results.beside(case, "kwx-whole", metric))
-    unit = "pods a second" if metric == "throughput" else "ms"
-    return f"Sent whole nodes and not their names: {rough(whole.p50.value)} {unit}{', ' if compared else ''}{compared}."
+    compared = _beside(results, results.beside(case, "kwx-whole", metric), ", ")
+    start = f"Sent whole nodes and not their names ({quoted(whole.variant)}): {rough(whole.p50.value)} {_unit(whole)}"
+    return f"{start}{compared}."
 
 
 def _waiting(results: Results) -> str:
@@ -189,8 +244,18 @@ def _waiting(results: Results) -> str:
     return f"{load} half of the pods are bound within, and 99 in 100 within: {listed(waits)}."
 
 
+def _choosing(results: Results) -> str:
+    """What kube-scheduler takes until it has chosen a node, which is all that an extender has a part in."""
+    case, metric = results.typical("pod"), "algorithm p50"
+    chief = _chief(results, case, metric) if case and results.all(case, metric) else []
+    takes = [f"{rough(each.p50.value)} ms with {known(each.variant)}" for each in chief]
+    if case is None or len(takes) < 2:
+        return ""
+    return f"At {count(case.nodes, 'node')} choosing a node, without binding, takes a median of {listed(takes)}."
+
+
 def _usage(results: Results, case: Case, metric: str) -> str:
-    processes = [each for each in results.metrics(case) if each.startswith("cpu ") and each != HARNESS]
+    processes = [f"cpu {each}" for each in results.processes(case, "cpu")]
     totals = []
     for variant in (each.variant for each in _chief(results, case, metric)):
         figures = {each: found for each in processes if (found := results.of(case, variant.name, each))}

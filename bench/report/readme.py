@@ -1,82 +1,72 @@
-"""A run as Markdown: what a README or a terminal shows."""
+"""A run as Markdown: what a README or a terminal shows. The page has the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from bench.conditions import noise
 from bench.report import tables
-from bench.report.findings import findings, too_few, unfinished
-from bench.report.results import PEERS, Results
+from bench.report.findings import findings, subject_of, too_few, unfinished
+from bench.report.results import PEERS, Figures, Results
 from bench.report.tables import Cell, Group, Table
-from bench.report.words import capital, figure, label, measured
-from bench.run import Case
+from bench.report.words import capital, figure, label, measured, quoted
+from bench.run import Case, Run
 
 SPECIAL: Final = {"\\": "\\\\", "&": "&amp;", "<": "&lt;", "|": "\\|", "`": "\\`", "*": "\\*", "_": "\\_", "[": "\\["}
 """What is more than text in Markdown."""
 
 
 def markdown(results: Results) -> str:
-    """The answer, tables of medians, and what they depend on."""
+    """The answer, a table of medians, and what they depend on; of too noisy a run, first that it is."""
     run = results.run
-    found, quiet = findings(results), noise(run)
-    blocks = [f"**{_escaped(found.answer)}**", _escaped(unfinished(run))]
-    blocks.append("\n".join(f"- {_escaped(each.topic)}: {_escaped(each.text)}" for each in found.more))
-    blocks.append(_escaped(" ".join([f"The machine was {quiet.verdict}.", *(f"{each}." for each in quiet.reasons)])))
-    blocks.append(_escaped(too_few(run)))
-    blocks += [_titled(table) for table in (*medians(results), *beside_go(results))]
-    out = tables.left_out(run)
-    blocks += [_titled(out)] if out else []
-    blocks.append(_titled(tables.about(run)))
+    verdict, answer = noise(run).verdict, _escaped(findings(results).answer)
+    noisy = f"**The machine was {verdict}**{': do not rely on these figures' * (verdict == 'too noisy')}."
+    blocks = [noisy, answer] if verdict == "too noisy" else [f"**{answer}**", noisy if verdict == "noisy" else ""]
+    blocks += [_escaped(unfinished(run)), _escaped(too_few(run))]
+    table = medians(results)
+    blocks += [_titled(table)] if table else []
+    blocks.append(_escaped(_made(run)))
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
-def medians(results: Results) -> Iterator[Table]:
-    """A row for each case, a column for each variant: the median, and how many times that of what is in-process."""
-    for metric, cases in results.by_metric().items():
-        variants = list(
-            {each.variant.name: each.variant for case in cases for each in results.all(case, metric)}.values()
-        )
-        rows = [[Cell(case.title), *(_median(results, case, each.name, metric) for each in variants)] for case in cases]
-        unit, base = results.all(cases[0], metric)[0].unit, results.base(cases[0], metric)
-        note = "Medians."
-        if base:
-            note = f"Medians, and how many times that of “{label(base)}” they are, with the interval of 95%."
-        title = f"{capital(measured(metric))}, {unit}"
-        yield Table(title, note, ["", *map(label, variants)], [Group("", rows)])
+def medians(results: Results) -> Table | None:
+    """Of what the answer is about, a row for each variant and number of nodes; None if it is about nothing."""
+    found = subject_of(results)
+    if found is None:
+        return None
+    metric, typical = found
+    cases = results.scale(metric)
+    rows = [_row(results, case, each) for case in cases for each in results.all(case, metric)]
+    used = [at for at in range(len(HEAD)) if any(row[at].text for row in rows)]
+    base = results.base(typical, metric)
+    note = "Medians."
+    if base and any(each.text for row in rows for each in row[3:]):
+        beside = f"those of {quoted(base)} and of the Go extender asked in the same way"
+        note = f"Medians, and how many times {beside} they are, with intervals of 95%."
+    title = f"{capital(measured(metric))}, {results.all(typical, metric)[0].unit}"
+    return Table(title, note, [HEAD[at] for at in used], [Group("", [[row[at] for at in used] for row in rows])])
 
 
-def _median(results: Results, case: Case, variant: str, metric: str) -> Cell:
-    figures, base = results.of(case, variant, metric), results.base(case, metric)
-    if not figures:
-        return Cell("")
-    compared = results.compare(case, variant, base.name, metric) if base else None
-    beside = tables.ratio(compared, ours=False).text
-    return Cell(f"{figure(figures.p50.value)}; {beside}" if beside else figure(figures.p50.value))
+HEAD: Final = ("case", "variant", "p50", "beside in-process", "beside Go extender")
 
 
-def beside_go(results: Results) -> Iterator[Table]:
-    """A row for each case: how many times the figures of the extender in Go ours are."""
-    for metric, cases in results.by_metric().items():
-        rows: dict[str, dict[str, Cell]] = {}
-        for case in cases:
-            for variant, peer in PEERS.items():
-                for q in tables.quantiles(metric):
-                    if compared := results.compare(case, variant, peer, metric, q):
-                        head = f"{label(compared.variant)}, p{q * 100:.0f}"
-                        rows.setdefault(case.title, {})[head] = tables.ratio(compared, ours=True)
-        if rows:
-            heads = list(dict.fromkeys(head for row in rows.values() for head in row))
-            cells = [[Cell(title), *(row.get(head, Cell("")) for head in heads)] for title, row in rows.items()]
-            title = f"{capital(measured(metric))}, beside the extender in Go"
-            note = "How many times that of the one in Go ours is, asked in the same way, with the interval of 95%."
-            yield Table(title, note, ["", *heads], [Group("", cells)])
+def _row(results: Results, case: Case, each: Figures) -> list[Cell]:
+    metric, name = each.series.metric, each.variant.name
+    base = results.base(case, metric)
+    compared = [
+        results.compare(case, name, other, metric) for other in (base.name if base else "", PEERS.get(name, ""))
+    ]
+    ratios = [tables.ratio(found, ours=each.variant.ours) for found in compared]
+    return [Cell(case.title), Cell(label(each.variant)), Cell(figure(each.p50.value)), *ratios]
+
+
+def _made(run: Run) -> str:
+    """In a line, what made the figures."""
+    return f"{tables.machine(run)}; {tables.versions(run)}. Measured by: {run.command}"
 
 
 def _titled(table: Table) -> str:
-    note = f" {_escaped(table.note)}" if table.note else ""
-    return f"**{_escaped(table.title)}.**{note}\n\n{_rows(table)}"
+    return f"**{_escaped(table.title)}.** {_escaped(table.note)}\n\n{_rows(table)}"
 
 
 def _rows(table: Table) -> str:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import median
 from typing import Final, Literal, NamedTuple
 
 from bench import statistics
@@ -22,6 +23,9 @@ BASES: Final = ("stock", "native", "wasmtime", "upstream", "wasmer")
 OURS: Final = ("kwx", "kwx-whole")
 PEERS: Final = {"kwx": "goextender", "kwx-whole": "goextender-whole"}
 """The extender in Go that is asked in the same way."""
+
+HARNESS: Final = "harness"
+"""The process that stands for whoever creates pods: what it takes is no part of what scheduling takes."""
 
 TYPICAL: Final = 500
 """Nodes of the case that the first sentence is about, or the next to it."""
@@ -48,6 +52,12 @@ class Figures:
         return len(self.series.rounds)
 
     @cached_property
+    def middles(self) -> list[float]:
+        """The median of each round in which something was measured."""
+        scale, _ = SHOWN[self.series.unit]
+        return [median(samples) * scale for samples in statistics.measured(self.series)]
+
+    @cached_property
     def samples(self) -> list[float]:
         """Of all rounds, sorted."""
         scale, _ = SHOWN[self.series.unit]
@@ -66,7 +76,10 @@ class Figures:
 
 
 class Comparison(NamedTuple):
-    """How many times the figure of the base a variant's is, in one case."""
+    """How many times the figure of the base a variant's is, in one case; shown only with an interval.
+
+    Without one it says nothing, and as a median of few rounds' ratios it may contradict the medians beside it.
+    """
 
     case: Case
     variant: Variant
@@ -189,6 +202,16 @@ class Results:
         """The figures of each variant before and after."""
         before = self.all(change.before, change.plain)
         return [(each, found) for each in before if (found := self.of(change.after, each.variant.name, change.metric))]
+
+    def processes(self, case: Case, metric: str) -> list[str]:
+        """Those whose `cpu` or `memory` was measured, but the harness."""
+        names = [each.removeprefix(f"{metric} ") for each in self.metrics(case) if each.startswith(f"{metric} ")]
+        return [name for name in names if name != HARNESS]
+
+    def unasked(self, metric: str) -> bool:
+        """Whether rounds of a metric were measured, and none of them has a sample."""
+        series = [each for case in self.run.cases for each in case.series if each.metric == metric and each.rounds]
+        return bool(series) and not any(any(each.rounds) for each in series)
 
     def typical(self, metric: str) -> Case | None:
         """The case that the first sentence is about."""

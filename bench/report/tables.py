@@ -9,7 +9,7 @@ from itertools import product
 from typing import Final, NamedTuple
 
 from bench.report.results import OURS, PEERS, Comparison, Figures, Results, Verdict
-from bench.report.words import bounds, capital, count, factor, figure, known, label, measured
+from bench.report.words import bounds, capital, count, factor, figure, label, measured, quoted
 from bench.run import PARTS, Case, Run
 from bench.statistics import Estimate
 
@@ -29,6 +29,8 @@ class Cell(NamedTuple):
 
     text: str
     verdict: Verdict | None = None
+    option: str = ""
+    """What to type after `--variants` for the variant that the text names."""
 
 
 class Group(NamedTuple):
@@ -61,11 +63,23 @@ def sides(results: Results) -> Table | None:
     ]
     if not rows:
         return None
-    note = (
-        "In how many cases, and how many times the other's figure ours is. A difference is shown where the interval of "
-        "95% does not reach 1."
-    )
+    readings = [
+        reading for more, reading in READINGS.items() if any((key[2] == "throughput") == more for key in compared)
+    ]
+    note = " ".join([*readings, *EXPLAINED])
     return Table("Where ours loses and wins", note, ["", *VERDICTS.values()], [Group("", rows)])
+
+
+READINGS: Final[Mapping[bool, str]] = {
+    True: "How many times as many pods are bound with ours, by case; above 1 ours is quicker.",
+    False: "How many times as long ours takes, by case; below 1 ours is quicker.",
+}
+"""Of ratios, by whether they are of throughputs."""
+
+EXPLAINED: Final = (
+    "No difference shown: the interval of 95% reaches 1.",
+    "Too little to tell: rounds or samples are too few for an interval, so there is no ratio.",
+)
 
 
 def quantiles(metric: str) -> Sequence[float]:
@@ -76,18 +90,23 @@ def quantiles(metric: str) -> Sequence[float]:
 def _sides(metric: str, q: float, compared: Sequence[Comparison]) -> list[Cell]:
     one = compared[0]
     what = metric if len(quantiles(metric)) == 1 else f"{measured(metric)}, p{q * 100:.0f}"
-    cells = [Cell(f"{capital(what)}: {known(one.variant)} beside {known(one.base)}")]
+    cells = [Cell(f"{capital(what)}: {quoted(one.variant)} beside {quoted(one.base)}")]
     for verdict in VERDICTS:
         found = [each for each in compared if each.verdict == verdict]
-        ratios = [each.ratio.value for each in found]
         if not found:
             cells.append(Cell(""))
         elif len(found) <= NAMED:
-            cells.append(Cell("; ".join(f"{each.case.title}: {factor(each.ratio.value)}" for each in found), verdict))
+            cells.append(Cell("; ".join(map(_case, found)), verdict))
         else:
-            of = f"{len(found)} of {count(len(compared), 'case')}"
-            cells.append(Cell(f"{of}: {factor(min(ratios))} to {factor(max(ratios))}", verdict))
+            ratios = [each.ratio.value for each in found]
+            spread = "" if verdict == "open" else f": {factor(min(ratios))} to {factor(max(ratios))}"
+            cells.append(Cell(f"{len(found)} of {count(len(compared), 'case')}{spread}", verdict))
     return cells
+
+
+def _case(compared: Comparison) -> str:
+    title = compared.case.title
+    return title if compared.verdict == "open" else f"{title}: {factor(compared.ratio.value)}"
 
 
 def samples(results: Results, metric: str) -> Table:
@@ -102,16 +121,23 @@ def samples(results: Results, metric: str) -> Table:
     first = cases[0][1][0]
     note = f"{'Lower' if first.series.better == 'lower' else 'Higher'} is better."
     base = results.base(cases[0][0], metric)
-    note += f" Beside in-process: beside “{label(base)}”." if base else ""
+    note += f" Beside in-process: beside {quoted(base)}." if base and "beside in-process" in used else ""
+    note += UNSETTLED if any(_unsettled(each) for _, found in cases for each in found) else ""
     note += NOTES.get(metric.partition(" ")[0], "")
     return Table(f"{capital(measured(metric))}, {first.unit}", note, used, groups)
 
+
+UNSETTLED: Final = " p99 without interval: too few samples."
 
 NOTES: Final[Mapping[str, str]] = {
     "first": " In-process it is loading the plugin and the first cycle; of an extender it is from the start of its "
     "process until it is ready, and the first cycle: these do not compare.",
     "attempt": " From the histogram of kube-scheduler, whose buckets double (1, 2, 4 ms …): within a bucket they are "
     "interpolated. An attempt is scheduling and binding; in a batch those of the warm-up are among them.",
+    "algorithm": " From the histogram of kube-scheduler, as attempts are: until a node is chosen, without binding. "
+    "Under a steady load the difference to a scheduler without extender is what the extender adds.",
+    "cpu": " The harness is no part of what scheduling takes, and of no sum.",
+    "memory": " The harness is no part of what scheduling takes, and of no sum.",
 }
 """What else there is to know of metrics, by their first words."""
 
@@ -132,15 +158,20 @@ def _several(each: Figures) -> bool:
     return len(each.samples) > each.rounds
 
 
+def _unsettled(each: Figures) -> bool:
+    """Whether rounds are enough for an interval, but samples too few for that of the p99."""
+    return _several(each) and bool(interval(each.p50)) and not interval(each.p99)
+
+
 COLUMNS: Final[dict[str, Callable[[Results, Case, Figures], Cell]]] = {
-    "variant": lambda _, __, each: Cell(label(each.variant)),
+    "variant": lambda _, __, each: Cell(label(each.variant), option=each.variant.name),
     "p50": lambda _, __, each: Cell(figure(each.p50.value)),
     "its interval": lambda _, __, each: Cell(interval(each.p50)),
     "p90": lambda _, __, each: Cell(figure(each.p90.value) if _several(each) else ""),
     "p99": lambda _, __, each: Cell(figure(each.p99.value) if _several(each) else ""),
     "interval of p99": lambda _, __, each: Cell(interval(each.p99)),
     "beside in-process": _beside_base,
-    "beside Go": _beside_go,
+    "beside Go extender": _beside_go,
     "outliers": lambda _, __, each: Cell(f"{each.outliers:,} of {len(each.samples):,}"),
     "rounds": lambda _, __, each: Cell(f"{each.rounds:,}"),
 }
@@ -153,14 +184,12 @@ def interval(estimate: Estimate) -> str:
     return f"{figure(estimate.low)} to {figure(estimate.high)}" if found else ""
 
 
-def _beside(ratio: Estimate) -> str:
-    """As `0.83 (0.80 to 0.86)`."""
-    return f"{factor(ratio.value)} ({bounds(ratio)})" if bounds(ratio) else factor(ratio.value)
-
-
 def ratio(comparison: Comparison | None, *, ours: bool) -> Cell:
-    """As `0.83 (0.80 to 0.86)`; empty where nothing was compared. Only what is ours has a verdict."""
-    return Cell(_beside(comparison.ratio), comparison.verdict if ours else None) if comparison else Cell("")
+    """As `0.83 (0.80 to 0.86)`; empty where nothing was compared, or too little. Only what is ours has a verdict."""
+    if comparison is None or comparison.verdict == "open":
+        return Cell("")
+    text = f"{factor(comparison.ratio.value)} ({bounds(comparison.ratio)})"
+    return Cell(text, comparison.verdict if ours else None)
 
 
 def parts(results: Results, metric: str) -> Table | None:
@@ -202,19 +231,29 @@ def _cases(run: Run, titles: Sequence[str]) -> str:
 
 def about(run: Run) -> Table:
     """What was measured, where, and when."""
-    machine = run.machine
     told = {
         "command": run.command,
         "preset": run.preset,
         "workload": run.workload,
         "module": run.module,
-        "machine": f"{machine.cpu}, {count(machine.cores, 'core')}, {machine.memory / 1e9:.1f} GB, {machine.system}",
-        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
+        "machine": machine(run),
+        "versions": versions(run),
         "begun": run.begun,
         "ended": run.ended,
     }
     rows = [[Cell(key), Cell(value)] for key, value in told.items() if value]
     return Table("What was measured, and where", "", ["", ""], [Group("", rows)])
+
+
+def machine(run: Run) -> str:
+    """As `AMD EPYC 7B13, 2 cores, 8.3 GB, Linux 6.1 x86_64`."""
+    found = run.machine
+    return f"{found.cpu}, {count(found.cores, 'core')}, {found.memory / 1e9:.1f} GB, {found.system}"
+
+
+def versions(run: Run) -> str:
+    """As `kwx 0.1.0, python 3.11.7`."""
+    return ", ".join(f"{name} {version}" for name, version in run.versions.items())
 
 
 CONDITIONS: Final[dict[str, Callable[[Run], list[float]]]] = {

@@ -116,23 +116,23 @@ def _value(setting: int | float | str | bool) -> str:
     return setting if isinstance(setting, str) else f"{setting:,.9g}"
 
 
-KNOWN: Final[Mapping[str, str]] = {
-    "stock": "the stock scheduler",
-    "native": "the native plugin in-process",
-    "wasmtime": "the same module in-process",
-    "wasmer": "the same module in-process, by wasmer,",
-    "upstream": "the same module in the upstream host",
-    "kwx": "our extender",
-    "kwx-whole": "our extender sent whole nodes",
-    "goextender": "an extender in Go",
-    "goextender-whole": "an extender in Go sent the same",
-}
-"""Variants as sentences call them, by their names."""
+EXTENDER: Final = "kwx"
+"""The variant that sentences call our extender."""
+
+
+def quoted(variant: Variant) -> str:
+    """A variant's title, as sentences have it."""
+    return f"“{variant.title}”"
 
 
 def known(variant: Variant) -> str:
     """What sentences call a variant."""
-    return KNOWN.get(variant.name, variant.title)
+    return "our extender" if variant.name == EXTENDER else quoted(variant)
+
+
+def explained(variant: Variant) -> str:
+    """What the first sentence calls a variant."""
+    return f"our extender ({quoted(variant)})" if variant.name == EXTENDER else quoted(variant)
 
 
 def label(variant: Variant) -> str:

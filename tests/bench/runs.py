@@ -63,7 +63,7 @@ COSTS: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
 
 SCHEDULER_VARIANTS: Final = [
     Variant(name="stock", title="kube-scheduler as it is", kind="in-process", wasm=False, ours=False),
-    Variant(name="native", title="the plugin compiled in", kind="in-process", wasm=False, ours=False),
+    PLUGIN_VARIANTS[0],
     *(each for each in PLUGIN_VARIANTS if each.kind == "extender"),
 ]
 PODS: Final[Mapping[str, tuple[float, float]]] = {
@@ -85,6 +85,8 @@ PROCESSES: Final[Mapping[str, tuple[float, float]]] = {
     "harness": (0.8, 120),
 }
 """Milliseconds of processor a pod, and MB."""
+CHOICE: Final = 0.7
+"""The part of an attempt that choosing a node takes."""
 OUTLIVE_ROUNDS: Final = ("kube-apiserver", "etcd", "kwok")
 """Processes whose memory is no variant's own."""
 
@@ -295,6 +297,10 @@ def _steady(random: Random, nodes: int, rounds: int) -> Case:
             attempts = [[_figure(random, pod * factor)] for _ in range(rounds)]
             series.append(
                 Series(variant=variant, metric=f"attempt {quantile}", unit="ms", better="lower", rounds=attempts)
+            )
+            choices = [[attempt * CHOICE for attempt in samples] for samples in attempts]
+            series.append(
+                Series(variant=variant, metric=f"algorithm {quantile}", unit="ms", better="lower", rounds=choices)
             )
         series += _usage(random, variant, pod / 3.5, rounds)
         series += _extender(random, variant, nodes, rounds)

@@ -277,7 +277,8 @@ def test_how_runs_differ_is_said() -> None:
         "The case 5000 is not compared: nodes 500 before, not there after.",
         "The controls (native) took 1.30 times as long after: "
         "that is the machine or what they are built with, and is taken out of the changes.",
-        "No change is told, since the run before is too noisy: 1 of 1 looks found other programs using up to 50% of all cores: "
+        "No change is told, since the run before is too noisy: 1 of 1 checks between rounds found other programs using "
+        "up to 50% of all cores: "
         "stop them, or run again.",
         "The run after is not finished: continue it.",
     ]

@@ -157,7 +157,10 @@ RISING = [100.0 + 10 * at for at in range(10)]
             run([condition(at, others=0.8 * (at < 2)) for at in range(40)]),
             Noise(
                 "noisy",
-                ["2 of 40 looks found other programs using up to 40% of all cores: stop them, or run again"],
+                [
+                    "2 of 40 checks between rounds found other programs using up to 40% of all cores: "
+                    "stop them, or run again"
+                ],
             ),
             id="others",
         ),
@@ -165,7 +168,10 @@ RISING = [100.0 + 10 * at for at in range(10)]
             run([condition(at, others=1.5) for at in range(3)]),
             Noise(
                 "too noisy",
-                ["3 of 3 looks found other programs using up to 75% of all cores: stop them, or run again"],
+                [
+                    "3 of 3 checks between rounds found other programs using up to 75% of all cores: "
+                    "stop them, or run again"
+                ],
             ),
             id="others all the time",
         ),
@@ -174,7 +180,8 @@ RISING = [100.0 + 10 * at for at in range(10)]
             Noise(
                 "noisy",
                 [
-                    "2 of 10 looks found that the hypervisor gave up to 10% of the time of all cores to others: "
+                    "2 of 10 checks between rounds found that the hypervisor gave up to 10% of the time of all cores "
+                    "to others: "
                     "run again when its host is quiet, or on a machine that has its cores to itself"
                 ],
             ),
@@ -185,7 +192,7 @@ RISING = [100.0 + 10 * at for at in range(10)]
             Noise(
                 "noisy",
                 [
-                    "1 of 10 looks found a fixed piece of work to take up to 30% longer than usual: "
+                    "1 of 10 checks between rounds found a fixed piece of work to take up to 30% longer than usual: "
                     "fix the processor's frequency, stop other programs, or run again"
                 ],
             ),

@@ -48,7 +48,16 @@ def test_names() -> None:
     assert [listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
     assert [count(0, "case"), count(1, "case"), count(1000, "case")] == ["0 cases", "1 case", "1,000 cases"]
     assert [
-        measured(each) for each in ("cycle", "pod", "first cached", "cycle quiet", "cpu kube-scheduler", "attempt p99")
+        measured(each)
+        for each in (
+            "cycle",
+            "pod",
+            "first cached",
+            "cycle quiet",
+            "cpu kube-scheduler",
+            "attempt p99",
+            "algorithm p50",
+        )
     ] == [
         "cycle",
         "time until a pod is bound",
@@ -56,6 +65,7 @@ def test_names() -> None:
         "cycle without what goes on in the case",
         "processor time a pod, kube-scheduler",
         "scheduling attempt, p99",
+        "choice of a node, p50",
     ]
     variant = Variant(name="x", title="X", kind="extender", wasm=True, ours=True)
     assert label(variant) == "X (ours)"

@@ -27,7 +27,7 @@ class Panel(NamedTuple):
 def throughput(results: Results, cases: Sequence[Case]) -> Plot:
     """Pods a second for each number of nodes."""
     panels = [Panel(case.title, results.all(case, "throughput")) for case in cases]
-    return _bars("throughput", "Pods bound a second", "Higher is better. Thin lines are intervals of 95%.", panels)
+    return _bars("throughput", "Pods bound a second", "Higher is better.", panels)
 
 
 def start(results: Results, case: Case) -> Plot:
@@ -40,12 +40,14 @@ def start(results: Results, case: Case) -> Plot:
     ]
     reading = (
         "Lower is better. Of an extender it is from the start of its process until it is ready, and the first cycle; "
-        "in-process it is loading the plugin and the first cycle. Thin lines are intervals of 95%."
+        "in-process it is loading the plugin and the first cycle."
     )
     return _bars(f"start-{case.name}", f"Cold start: {case.title}", reading, panels)
 
 
 def _bars(name: str, title: str, reading: str, panels: Sequence[Panel]) -> Plot:
+    intervals = [math.isfinite(each.p50.low) for panel in panels for each in panel.bars]
+    reading += " Thin lines are intervals of 95%." if any(intervals) else " No intervals: too few rounds."
     height = 0.5 + sum(0.6 + 0.3 * len(panel.bars) for panel in panels)
     return draw(name, title, reading, height, partial(_paint, panels))
 

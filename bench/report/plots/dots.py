@@ -47,7 +47,7 @@ def beside_base(results: Results, metric: str) -> Plot | None:
             continue
         called = label(base)
         compared = [results.compare(case, each.name, base.name, metric) for each in results.run.variants]
-        dots = [Dot(label(each.variant), look(each.variant), each) for each in compared if each]
+        dots = [Dot(label(each.variant), look(each.variant), each) for each in compared if each and bounds(each.ratio)]
         rows.append(Row(count(case.nodes, "node"), dots))
     title = f"{capital(measured(metric))}, as a multiple of: {called}"
     return _ratios(
@@ -67,7 +67,7 @@ def beside_go(results: Results, metric: str) -> Plot | None:
             Dot(f"{label(compared.variant)}: p{q * 100:.0f}", look(compared.variant), compared, q != 0.5)
             for ours, peer in PEERS.items()
             for q in ((0.5,) if metric == "throughput" else (0.5, 0.99))
-            if (compared := results.compare(case, ours, peer, metric, q))
+            if (compared := results.compare(case, ours, peer, metric, q)) and bounds(compared.ratio)
         ]
         rows.append(Row(case.title, dots))
     title = f"{capital(measured(metric))}, as a multiple of the Go extender's"
@@ -107,7 +107,7 @@ def _paint_ratios(rows: Sequence[Row], sides: tuple[str, str], figure: Figure) -
     axes.set_yticks(ticks, [row.label for row in rows])
     axes.set_ylim(place - 0.7, -0.9)
     ratios = [dot.comparison.ratio for row in rows for dot in row.dots]
-    reached = [1.0, *(bound for ratio in ratios for bound in ratio if bound > 0)]
+    reached = [1.0, *(bound for ratio in ratios for bound in ratio)]
     axes.set_xlim(min(reached) / 1.25, max(reached) * 1.25)
     logarithmic(axes, "x")
     axes.tick_params("y", length=0)
@@ -124,13 +124,10 @@ def _paint_ratios(rows: Sequence[Row], sides: tuple[str, str], figure: Figure) -
 def _point(axes: Axes, dot: Dot, place: float) -> None:
     """A point with its interval, and both in figures right of the plot."""
     ratio, colour = dot.comparison.ratio, dot.look.colour
-    if not ratio.value > 0:
-        return
-    if bounds(ratio):
-        axes.plot([ratio.low, ratio.high], [place, place], color=colour, linewidth=1.6)
+    axes.plot([ratio.low, ratio.high], [place, place], color=colour, linewidth=1.6)
     fill = "none" if dot.hollow else colour
     axes.plot([ratio.value], [place], marker=dot.look.marker, color=colour, markerfacecolor=fill)
-    text = f"{factor(ratio.value)} ({bounds(ratio)})" if bounds(ratio) else factor(ratio.value)
+    text = f"{factor(ratio.value)} ({bounds(ratio)})"
     axes.annotate(text, (1, place), (8, 0), ("axes fraction", "data"), "offset points", va="center", fontsize=10)
 
 
@@ -166,7 +163,8 @@ def _paint_change(pairs: Sequence[tuple[Figures, Figures]], figure: Figure, *, t
             axes.plot([a], [place], marker="o", color=GREY, markerfacecolor=GREY if q == 0.5 else "none")
             axes.plot([b], [place], marker=marker, color=colour, markerfacecolor=fill)
         # Rounds are pairs only where both were measured in turns.
-        beside = times(ratio(after.series, before.series)) if together else f"{factor(_quotient(before, after))} times"
+        paired = ratio(after.series, before.series)
+        beside = times(paired) if together and bounds(paired) else f"{factor(_quotient(before, after))} times"
         axes.annotate(beside, (1, row), (8, 0), ("axes fraction", "data"), "offset points", va="center", fontsize=10)
     axes.set_yticks(range(len(pairs)), [label(before.variant) for before, _ in pairs])
     axes.set_ylim(len(pairs) - 0.5, -0.5)

@@ -26,11 +26,12 @@ def growth(results: Results, metric: str, q: float) -> Plot:
     """A plot of the cases that differ in nodes alone."""
     name, cases = f"p{q * 100:.0f}", results.scale(metric)
     what = "the median" if q == 0.5 else "one in a hundred takes longer"
+    every = [each.at(q) for case in cases for each in results.all(case, metric)]
+    bars = " Bars on the points are intervals of 95%." if any(math.isfinite(each.low) for each in every) else ""
     return draw(
         f"{metric}-nodes-{name}",
         f"A pod's {metric} against nodes, {name}",
-        f"Lower is better ({name}: {what}). Both scales are logarithmic: each step up is ten times as long. Bars on "
-        "the points are intervals of 95%.",
+        f"Lower is better ({name}: {what}). Both scales are logarithmic: each step up is ten times as long.{bars}",
         HEIGHT,
         partial(_paint, results, metric, q, cases),
     )

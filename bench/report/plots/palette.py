@@ -58,7 +58,6 @@ PROCESS_COLOURS: Final[Mapping[str, str]] = {
     "kube-apiserver": GREEN,
     "etcd": PURPLE,
     "kwok": OLIVE,
-    "harness": "#9c6b4a",
 }
 
 

@@ -53,28 +53,29 @@ def usage(results: Results, case: Case, metric: str, unit: str) -> Plot | None:
     for variant in results.run.variants:
         found = {
             process: results.of(case, variant.name, f"{metric} {process}")
-            for process in _processes(results, case, metric)
+            for process in results.processes(case, metric)
         }
         parts = {process: each.p50.value for process, each in found.items() if each}
         bars += [Bar(variant, parts)] if parts else []
     title, reading = {
         "cpu": (
             "Processor time a pod",
-            "Lower is better. Medians of the rounds; the figure is of all processes together.",
+            "Lower is better. Medians of the rounds; the figure is of all processes together but the harness.",
         ),
         "memory": (
             "Memory",
-            "Lower is better. The peak of each process, median of the rounds; they need not be at the same time.",
+            "Lower is better. The peak of each process, median of the rounds; they need not be at the same time. "
+            "The harness is left out.",
         ),
     }[metric]
-    colours = {each: (each, PROCESS_COLOURS.get(each, UNKNOWN.colour)) for each in _processes(results, case, metric)}
+    colours = _coloured(results.processes(case, metric))
     return _stacks(f"{metric}-{case.name}", f"{title}, {case.title}", reading, bars, colours, unit)
 
 
-def _processes(results: Results, case: Case, metric: str) -> list[str]:
-    names = [each.removeprefix(f"{metric} ") for each in results.metrics(case) if each.startswith(f"{metric} ")]
-    known = list(PROCESS_COLOURS)
-    return sorted(names, key=lambda name: known.index(name) if name in known else len(known))
+def _coloured(processes: Sequence[str]) -> Mapping[str, tuple[str, str]]:
+    """Each with its name and colour, in the order of PROCESS_COLOURS, others behind."""
+    order = sorted(processes, key=lambda name: list(PROCESS_COLOURS).index(name) if name in PROCESS_COLOURS else 99)
+    return {each: (each, PROCESS_COLOURS.get(each, UNKNOWN.colour)) for each in order}
 
 
 def _stacks(
