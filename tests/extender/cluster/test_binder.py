@@ -14,16 +14,9 @@ import httpx
 import pytest
 
 from bench.controlplane import ControlPlane
+from bench.peers.kubeconfig import write_kubeconfig
 from extender.cluster import ApiBinder, ApiServer, Binder, BindError, DryRunBinder, NoBinder, PodKey
-from tests.extender.cluster.scripted import (
-    Behaviour,
-    Received,
-    ScriptedServer,
-    answer,
-    hang_up,
-    say_nothing,
-    write_kubeconfig,
-)
+from tests.extender.cluster.scripted import Behaviour, Received, ScriptedServer, answer, hang_up, say_nothing
 
 POD = PodKey("default", "web-0", "1f0c")
 CREATED = answer(201, b'{"kind":"Status","status":"Success"}')

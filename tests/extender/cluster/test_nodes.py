@@ -13,19 +13,12 @@ from pathlib import Path
 import pytest
 
 from bench.controlplane import ControlPlane
+from bench.peers.kubeconfig import write_kubeconfig
 from bench.peers.protobuf import event, framed, node, node_list, status, text
 from extender.cluster import ApiServer, NodeCache, reflector
 from extender.cluster.envelope import unwrap
 from extender.cluster.reflector import PAGE_SIZE
-from tests.extender.cluster.scripted import (
-    Behaviour,
-    ScriptedServer,
-    answer,
-    hang_up,
-    say_nothing,
-    stream,
-    write_kubeconfig,
-)
+from tests.extender.cluster.scripted import Behaviour, ScriptedServer, answer, hang_up, say_nothing, stream
 from tests.extender.cluster.support import Ends, objects, running, until, warnings
 from wasm_runtime.snapshot import Snapshot
 
