@@ -241,7 +241,7 @@ def check_updates(subject: Subject) -> None:
 def test_nodes_that_are_not_there(nodes: Path, cycle: Cycle, failure: str) -> None:
     with player("native", "-nodes", nodes) as subject, pytest.raises(SubjectError) as caught:
         subject.ask(cycle)
-    assert str(caught.value) == f"native: {failure}"
+    assert str(caught.value) == f"the variant native failed: {failure}"
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_an_extender_that_fails(nodes: Path, answers: Mapping[str, object], fail
     with extender(answers) as server, asking(server, nodes) as subject:
         with pytest.raises(SubjectError) as caught:
             subject.ask(Cycle(FITS))
-        assert str(caught.value) == f"http: {failure.replace('<url>', server.url)}"
+        assert str(caught.value) == f"the variant http failed: {failure.replace('<url>', server.url)}"
 
 
 def test_an_extender_that_is_not_there(nodes: Path) -> None:
@@ -268,7 +268,7 @@ def test_an_extender_that_is_not_there(nodes: Path) -> None:
     with player("http", "-nodes", nodes, "-url", f"http://{address}") as subject, pytest.raises(SubjectError) as caught:
         subject.ask(Cycle(FITS))
     refused = f"dial tcp {address}: connect: connection refused"
-    assert str(caught.value) == f'http: Post "http://{address}/filter": {refused}'
+    assert str(caught.value) == f'the variant http failed: Post "http://{address}/filter": {refused}'
 
 
 def test_an_extender_that_takes_too_long(nodes: Path) -> None:
@@ -354,7 +354,7 @@ def test_a_cycle_upstream_that_fails(nodes: Path, tmp_path: Path) -> None:
     text = '(func (export "filter") (result i32) unreachable)'
     with upstream(nodes, tmp_path, text) as subject, pytest.raises(SubjectError) as caught:
         subject.ask(Cycle(FITS))
-    assert str(caught.value).startswith("upstream: wasm: filter error: wasm error: unreachable")
+    assert str(caught.value).startswith("the variant upstream failed: wasm: filter error: wasm error: unreachable")
 
 
 @with_upstream
