@@ -19,7 +19,10 @@ WHOLE: Final = ("kwx-whole", "goextender-whole")
 
 
 class Effort(NamedTuple):
-    """How much time a preset takes."""
+    """How much time a preset takes.
+
+    Many short rounds rather than few long ones: a machine has slow seconds, which are to slow whole rounds.
+    """
 
     rounds: int
     seconds: float
@@ -66,9 +69,9 @@ class CaseSpec(NamedTuple):
 
 
 EFFORTS: Final[dict[Preset, Effort]] = {
-    "quick": Effort(rounds=10, seconds=0.15, starts=3, most_whole=500),
-    "default": Effort(rounds=15, seconds=0.25, starts=5, most_whole=1_000),
-    "full": Effort(rounds=15, seconds=0.3, starts=6, most_whole=5_000),
+    "quick": Effort(rounds=15, seconds=0.1, starts=3, most_whole=500),
+    "default": Effort(rounds=30, seconds=0.12, starts=5, most_whole=1_000),
+    "full": Effort(rounds=30, seconds=0.15, starts=6, most_whole=5_000),
 }
 
 

@@ -18,9 +18,11 @@ METRICS: Final = (*VERBS, "cycle")
 
 MICRO: Final = 1e6
 
-FEWEST: Final = 3
 MOST: Final = 96
-"""Cycles of a variant in a round."""
+"""Cycles of a variant in a round; at least there is one."""
+
+TRIED: Final = 3
+"""Cycles that tell how many there can be."""
 
 PERIOD: Final = 12
 """Pods after which their wishes repeat: rounds of as many, or of a multiple, have the same mix."""
@@ -152,8 +154,8 @@ def difference(first: Answer, other: Answer) -> str:
 def how_many(started: Started, workload: Workload, seconds: float) -> int:
     """The number of cycles that fit into so many seconds, in bounds; a multiple of PERIOD where that many do."""
     begun = time.monotonic()
-    for at in range(FEWEST):
+    for at in range(TRIED):
         started.subject.ask(workload.cycle(at))
-    took = (time.monotonic() - begun) / FEWEST
-    fit = max(FEWEST, min(MOST, round(seconds / took)))
+    took = (time.monotonic() - begun) / TRIED
+    fit = max(1, min(MOST, round(seconds / took)))
     return fit // PERIOD * PERIOD or fit

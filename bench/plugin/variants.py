@@ -301,12 +301,12 @@ WAYS: Final = {
             _kwx(whole=False),
         ),
         Way(
-            Variant(name="kwx-whole", title="wasm over HTTP, whole nodes", kind="extender", wasm=True, ours=True),
-            _kwx(whole=True),
-        ),
-        Way(
             Variant(name="goextender", title="Go extender, node names", kind="extender", wasm=False, ours=False),
             _go_extender(whole=False),
+        ),
+        Way(
+            Variant(name="kwx-whole", title="wasm over HTTP, whole nodes", kind="extender", wasm=True, ours=True),
+            _kwx(whole=True),
         ),
         Way(
             Variant(name="goextender-whole", title="Go extender, whole nodes", kind="extender", wasm=False, ours=False),
@@ -314,7 +314,7 @@ WAYS: Final = {
         ),
     )
 }
-"""In the order of reports."""
+"""In the order of reports, and of rounds: those that are compared with each other are neighbours."""
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from wasm_runtime.protobuf import identity
 
 MODULE: Final = Path("headroom.wasm")
 MAIN: Final = ["stock", "native", "kwx", "goextender"]
-WHOLE: Final = [*MAIN[:3], "kwx-whole", "goextender", "goextender-whole"]
+WHOLE: Final = [*MAIN, "kwx-whole", "goextender-whole"]
 
 METRICS: Final = """
 # TYPE scheduler_schedule_attempts_total counter
