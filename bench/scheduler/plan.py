@@ -17,7 +17,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     "stock": Variant(name="stock", title="kube-scheduler as it is", kind="in-process", wasm=False, ours=False),
     **{
         name: WAYS[name].variant
-        for name in ("native", "kwx", "kwx-whole", "goextender", "goextender-whole", "upstream")
+        for name in ("native", "kwx", "goextender", "kwx-whole", "goextender-whole", "upstream")
     },
 }
 """In the order of reports."""

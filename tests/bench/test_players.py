@@ -278,7 +278,7 @@ def test_an_extender_that_takes_too_long(nodes: Path) -> None:
         pytest.raises(SubjectError) as caught,
     ):
         subject.ask(Cycle(FITS))
-    assert str(caught.value) == f'http: Post "{server.url}/filter": context deadline exceeded'
+    assert str(caught.value) == f'the variant http failed: Post "{server.url}/filter": context deadline exceeded'
 
 
 @pytest.mark.parametrize(
