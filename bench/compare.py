@@ -28,7 +28,7 @@ from rich.table import Table
 from rich.text import Text
 from scipy import special
 
-from bench.conditions import noise
+from bench.conditions import Noise, noise
 from bench.run import Case, Run, RunError, Series, Unit
 from bench.statistics import (
     FEWEST_ROUNDS,
@@ -151,7 +151,8 @@ def compare(before: Run, after: Run, threshold: float = THRESHOLD) -> Comparison
     ours = [move for move in moves if not move.control]
     measures = [_measure(move, controls[move.group], between[move.series.metric]) for move in ours]
     told = _told([measure.chance for measure in measures])
-    if any(noise(run).verdict == TOO_NOISY for run in (before, after)):
+    noises = noise(before), noise(after)
+    if any(each.verdict == TOO_NOISY for each in noises):
         told = [False] * len(told)
     return Comparison(
         threshold=threshold,
@@ -163,7 +164,7 @@ def compare(before: Run, after: Run, threshold: float = THRESHOLD) -> Comparison
         remarks=[
             *_differences(before, after, pairs),
             *_of_controls(moves, controls, threshold),
-            *_quality(before, after, moves),
+            *_quality((before, after), noises, moves),
         ],
     )
 
@@ -377,10 +378,9 @@ TOO_NOISY: Final = "too noisy"
 """The verdict on a run from which no change is told."""
 
 
-def _quality(before: Run, after: Run, moves: Iterable[_Move]) -> Iterator[str]:
+def _quality(runs: Sequence[Run], noises: Sequence[Noise], moves: Iterable[_Move]) -> Iterator[str]:
     """What speaks against trusting the runs."""
-    for name, run in (("before", before), ("after", after)):
-        verdict, reasons = noise(run)
+    for name, run, (verdict, reasons) in zip(("before", "after"), runs, noises, strict=True):
         if verdict == TOO_NOISY:
             yield f"no change is told, since the run {name} is too noisy: {'; '.join(reasons)}"
         elif reasons:

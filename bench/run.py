@@ -6,6 +6,7 @@ Schema `kwx.dev/bench/v1`; what the keys mean is said here, and `kwx bench schem
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
@@ -18,6 +19,7 @@ FILE: Final = "run.json"
 
 Level = Literal["plugin", "scheduler"]
 Preset = Literal["quick", "default", "full"]
+Better = Literal["lower", "higher"]
 Unit = Literal["us", "ms", "1/s", "MB"]
 """Microseconds; milliseconds; a second's; 10^6 bytes."""
 
@@ -67,7 +69,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     With QUIET at its end it is the same without what goes on in the case, measured in turns with it.
     """
     unit: Unit
-    better: Literal["lower", "higher"]
+    better: Better
     rounds: list[list[float]]
     """Every sample of every round in the order in which they were taken; one a round where that has but one."""
     parts: dict[str, list[float]] = {}
@@ -106,6 +108,24 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def done(self) -> int:
         """Rounds that all series have."""
         return min((len(each.rounds) for each in self.series), default=0)
+
+    def add(
+        self,
+        variant: str,
+        metric: str,
+        unit: Unit,
+        samples: list[float],
+        parts: Mapping[str, float] = {},
+        better: Better = "lower",
+    ) -> None:
+        """Adds a round to the series of a variant and metric, which begins with it if there is none."""
+        series = next((each for each in self.series if (each.variant, each.metric) == (variant, metric)), None)
+        if series is None:
+            series = Series(variant=variant, metric=metric, unit=unit, better=better, rounds=[])
+            self.series.append(series)
+        series.rounds.append(samples)
+        for part, value in parts.items():
+            series.parts.setdefault(part, []).append(value)
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -162,6 +182,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def variant(self, name: str) -> Variant:
         """The variant of a name."""
         return next(each for each in self.variants if each.name == name)
+
+    @property
+    def start(self) -> datetime:
+        """`begun` as a time."""
+        return datetime.fromisoformat(self.begun.replace("Z", "+00:00"))  # CPython 3.10 does not read the Z.
+
+    def case(self, name: str) -> Case | None:
+        """The case of a name, if it is known."""
+        return next((each for each in self.cases if each.name == name), None)
 
     def save(self, folder: Path) -> None:
         """Writes it into a folder in place of what was there, at once or not at all. Raises RunError."""

@@ -19,6 +19,7 @@ from bench import report
 from bench.controlplane.gobuild import Toolchain, required_version
 from bench.peers import gopeer
 from bench.run import FILE, Run, RunError
+from wasm_runtime.plugin import digest
 
 PACKAGES: Final = ("kube-wasm-extender", "wasmtime", "uvicorn", "uvloop", "httptools", "msgspec")
 
@@ -53,12 +54,12 @@ def versions(upstream: Path | None = None) -> dict[str, str]:
 
 def source() -> str:
     """What tells one state of our code from others, be it released or not."""
-    digest = hashlib.sha256()
+    state = hashlib.sha256()
     for package in (bench, extender, wasm_runtime):
         folder = Path(package.__path__[0])
         for file in sorted(folder.rglob("*.py")):
-            digest.update(f"{file.relative_to(folder)}\n".encode() + file.read_bytes())
-    return digest.hexdigest()[:12]
+            state.update(f"{file.relative_to(folder)}\n".encode() + file.read_bytes())
+    return state.hexdigest()[:12]
 
 
 def _commit(checkout: Path) -> str:
@@ -73,7 +74,7 @@ def _commit(checkout: Path) -> str:
 
 def named(module: Path) -> str:
     """A module's digest and file name."""
-    return f"sha256:{hashlib.sha256(module.read_bytes()).hexdigest()} {module.name}"
+    return f"{digest(module.read_bytes())} {module.name}"
 
 
 def begin(run: Run, folder: Path) -> Run:

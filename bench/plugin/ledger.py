@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.plugin.rounds import METRICS, Round
-from bench.run import Case, Series, Timeline, Unit
+from bench.run import Case, Timeline
 
 
 class Ledger:
@@ -11,19 +11,15 @@ class Ledger:
 
     def __init__(self, case: Case) -> None:
         self.case = case
-        self._series = {(each.variant, each.metric): each for each in case.series}
 
     def take(self, variant: str, found: Round, suffix: str = "") -> None:
         """Adds a variant's round; the suffix goes behind the metrics' names."""
         for metric in METRICS:
-            series = self._of(variant, metric + suffix, "us")
-            series.rounds.append(found.samples[metric])
-            for part, value in found.parts[metric].items():
-                series.parts.setdefault(part, []).append(value)
+            self.case.add(variant, metric + suffix, "us", found.samples[metric], found.parts[metric])
 
     def take_one(self, variant: str, metric: str, milliseconds: float) -> None:
         """Adds a round of one sample."""
-        self._of(variant, metric, "ms").rounds.append([round(milliseconds, 3)])
+        self.case.add(variant, metric, "ms", [round(milliseconds, 3)])
 
     def extend(self, variant: str, found: Round, begun: float, marks: list[float]) -> None:
         """Adds a round to the timeline, behind what is there; `begun` and marks are of `time.monotonic`."""
@@ -36,10 +32,3 @@ class Ledger:
         timeline.seconds.extend(round(at + offset, 4) for at in found.at)
         timeline.values.extend(found.samples["cycle"])
         timeline.marks.extend(round(at + offset, 4) for at in marks)
-
-    def _of(self, variant: str, metric: str, unit: Unit) -> Series:
-        key = variant, metric
-        if key not in self._series:
-            self._series[key] = Series(variant=variant, metric=metric, unit=unit, better="lower", rounds=[])
-            self.case.series.append(self._series[key])
-        return self._series[key]

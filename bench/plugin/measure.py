@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import datetime
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,7 +42,7 @@ class Means(NamedTuple):
 
 def measure(run: Run, specs: Sequence[CaseSpec], means: Means, meter: Meter, save: Callable[[], None]) -> None:
     """Measures what a run does not have yet; `save` is called after each round. Raises BenchError or BuildError."""
-    watch = Watch(tuple, datetime.fromisoformat(run.begun.replace("Z", "+00:00")))
+    watch = Watch(tuple, run.start)
     for spec in specs:
         case = _case(run, spec, means.effort)
         if left(run, spec, means.effort) == 0:
@@ -59,14 +58,14 @@ def measure(run: Run, specs: Sequence[CaseSpec], means: Means, meter: Meter, sav
 
 def left(run: Run, spec: CaseSpec, effort: Effort) -> int:
     """The rounds of a case that a run does not have."""
-    found = next((case for case in run.cases if case.name == spec.name), None)
+    found = run.case(spec.name)
     if found is None:
         return spec.rounds(effort)
     return found.rounds - found.done if found.series or not found.left_out else 0
 
 
 def _case(run: Run, spec: CaseSpec, effort: Effort) -> Case:
-    found = next((case for case in run.cases if case.name == spec.name), None)
+    found = run.case(spec.name)
     if found is None:
         found = Case(
             name=spec.name,
@@ -169,8 +168,7 @@ def _start(name: str, metric: str, setup: Setup, cache: Path, ledger: Ledger) ->
         with starting(anew, [name]) as (started, left_out):
             ledger.case.left_out.update(left_out)
             for each in started.values():
-                reply = each.subject.ask(setup.workload.cycle(0))
-                seconds = each.seconds + reply.filter.seconds + (reply.prioritize.seconds if reply.prioritize else 0.0)
+                seconds = each.seconds + each.subject.ask(setup.workload.cycle(0)).seconds
                 ledger.take_one(name, metric, seconds * 1e3)
 
 

@@ -70,7 +70,7 @@ def _figures(
     took: dict[str, list[Took]] = {verb: [getattr(reply, verb) for reply in replies] for verb in VERBS}
     took["prioritize"] = [each for each in took["prioritize"] if each]
     samples = {verb: [_micro(each.seconds) for each in took[verb]] for verb in VERBS}
-    samples["cycle"] = [_micro(each.filter.seconds + _seconds(each.prioritize)) for each in replies]
+    samples["cycle"] = [_micro(each.seconds) for each in replies]
     totals = {
         verb: _totals(took[verb], {part: value for (of, part), value in spent.items() if of == verb}) for verb in VERBS
     }
@@ -101,10 +101,6 @@ def _totals(took: Sequence[Took], spent: Mapping[str, float]) -> dict[str, float
 
 def _difference(after: Spent, before: Spent) -> Spent:
     return {key: value - before.get(key, 0.0) for key, value in after.items()}
-
-
-def _seconds(took: Took | None) -> float:
-    return took.seconds if took else 0.0
 
 
 def _micro(seconds: float) -> float:

@@ -82,6 +82,11 @@ class Reply(msgspec.Struct):
     """None if no node has passed."""
     answer: Answer | None = None
 
+    @property
+    def seconds(self) -> float:
+        """What both verbs took."""
+        return self.filter.seconds + (self.prioritize.seconds if self.prioritize else 0.0)
+
 
 class SubjectError(BenchError):
     """A subject does not start or reply, or a cycle failed. `str()` names the subject and says what it wrote."""

@@ -9,7 +9,8 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -80,8 +81,7 @@ class Setup:
     """An interpreter that has this package with its extra `wasmer`."""
     environment: Mapping[str, str] | None = None
     """Of what runs our code, if not that of this process."""
-    clusters: list[Cluster] = field(default_factory=list)
-    """The stand-in for the API server, once a variant has asked for it."""
+    _cluster: Cluster | None = None
     _nodes: Path | None = None
 
     @property
@@ -100,15 +100,15 @@ class Setup:
     @property
     def cluster(self) -> Cluster:
         """A stand-in for the API server, with the nodes."""
-        if not self.clusters:
+        if self._cluster is None:
             nodes = len(self.workload.nodes) if self.changes else self.nodes
-            self.clusters.append(self.stack.enter_context(api_server(nodes)))
-        return self.clusters[0]
+            self._cluster = self.stack.enter_context(api_server(nodes))
+        return self._cluster
 
     def again(self, folder: Path, cache: Path) -> Setup:
         """The same for another start, with compiled code kept in a cache of its own."""
         environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
-        return replace(self, folder=folder, stack=ExitStack(), environment=environment, clusters=[], _nodes=None)
+        return replace(self, folder=folder, stack=ExitStack(), environment=environment, _cluster=None, _nodes=None)
 
     def own_folder(self, name: str) -> Path:
         """A new folder for a variant."""
@@ -155,6 +155,7 @@ def _in_process(engine: str) -> Callable[[Setup], Started]:
     return start
 
 
+@cache
 def _require_wasmer(python: Path) -> None:
     command: list[str | Path] = [python, "-c", "import wasmer, wasmer_compiler_cranelift, bench.plugin.worker"]
     try:

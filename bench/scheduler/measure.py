@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from itertools import chain
-from typing import Final, Literal
+from typing import Final
 
 from bench.conditions import Watch
 from bench.controlplane import ControlPlane, ControlPlaneError, build
 from bench.order import order
 from bench.progress import Meter
-from bench.run import Case, Run, Series
+from bench.run import Better, Case, Run
 from bench.scheduler.api import NODES, Api
 from bench.scheduler.errors import MeasureError, TooLateError
 from bench.scheduler.load import node, pod
@@ -36,7 +35,7 @@ def measure(run: Run, plan: Plan, meter: Meter, save: Callable[[], None]) -> Non
 
     Raises MeasureError, ControlPlaneError or BuildError.
     """
-    watch = Watch(tuple, datetime.fromisoformat(run.begun.replace("Z", "+00:00")))
+    watch = Watch(tuple, run.start)
     binaries, programs = build(), build_programs(plan.variants, plan.upstream)
     for nodes in plan.nodes:
         cases = [_case(run, plan, nodes, load) for load in plan.loads]
@@ -59,7 +58,7 @@ def steps(run: Run, plan: Plan) -> int:
 def _case(run: Run, plan: Plan, nodes: int, load: Load) -> Case:
     """The run's case, which is added where there is none."""
     case = plan.case(nodes, load)
-    found = next((each for each in run.cases if each.name == case.name), None)
+    found = run.case(case.name)
     if found is None:
         run.cases.append(case)
     return found or case
@@ -112,16 +111,9 @@ def _rounds(run: Run, case: Case, load: Load, plan: Plan, ground: Ground, meter:
 
 def take(case: Case, variant: str, figures: Mapping[str, Figures]) -> None:
     """Adds a round of a variant."""
-    known = {(each.variant, each.metric): each for each in case.series}
     for metric, found in figures.items():
-        series = known.get((variant, metric))
-        if series is None:
-            better: Literal["higher", "lower"] = "higher" if metric == THROUGHPUT else "lower"
-            series = Series(variant=variant, metric=metric, unit=found.unit, better=better, rounds=[])
-            case.series.append(series)
-        series.rounds.append(found.samples)
-        for part, value in found.parts.items():
-            series.parts.setdefault(part, []).append(value)
+        better: Better = "higher" if metric == THROUGHPUT else "lower"
+        case.add(variant, metric, found.unit, found.samples, found.parts, better)
 
 
 def why_left_out(variant: str, error: Exception) -> str:
