@@ -9,7 +9,7 @@ import platform
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -89,20 +89,14 @@ class _Spent(NamedTuple):
     busy: float
     """That processes took, those of the kernel for interrupts left out: the harness's own packets are among these."""
     own: float
-    """That the harness's own processes took."""
+    """That the harness took, and its descendants."""
 
 
 class Watch:
     """Looks at the machine between rounds, to tell what else it did meanwhile. A look takes some 15 ms."""
 
-    def __init__(self, own: Callable[[], Iterable[int]], begun: datetime | None = None) -> None:
-        """Watches from now on.
-
-        Args:
-            own: Ids of the processes that are the harness's; this one and the descendants of all are so anyway.
-            begun: When the run began, if that was not now.
-        """
-        self._own = own
+    def __init__(self, begun: datetime | None = None) -> None:
+        """Watches from now on a run that began then, if that was not now."""
         self._begun = begun or datetime.now(timezone.utc)
         self._last = self._spent()
 
@@ -127,18 +121,9 @@ class Watch:
         times = psutil.cpu_times()
         counted = {name: getattr(times, name) for name in times._fields if not name.startswith("guest")}
         busy = sum(counted[name] for name in ("user", "nice", "system") if name in counted)
-        own = sum(map(_taken, _family({os.getpid(), *self._own()})))
+        process = psutil.Process()
+        own = sum(map(_taken, (process, *process.children(recursive=True))))
         return _Spent(time.monotonic(), counted.get("steal", 0.0), sum(counted.values()), busy, own)
-
-
-def _family(ids: Iterable[int]) -> set[psutil.Process]:
-    """These processes and their descendants, as far as there are any."""
-    found: set[psutil.Process] = set()
-    for each in ids:
-        with suppress(psutil.Error):
-            process = psutil.Process(each)
-            found |= {process, *process.children(recursive=True)}
-    return found
 
 
 def _taken(process: psutil.Process) -> float:

@@ -33,6 +33,9 @@ UPSTREAM: Final = Path(__file__).with_name("upstream")
 LDFLAGS: Final = next(each.ldflags for each in PROGRAMS if each.name == "kube-scheduler")
 """Those of the stock scheduler, so that the one with the plugin says the same version."""
 
+MOST_KEPT: Final = 3
+"""Builds of a program: those of other sources are worth their 50 MB while somebody goes back and forth."""
+
 
 def program(name: Program) -> Path:
     """A program of the module `go`, which is built first where the cache has none of these sources and this Go.
@@ -111,7 +114,7 @@ def _modules_of(checkout: Path) -> tuple[Path, ...]:
 
 
 def _kept(name: str, toolchain: Toolchain, sources: Sequence[Path], compile_into: Callable[[Path], None]) -> Path:
-    """A program of the cache, which is compiled where that has none of these sources."""
+    """A program of the cache, which is compiled where that has none of these sources; old ones go then."""
     key = "-".join([name, toolchain.version, toolchain.platform, _digest(sources)[:12]])
     kept = cache_root().with_name("peers") / key
     if not kept.exists():
@@ -121,6 +124,10 @@ def _kept(name: str, toolchain: Toolchain, sources: Sequence[Path], compile_into
                 partial = kept.with_name(f"{key}.{os.getpid()}")
                 compile_into(partial)
                 partial.rename(kept)
+                builds = sorted(kept.parent.glob(f"{name}-go*"), key=lambda each: each.stat().st_mtime)
+                for old in builds[:-MOST_KEPT]:
+                    old.unlink()
+    kept.touch()
     return kept
 
 

@@ -42,7 +42,7 @@ class Means(NamedTuple):
 
 def measure(run: Run, specs: Sequence[CaseSpec], means: Means, meter: Meter, save: Callable[[], None]) -> None:
     """Measures what a run does not have yet; `save` is called after each round. Raises BenchError or BuildError."""
-    watch = Watch(tuple, run.start)
+    watch = Watch(run.start)
     for spec in specs:
         case = _case(run, spec, means.effort)
         if left(run, spec, means.effort) == 0:

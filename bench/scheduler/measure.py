@@ -35,7 +35,7 @@ def measure(run: Run, plan: Plan, meter: Meter, save: Callable[[], None]) -> Non
 
     Raises MeasureError, ControlPlaneError or BuildError.
     """
-    watch = Watch(tuple, run.start)
+    watch = Watch(run.start)
     binaries, programs = build(), build_programs(plan.variants, plan.upstream)
     for nodes in plan.nodes:
         cases = [_case(run, plan, nodes, load) for load in plan.loads]

@@ -64,46 +64,59 @@ def test_quota(tmp_path: Path, membership: str | None, limits: dict[str, str], e
 
 
 @contextmanager
-def spinning(seconds: float = 0.6) -> Iterator[int]:
-    """A process that is nobody's child, has had a core for some time, and its id."""
+def spinning(seconds: float = 0.6) -> Iterator[None]:
+    """A process that is nobody's child, and has had a core for some time."""
     shell = f'"{sys.executable}" -c "{SPIN}" >/dev/null 2>&1 & echo $!'
     started = subprocess.run(("sh", "-c", shell), capture_output=True, text=True, check=True)
     process = psutil.Process(int(started.stdout))
     try:
-        while sum(process.cpu_times()[:2]) < seconds:
-            time.sleep(0.02)
-        yield process.pid
+        wait_for(process, seconds)
+        yield
     finally:
         process.kill()
 
 
+def wait_for(process: psutil.Process, seconds: float) -> float:
+    """Returns what a process took, once that is so many seconds."""
+    while (spun := sum(process.cpu_times()[:2])) < seconds:
+        time.sleep(0.02)
+    return float(spun)
+
+
+def taken() -> float:
+    """Seconds that all processes took so far."""
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system)
+
+
 def test_what_other_programs_take_is_told() -> None:
-    watch = Watch(tuple)
+    watch = Watch()
     with spinning():
         found = watch.look("100", 3)
     assert (found.case, found.round) == ("100", 3)
     assert found.others > 0.1
 
 
-def test_own_processes_are_no_others() -> None:
-    """A process that is said to be the harness's makes a difference of what it takes."""
-    ids: list[int] = []
-    both, without = Watch(lambda: ids), Watch(tuple)
-    with spinning() as other:
-        ids.append(other)
-        own, found = both.look("100", 0), without.look("100", 0)
-    assert own.others < found.others
-
-
-def test_a_process_that_has_ended_is_no_trouble() -> None:
-    ended = subprocess.Popen((sys.executable, "-c", ""))
-    ended.wait()
-    assert Watch(lambda: [ended.pid]).look("100", 0).round == 0
+@pytest.mark.parametrize("has_ended", [False, True], ids=["alive", "ended"])
+def test_what_the_harness_starts_is_no_other(has_ended: bool) -> None:
+    """Of what all processes took, its children's part is left out."""
+    busy, begun, watch = taken(), time.monotonic(), Watch()
+    child = subprocess.Popen((sys.executable, "-c", SPIN))
+    try:
+        spun = wait_for(psutil.Process(child.pid), 0.6)
+        if has_ended:
+            child.kill()
+            child.wait()
+        found = watch.look("100", 0)
+        assert found.others * (time.monotonic() - begun) < taken() - busy - spun / 2
+    finally:
+        child.kill()
+        child.wait()
 
 
 def test_a_look() -> None:
     begun = datetime.now(timezone.utc) - timedelta(hours=1)
-    found = Watch(tuple, begun).look("100", 0)
+    found = Watch(begun).look("100", 0)
     assert 3600 <= found.seconds < 3700
     assert found.yardstick > 0
     assert found.load >= 0

@@ -169,7 +169,26 @@ def test_the_programs_are_of_the_control_planes_kubernetes() -> None:
 def test_a_program_is_built_once() -> None:
     program = gopeer.program("player")
     made = program.stat()
-    assert (gopeer.program("player"), program.stat().st_mtime_ns) == (program, made.st_mtime_ns)
+    assert (gopeer.program("player"), program.stat().st_ino) == (program, made.st_ino)
+
+
+def test_few_builds_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those that were used last, each program's own."""
+    monkeypatch.setattr(gopeer, "cache_root", lambda: tmp_path / "controlplane")
+    monkeypatch.setattr(gopeer, "compile_program", lambda _module, _package, target, *_: target.write_bytes(b""))
+
+    def build(recipe: int, used: float, name: gopeer.Program = "player") -> Path:
+        monkeypatch.setattr(gopeer, "LDFLAGS", str(recipe))
+        program = gopeer.program(name)
+        os.utime(program, (used, used))
+        return program
+
+    extender = build(0, 0, "extender")
+    first, second, third = (build(recipe, recipe) for recipe in (1, 2, 3))
+    assert build(1, 4) == first
+    fourth = build(4, 5)
+    assert {*tmp_path.glob("peers/*-go*")} == {extender, third, first, fourth}
+    assert not second.exists()
 
 
 def test_no_go(monkeypatch: pytest.MonkeyPatch) -> None:
