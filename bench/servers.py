@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import ssl
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from bench.errors import BenchError
 START_TIMEOUT: Final = 120.0
 """Seconds: a module of standard Go takes a quarter of a minute to compile."""
 STOP_TIMEOUT: Final = 10.0
+ANSWER_TIMEOUT: Final = 30.0
 POLL: Final = 0.005
 """Seconds between two looks at whether a server is there."""
 
@@ -115,12 +117,18 @@ def ready(port: int) -> None:
         time.sleep(POLL)
 
 
-def get(port: int, path: str) -> tuple[int, str]:
+def get(port: int, path: str, tls: ssl.SSLContext | None = None) -> tuple[int, str]:
     """Status and text of an answer. Raises ServerError."""
     try:
-        with closing(http.client.HTTPConnection(LOOPBACK, port, timeout=30)) as connection:
+        with closing(_connection(port, tls)) as connection:
             connection.request("GET", path)
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
     except (OSError, http.client.HTTPException) as error:
         raise ServerError(f"port {port} does not answer {path} any more: {error}") from error
+
+
+def _connection(port: int, tls: ssl.SSLContext | None) -> http.client.HTTPConnection:
+    if tls is None:
+        return http.client.HTTPConnection(LOOPBACK, port, timeout=ANSWER_TIMEOUT)
+    return http.client.HTTPSConnection(LOOPBACK, port, timeout=ANSWER_TIMEOUT, context=tls)

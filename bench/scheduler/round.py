@@ -20,6 +20,7 @@ from bench.scheduler.plan import Load
 from bench.scheduler.scrape import SCHEDULED, SPANS, Attempts
 from bench.scheduler.usage import Usage
 from bench.scheduler.variants import Setup, Started, starting
+from bench.servers import ServerError
 
 LOOK_EVERY: Final = 0.1
 """Seconds between two looks at how far the scheduler is, and at memory."""
@@ -140,10 +141,19 @@ class _Watcher:
         self._checks = checks
 
     def moment(self) -> _Moment:
-        """How far everything is now."""
+        """How far everything is now. Raises ServerError, or what a check raises if that is why nobody answers."""
         self._usage.look()
         bound, cpu = len(self._bindings.bound), self._usage.cpu()
-        return _Moment(bound, cpu, self._started.metrics(), self._started.spent())
+        try:
+            return _Moment(bound, cpu, self._started.metrics(), self._started.spent())
+        except ServerError:
+            time.sleep(LOOK_EVERY)  # A process that closes its sockets has not ended yet.
+            self._check()
+            raise
+
+    def _check(self, *further: Callable[[], None]) -> None:
+        for check in (*self._checks, *further):
+            check()
 
     def wait(self, pods: int, limit: float, *checks: Callable[[], None], fewest: int = 0) -> None:
         """Waits at most some seconds until as many pods are bound, or the fewest that are enough by then.
@@ -152,8 +162,7 @@ class _Watcher:
         """
         deadline = time.monotonic() + limit
         while (bound := len(self._bindings.bound)) < pods and time.monotonic() < deadline:
-            for check in (*self._checks, *checks):
-                check()
+            self._check(*checks)
             self._usage.look()
             time.sleep(LOOK_EVERY)
         if bound < (fewest or pods):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from http.client import HTTPSConnection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -161,12 +160,7 @@ def _metrics(port: int) -> Callable[[], str]:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
 
-    def read() -> str:
-        with closing(HTTPSConnection(LOOPBACK, port, timeout=30, context=context)) as connection:
-            connection.request("GET", "/metrics")
-            return connection.getresponse().read().decode()
-
-    return read
+    return lambda: get(port, "/metrics", context)[1]
 
 
 def _compiled_in(_: Path) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from bench.scheduler.errors import MeasureError
 from bench.scheduler.measure import measure, prepare, rounds, steps
 from bench.scheduler.plan import VARIANTS, Load, Plan
 from bench.scheduler.round import Ground
+from bench.scheduler.usage import Usage
 from bench.scheduler.variants import Setup, build_programs
 
 ROOT: Final = Path(__file__).parents[2]
@@ -186,6 +187,23 @@ def test_a_policy_without_effect_is_an_error_and_no_figure(ground: Ground) -> No
 def test_a_part_that_dies_is_an_error_with_its_log(program: str, log: str, ground: Ground) -> None:
     with pytest.raises(ControlPlaneError, match=f"^{log}"), killed(program):
         measured(a_plan(["kwx"], Load("steady", 500, 5, 50)), ground)
+
+
+@pytest.mark.parametrize(
+    ("program", "log"),
+    [("kube-scheduler", r"kube-scheduler-\d+ ended with status -9:\n"), ("serve", r"kwx ended with status -9:\n{")],
+)
+def test_a_part_that_dies_before_it_says_how_far_it_is(
+    program: str, log: str, ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Deadly(Usage):
+        def look(self) -> None:
+            super().look()
+            next(each for each in children() if program in words(each)).kill()
+
+    monkeypatch.setattr("bench.scheduler.round.Usage", Deadly)
+    with pytest.raises(ControlPlaneError, match=f"^{log}"):
+        measured(a_plan(["kwx"], BATCH), ground)
 
 
 def test_pods_that_cannot_come_at_their_rate_are_none_of_the_schedulers_doing(ground: Ground) -> None:
