@@ -39,6 +39,8 @@ class Load:
     """The first pods that are bound, which do not count: connections, caches and compilers are cold."""
     rate: float = 0.0
     """Pods a second, if they come steadily."""
+    rounds: int = 1
+    """How often it is measured. Throughputs differ more from round to round than what pods of one rate take."""
 
     def settings(self) -> dict[str, int | float | str | bool]:
         """What a case says of it."""
@@ -56,15 +58,15 @@ class Load:
 class _Preset(NamedTuple):
     nodes: Sequence[int]
     variants: Sequence[str]
-    rounds: int
     loads: Sequence[Load]
 
 
-_LOADS: Final = (Load("batch", 1_100, 100), Load("steady", 500, 100, 50))
+_QUICK_LOADS: Final = (Load("batch", 500, 100, rounds=3), Load("steady", 200, 50, 50, rounds=3))
+_LOADS: Final = (Load("batch", 1_100, 100, rounds=8), Load("steady", 500, 100, 50, rounds=5))
 PRESETS: Final[Mapping[Preset, _Preset]] = {
-    "quick": _Preset((500,), MAIN, 3, (Load("batch", 500, 100), Load("steady", 200, 50, 50))),
-    "default": _Preset((500, 1_000), MAIN, 6, _LOADS),
-    "full": _Preset((100, 500, 1_000, 5_000), [name for name in VARIANTS if name != "upstream"], 6, _LOADS),
+    "quick": _Preset((500,), MAIN, _QUICK_LOADS),
+    "default": _Preset((500, 1_000), MAIN, _LOADS),
+    "full": _Preset((100, 500, 1_000, 5_000), [name for name in VARIANTS if name != "upstream"], _LOADS),
 }
 
 
@@ -76,7 +78,6 @@ class Plan:
     nodes: Sequence[int]
     variants: Sequence[str]
     """Keys of VARIANTS."""
-    rounds: int
     loads: Sequence[Load]
     module: Path
     """The guest."""
@@ -86,7 +87,7 @@ class Plan:
     def case(self, nodes: int, load: Load) -> Case:
         """The case of a load on a number of nodes, in which nothing is measured yet."""
         name, title = f"{nodes}-{load.shape}", f"{nodes:,} nodes, {load.title()}"
-        return Case(name=name, title=title, nodes=nodes, settings=load.settings(), rounds=self.rounds)
+        return Case(name=name, title=title, nodes=nodes, settings=load.settings(), rounds=load.rounds)
 
 
 def plan(
@@ -115,7 +116,6 @@ def plan(
         preset=preset,
         nodes=sorted(set(nodes or defaults.nodes)),
         variants=[name for name in VARIANTS if name in chosen],
-        rounds=defaults.rounds,
         loads=defaults.loads,
         module=module,
         upstream=upstream,

@@ -35,8 +35,8 @@ PERCENTILES: Final = {f"{span} p{q}" for span in ("attempt", "algorithm") for q 
 CPU: Final = {f"cpu {name}" for name in ("kube-scheduler", "kube-apiserver", "etcd", "harness")}
 
 
-def a_plan(variants: Sequence[str], *loads: Load, rounds: int = 1) -> Plan:
-    return Plan("quick", [NODES], variants, rounds, loads, GUEST)
+def a_plan(variants: Sequence[str], *loads: Load) -> Plan:
+    return Plan("quick", [NODES], variants, loads, GUEST)
 
 
 def begun(plan: Plan) -> Run:
@@ -60,7 +60,7 @@ def measured(plan: Plan, ground: Ground) -> Run:
     """A run whose control plane is not its own."""
     run = begun(plan)
     with Meter(steps(run, plan)) as meter:
-        assert len(list(rounds(run, plan, ground, meter))) == plan.rounds * len(plan.loads)
+        assert len(list(rounds(run, plan, ground, meter))) == sum(load.rounds for load in plan.loads)
     return run
 
 
@@ -88,7 +88,7 @@ def ground() -> Iterator[Ground]:
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Plan]:
     """A run that was stopped after one round of the first of its cases, as it is in its folder."""
     folder = tmp_path_factory.mktemp("run")
-    plan = a_plan(["stock", "kwx"], BATCH, STEADY, rounds=2)
+    plan = a_plan(["stock", "kwx"], *(replace(load, rounds=2) for load in (BATCH, STEADY)))
     run = begun(plan)
 
     def stop() -> None:
