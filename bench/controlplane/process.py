@@ -38,7 +38,7 @@ class Process:
         """Start `command`, whose first item is an absolute path; its home and its log are in `directory`."""
         self.name = name
         self.log = directory / f"{name}.log"
-        self._ended_by_us = False
+        self._is_stopped = False
         with self.log.open("wb") as output:
             self._popen = subprocess.Popen(
                 leashed(command),
@@ -61,8 +61,8 @@ class Process:
         return self._popen.poll() is None
 
     def check(self) -> None:
-        """Raise ControlPlaneError where the program ended and `stop` was not the cause."""
-        if not self.alive and not self._ended_by_us:
+        """Raise ControlPlaneError where the program has ended before anybody called `stop`."""
+        if not self.alive and not self._is_stopped:
             status = self._popen.returncode
             raise ControlPlaneError(f"{self.name} ended with status {status}:\n{log_tail(self.log)}")
 
@@ -72,8 +72,8 @@ class Process:
             raise ControlPlaneError(f"{self.name} was not ready in {timeout:g} s:\n{log_tail(self.log)}")
 
     def stop(self) -> None:
-        """End the program: SIGTERM, and SIGKILL after STOP_TIMEOUT_S. Does nothing where it has ended."""
-        self._ended_by_us = self._ended_by_us or self.alive
+        """End the program: SIGTERM, and SIGKILL after STOP_TIMEOUT_S. Nobody minds any more if it has ended before."""
+        self._is_stopped = True
         for signal_number in (signal.SIGTERM, signal.SIGKILL):
             # An unreaped child keeps its process id, so while `alive` says yes the group is surely ours.
             if not self.alive:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import datetime, timezone
-from http.client import HTTPResponse, HTTPSConnection
+from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
 
 from bench.controlplane import ControlPlane
+from bench.errors import BenchError
 from bench.peers.protobuf import enveloped, text
 from bench.scheduler.errors import MeasureError
 from bench.scheduler.load import NAMESPACE
@@ -30,6 +32,24 @@ CONNECTIONS: Final = 4
 """Over which objects are created: two cores are busy with it."""
 TIMEOUT: Final = 60.0
 """Seconds for one answer."""
+MOURNING: Final = 0.5
+"""Seconds until the system tells of a process that it has ended, which closed its connections before."""
+
+
+@contextmanager
+def telling(control_plane: ControlPlane) -> Iterator[None]:
+    """Where something goes wrong because a part of the control plane has died, raises that: a ControlPlaneError.
+
+    Else it is a MeasureError where an API server does not answer.
+    """
+    try:
+        yield
+    except (BenchError, OSError, HTTPException) as error:
+        time.sleep(MOURNING)
+        control_plane.check()
+        if isinstance(error, BenchError):
+            raise
+        raise MeasureError(f"the API server does not answer as it should: {error}") from error
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -55,7 +75,7 @@ class _List(msgspec.Struct):
 
 
 class Api:
-    """An API server, asked as an admin."""
+    """An API server, asked as an admin; one that does not answer raises OSError or HTTPException: see `telling`."""
 
     def __init__(self, control_plane: ControlPlane) -> None:
         self._address = urlsplit(control_plane.server).netloc

@@ -10,4 +10,4 @@ class MeasureError(BenchError):
 
 
 class TooLateError(MeasureError):
-    """Pods came later than they were to: it is not the scheduler's pace that was measured."""
+    """Pods were not created, or not bound, when they had to be: the machine was held up, or is too slow for it."""

@@ -8,25 +8,28 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import chain
-from typing import Final
+from typing import Final, TypeVar
 
 from bench.conditions import Watch
 from bench.controlplane import ControlPlane, ControlPlaneError, build
 from bench.order import order
 from bench.progress import Meter
 from bench.run import Better, Case, Run
-from bench.scheduler.api import NODES, Api
+from bench.scheduler.api import NODES, Api, telling
 from bench.scheduler.errors import MeasureError, TooLateError
 from bench.scheduler.load import node, pod
 from bench.scheduler.plan import Load, Plan
 from bench.scheduler.round import Figures, Ground, play
 from bench.scheduler.variants import Setup, build_programs
 
+T = TypeVar("T")
+
 NODES_TIMEOUT: Final = 120.0
 """Seconds until kwok has made all nodes Ready."""
-KEEPS_UP: Final = 1.2
-"""How many times the rate of steady pods a scheduler must manage of a batch; one that cannot keep up has a queue."""
+KEEPS_UP: Final = 1.5
+"""How many times the rate of steady pods a scheduler must manage of a batch, where nobody creates pods meanwhile."""
 THROUGHPUT: Final = "throughput"
 
 
@@ -68,9 +71,10 @@ def prepare(nodes: int, setup: Setup) -> Ground:
     """Makes the nodes. Raises MeasureError or ControlPlaneError."""
     api = Api(setup.control_plane)
     made = [node(at) for at in range(nodes)]
-    api.create_namespace()
-    api.create(NODES, [each.body for each in made])
-    setup.control_plane.wait_until(lambda: api.ready_nodes() == nodes, f"{nodes} Ready nodes", NODES_TIMEOUT)
+    with telling(setup.control_plane):
+        api.create_namespace()
+        api.create(NODES, [each.body for each in made])
+        setup.control_plane.wait_until(lambda: api.ready_nodes() == nodes, f"{nodes} Ready nodes", NODES_TIMEOUT)
     setup.control_plane.end_kwok()
     return Ground(setup, api, {each.name: each for each in made})
 
@@ -88,25 +92,34 @@ def rounds(run: Run, plan: Plan, ground: Ground, meter: Meter) -> Iterator[tuple
 
 def _rounds(run: Run, case: Case, load: Load, plan: Plan, ground: Ground, meter: Meter) -> Iterator[int]:
     pods = [pod(at) for at in range(load.pods)]
+    variants = [name for name in plan.variants if name not in case.left_out]
     if load.rate:
         case.left_out.update(too_slow(run, case, load))
     for at in range(case.done, case.rounds):
         figures: dict[str, dict[str, Figures]] = {}
-        for variant in order(plan.variants, at):
-            if variant in case.left_out:
-                continue
-            meter.say(f"{case.title}: {variant}, round {at + 1} of {case.rounds}")
-            try:
-                figures[variant] = play(variant, load, pods, ground)
-            except (ControlPlaneError, MeasureError) as error:
-                reason = why_left_out(variant, error)
-                if case.done or not reason:
-                    raise
-                case.left_out[variant] = reason
+        for variant in order(variants, at):
+            if variant not in case.left_out:
+                meter.say(f"{case.title}: {variant}, round {at + 1} of {case.rounds}")
+                try:
+                    figures[variant] = patiently(partial(play, variant, load, pods, ground), meter.say)
+                except (ControlPlaneError, MeasureError) as error:
+                    reason = why_left_out(variant, error)
+                    if case.done or not reason:
+                        raise
+                    case.left_out[variant] = reason
             meter.step(f"{case.title}: {variant}")
         for variant in sorted(figures, key=plan.variants.index):
             take(case, variant, figures[variant])
         yield at
+
+
+def patiently(play: Callable[[], T], say: Callable[[str], None]) -> T:
+    """Plays a round, and once more if it comes too late: that a machine is held up once must not end a long run."""
+    try:
+        return play()
+    except TooLateError as error:
+        say(f"once more, since {_first_line(error)}")
+        return play()
 
 
 def take(case: Case, variant: str, figures: Mapping[str, Figures]) -> None:
@@ -119,10 +132,15 @@ def take(case: Case, variant: str, figures: Mapping[str, Figures]) -> None:
 def why_left_out(variant: str, error: Exception) -> str:
     """Why to do without a variant that has failed in its first round; empty if the run is to end."""
     if isinstance(error, TooLateError):
-        return str(error)
+        return _first_line(error)
     if variant == "upstream":
         return f"it is made for another Kubernetes, and does not run here: {error}"
     return ""
+
+
+def _first_line(error: Exception) -> str:
+    """The end of a log comes behind it."""
+    return str(error).partition("\n")[0]
 
 
 def too_slow(run: Run, case: Case, load: Load) -> dict[str, str]:

@@ -21,6 +21,8 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     },
 }
 """In the order of reports."""
+FEWEST_NODES: Final = 100
+"""All pods of the largest load have room on these, although many prefer the same ones (`load.MEMORY_REQUESTS`)."""
 MAIN: Final = ("stock", "native", "kwx", "goextender")
 
 
@@ -74,7 +76,6 @@ PRESETS: Final[Mapping[Preset, _Preset]] = {
 class Plan:
     """What will be measured."""
 
-    preset: Preset
     nodes: Sequence[int]
     variants: Sequence[str]
     """Keys of VARIANTS."""
@@ -110,10 +111,9 @@ def plan(
         raise PlanError(f"no variant is named {unknown[0]!r}; there are: {', '.join(VARIANTS)}")
     if "upstream" in chosen and not upstream:
         raise PlanError("the variant upstream is built of a checkout of kube-scheduler-wasm-extension: give --upstream")
-    if any(count < 1 for count in nodes):
-        raise PlanError(f"expected numbers of nodes above 0, found {min(nodes)}")
+    if any(count < FEWEST_NODES for count in nodes):
+        raise PlanError(f"expected at least {FEWEST_NODES} nodes, on which all pods have room, found {min(nodes)}")
     return Plan(
-        preset=preset,
         nodes=sorted(set(nodes or defaults.nodes)),
         variants=[name for name in VARIANTS if name in chosen],
         loads=defaults.loads,

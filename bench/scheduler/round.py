@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 from bench.controlplane.gobuild import log_tail
 from bench.plugin.variants import Spent
 from bench.run import Unit
-from bench.scheduler.api import PODS, Api
+from bench.scheduler.api import MOURNING, PODS, Api, telling
 from bench.scheduler.arrivals import Arrivals
 from bench.scheduler.bindings import Bindings
-from bench.scheduler.errors import MeasureError
+from bench.scheduler.errors import MeasureError, TooLateError
 from bench.scheduler.load import Node, Pod
-from bench.scheduler.plan import Load
-from bench.scheduler.scrape import SCHEDULED, SPANS, Attempts
+from bench.scheduler.plan import Load, Shape
+from bench.scheduler.scrape import SCHEDULED, Attempts, Span
 from bench.scheduler.usage import Usage
 from bench.scheduler.variants import Setup, Started, starting
 from bench.servers import ServerError
@@ -33,6 +33,8 @@ FEWEST: Final = 20
 LATEST: Final = 15.0
 """Seconds after the last one has come within which all pods must be bound, if they come steadily."""
 PERCENTILES: Final = (50, 90, 99)
+TOLD: Final[Mapping[Shape, Sequence[Span]]] = {"batch": ("algorithm",), "steady": ("algorithm", "attempt")}
+"""What the scheduler is asked of itself. In a batch an attempt waits for the bindings of many others."""
 STANDING: Final = ("kube-apiserver", "etcd")
 """Processes that outlive a round and work in it."""
 HARNESS: Final = "harness"
@@ -76,6 +78,11 @@ def play(variant: str, load: Load, pods: Sequence[Pod], ground: Ground) -> dict[
     the figures would be worth nothing: pods that were not bound, or not as the policy wants them; ControlPlaneError if
     something died or did not start; BuildError.
     """
+    with telling(ground.setup.control_plane):
+        return _play(variant, load, pods, ground)
+
+
+def _play(variant: str, load: Load, pods: Sequence[Pod], ground: Ground) -> dict[str, Figures]:
     api, control_plane = ground.api, ground.setup.control_plane
     api.clear()
     if load.shape == "batch":
@@ -87,7 +94,7 @@ def play(variant: str, load: Load, pods: Sequence[Pod], ground: Ground) -> dict[
         standing = {each.name: each for each in control_plane.processes if each.name in STANDING}
         processes = started.processes | standing
         usage = Usage({name: each.pid for name, each in processes.items()} | {HARNESS: os.getpid()})
-        watcher = _Watcher(bindings, started, usage, [bindings.check, *(each.check for each in processes.values())])
+        watcher = _Watcher(bindings, started, usage, [*(each.check for each in processes.values()), bindings.check])
         begin, end, due = _follow(watcher, load, pods, api)
     attempts = Attempts.read(end.metrics)
     check_attempts(attempts)
@@ -96,7 +103,7 @@ def play(variant: str, load: Load, pods: Sequence[Pod], ground: Ground) -> dict[
         check_placed(pods, bindings.nodes, ground.nodes)
     return {
         **pace(load, list(bindings.bound.items())[: end.bound], due),
-        **_attempts(counted),
+        **attempted(counted, load.shape),
         **_extender(begin, end),
         **{f"cpu {name}": Figures("ms", [ms]) for name, ms in _cpu(begin, end).items()},
         # The others outlive a round: the rounds of other variants are in their memory.
@@ -147,7 +154,7 @@ class _Watcher:
         try:
             return _Moment(bound, cpu, self._started.metrics(), self._started.spent())
         except ServerError:
-            time.sleep(LOOK_EVERY)  # A process that closes its sockets has not ended yet.
+            time.sleep(MOURNING)
             self._check()
             raise
 
@@ -158,7 +165,7 @@ class _Watcher:
     def wait(self, pods: int, limit: float, *checks: Callable[[], None], fewest: int = 0) -> None:
         """Waits at most some seconds until as many pods are bound, or the fewest that are enough by then.
 
-        Raises MeasureError.
+        Raises TooLateError, or what a check raises.
         """
         deadline = time.monotonic() + limit
         while (bound := len(self._bindings.bound)) < pods and time.monotonic() < deadline:
@@ -166,7 +173,7 @@ class _Watcher:
             self._usage.look()
             time.sleep(LOOK_EVERY)
         if bound < (fewest or pods):
-            raise MeasureError(f"{bound} of {fewest or pods} pods were bound within {limit:g} s\n{self._logs()}")
+            raise TooLateError(f"{bound} of {fewest or pods} pods were bound within {limit:g} s\n{self._logs()}")
 
     def _logs(self) -> str:
         return "\n".join(
@@ -213,13 +220,13 @@ def pace(load: Load, bound: Sequence[tuple[str, float]], due: Mapping[str, float
     return {"pod": Figures("ms", [(seconds - due[name]) * 1e3 for name, seconds in bound if name in due])}
 
 
-def _attempts(attempts: Attempts) -> dict[str, Figures]:
-    """Percentiles of what the scheduler says of itself."""
-    return {
-        f"{span} p{q}": Figures("ms", [attempts.quantile(span, q / 100) * 1e3])
-        for span in SPANS.values()
-        for q in PERCENTILES
-    }
+def attempted(attempts: Attempts, shape: Shape) -> dict[str, Figures]:
+    """Means and percentiles of what the scheduler says of itself."""
+    seconds: dict[str, float] = {}
+    for span in TOLD[shape]:
+        seconds[span] = attempts.mean(span)
+        seconds |= {f"{span} p{q}": attempts.quantile(span, q / 100) for q in PERCENTILES}
+    return {metric: Figures("ms", [each * 1e3]) for metric, each in seconds.items()}
 
 
 def _cpu(begin: _Moment, end: _Moment) -> dict[str, float]:

@@ -14,13 +14,16 @@ from bench.statistics import histogram_quantile
 
 T = TypeVar("T")
 Span = Literal["attempt", "algorithm"]
-"""An attempt until its pod is bound, and what of it is the choice of a node: there extenders are asked."""
+"""An attempt until its pod is bound, and what of it is the choice of a node: there extenders are asked.
+
+Both are of `bench.run.HISTOGRAMS`.
+"""
 
 ATTEMPTS: Final = "scheduler_schedule_attempts_total"
 SCHEDULED: Final = "scheduled"
 SPANS: Final[Mapping[str, Span]] = {
-    "scheduler_scheduling_attempt_duration_seconds_bucket": "attempt",
-    "scheduler_scheduling_algorithm_duration_seconds_bucket": "algorithm",
+    "scheduler_scheduling_attempt_duration_seconds": "attempt",
+    "scheduler_scheduling_algorithm_duration_seconds": "algorithm",
 }
 """By the histograms' names. The choice has no result in its labels: it is observed where there is a node.
 
@@ -31,36 +34,55 @@ https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/scheduler/metrics/metr
 class Attempts:
     """Attempts until a moment; `-` tells of those between two."""
 
-    def __init__(self, results: Counter[str], buckets: Mapping[Span, Counter[float]]) -> None:
+    def __init__(
+        self, results: Counter[str], buckets: Mapping[Span, Counter[float]], seconds: Mapping[Span, float]
+    ) -> None:
         self.results = results
         """How many had a result: `scheduled`, `unschedulable` or `error`."""
         self.buckets = buckets
         """How many of those that placed a pod took at most as many seconds."""
+        self.seconds = seconds
+        """What those that placed a pod took together."""
 
     @classmethod
     def read(cls, metrics: str) -> Attempts:
         """Those that a scheduler's metrics tell of, given as text."""
-        found = cls(Counter(), {span: Counter() for span in SPANS.values()})
+        results: Counter[str] = Counter()
+        buckets: dict[Span, Counter[float]] = {span: Counter() for span in SPANS.values()}
+        seconds: dict[Span, float] = dict.fromkeys(SPANS.values(), 0.0)
         lines = [line for line in metrics.splitlines() if line.startswith((ATTEMPTS, *SPANS))]
         for family in text_string_to_metric_families("\n".join([*lines, ""])):
             for sample in family.samples:
+                name, _, kind = sample.name.rpartition("_")
                 result = sample.labels.get("result", SCHEDULED)
                 if sample.name == ATTEMPTS:
-                    found.results[result] += int(sample.value)
-                elif result == SCHEDULED:
-                    found.buckets[SPANS[sample.name]][float(sample.labels["le"])] += int(sample.value)
-        return found
+                    results[result] += int(sample.value)
+                elif result == SCHEDULED and kind == "bucket":
+                    buckets[SPANS[name]][float(sample.labels["le"])] += int(sample.value)
+                elif result == SCHEDULED and kind == "sum":
+                    seconds[SPANS[name]] += sample.value
+        return cls(results, buckets, seconds)
+
+    def mean(self, span: Span) -> float:
+        """Seconds that this part of those that placed a pod took. Raises MeasureError without any."""
+        return self.seconds[span] / self._count(span)
 
     def quantile(self, span: Span, q: float) -> float:
         """Seconds within which this part of those that placed a pod were done. Raises MeasureError without any."""
-        seconds = histogram_quantile(list(self.buckets[span].items()), q)
-        if math.isnan(seconds):
+        self._count(span)
+        return histogram_quantile(list(self.buckets[span].items()), q)
+
+    def _count(self, span: Span) -> int:
+        """How many there are. Raises MeasureError without any."""
+        count = self.buckets[span][math.inf]
+        if not count:
             raise MeasureError(f"the scheduler's metrics tell of no {span} that placed a pod")
-        return seconds
+        return count
 
     def __sub__(self, earlier: Attempts) -> Attempts:
         buckets = {span: _difference(counts, earlier.buckets[span]) for span, counts in self.buckets.items()}
-        return Attempts(_difference(self.results, earlier.results), buckets)
+        seconds = {span: taken - earlier.seconds[span] for span, taken in self.seconds.items()}
+        return Attempts(_difference(self.results, earlier.results), buckets, seconds)
 
 
 def _difference(later: Counter[T], earlier: Counter[T]) -> Counter[T]:

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from http.client import HTTPException
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import pytest
 
 from bench import conditions
+from bench.controlplane import ControlPlaneError
 from bench.plugin import workload
 from bench.run import Run
+from bench.scheduler.api import telling
 from bench.scheduler.arrivals import check_pace
 from bench.scheduler.errors import MeasureError, TooLateError
 from bench.scheduler.load import CPU_REQUESTS, MEMORY_REQUESTS, NAMESPACE, node, pod
-from bench.scheduler.measure import take, too_slow, why_left_out
+from bench.scheduler.measure import patiently, take, too_slow, why_left_out
 from bench.scheduler.plan import VARIANTS, Load, Plan, PlanError, plan
-from bench.scheduler.round import Figures, check_attempts, check_placed, pace
+from bench.scheduler.round import Figures, attempted, check_attempts, check_placed, pace
 from bench.scheduler.scrape import Attempts, Span
 from bench.scheduler.variants import WAYS
 from extender.cluster.envelope import unwrap
@@ -39,11 +43,12 @@ scheduler_scheduling_attempt_duration_seconds_bucket{profile="default-scheduler"
 scheduler_scheduling_attempt_duration_seconds_bucket{profile="default-scheduler",result="scheduled",le="0.001"} %d
 scheduler_scheduling_attempt_duration_seconds_bucket{profile="default-scheduler",result="scheduled",le="0.002"} %d
 scheduler_scheduling_attempt_duration_seconds_bucket{profile="default-scheduler",result="scheduled",le="+Inf"} %d
-scheduler_scheduling_attempt_duration_seconds_sum{profile="default-scheduler",result="scheduled"} 1.5
+scheduler_scheduling_attempt_duration_seconds_sum{profile="default-scheduler",result="scheduled"} %g
+scheduler_scheduling_attempt_duration_seconds_sum{profile="default-scheduler",result="error"} 7
 # TYPE scheduler_scheduling_algorithm_duration_seconds histogram
 scheduler_scheduling_algorithm_duration_seconds_bucket{le="0.001"} %d
 scheduler_scheduling_algorithm_duration_seconds_bucket{le="+Inf"} %d
-scheduler_scheduling_algorithm_duration_seconds_sum 1
+scheduler_scheduling_algorithm_duration_seconds_sum %g
 # TYPE other_total counter
 other_total 1
 """
@@ -64,8 +69,8 @@ def test_presets(preset: str, nodes: list[int], variants: list[str], rounds: dic
 
 
 def test_what_is_asked_for_comes_once_and_in_order() -> None:
-    found = plan("quick", MODULE, [200, 20, 200], ["kwx", "stock", "kwx"], Path("checkout"))
-    assert (found.nodes, found.variants) == ([20, 200], ["stock", "kwx", "upstream"])
+    found = plan("quick", MODULE, [200, 100, 200], ["kwx", "stock", "kwx"], Path("checkout"))
+    assert (found.nodes, found.variants) == ([100, 200], ["stock", "kwx", "upstream"])
 
 
 @pytest.mark.parametrize(
@@ -77,7 +82,7 @@ def test_what_is_asked_for_comes_once_and_in_order() -> None:
             ["upstream"],
             "the variant upstream is built of a checkout of kube-scheduler-wasm-extension: give --upstream",
         ),
-        ([20, 0], [], "expected numbers of nodes above 0, found 0"),
+        ([100, 99], [], "expected at least 100 nodes, on which all pods have room, found 99"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(nodes: list[int], variants: list[str], problem: str) -> None:
@@ -118,8 +123,8 @@ def test_every_request_comes_as_often(cpus: Sequence[int], memories: Sequence[in
 
 
 def test_attempts_between_two_readings() -> None:
-    earlier = Attempts.read(METRICS % (1, 10, 5, 10, 10, 9, 10))
-    later = Attempts.read(METRICS % (1, 30, 5, 30, 30, 29, 30))
+    earlier = Attempts.read(METRICS % (1, 10, 5, 10, 10, 1.5, 9, 10, 1.0))
+    later = Attempts.read(METRICS % (1, 30, 5, 30, 30, 1.54, 29, 30, 1.01))
     found = later - earlier
     assert found.results == {"error": 0, "scheduled": 20}
     assert found.buckets == {
@@ -128,20 +133,40 @@ def test_attempts_between_two_readings() -> None:
     }
     assert found.quantile("attempt", 0.5) == pytest.approx(0.0015)
     assert found.quantile("algorithm", 0.5) == pytest.approx(0.0005)
+    assert found.mean("attempt") == pytest.approx(0.002)
+    assert found.mean("algorithm") == pytest.approx(0.0005)
+
+
+def test_in_a_batch_attempts_are_not_told_since_they_wait_for_each_others_bindings() -> None:
+    attempts = Attempts.read(METRICS % (0, 10, 5, 10, 10, 0.015, 9, 10, 0.005))
+    batch = {metric: figures.samples for metric, figures in attempted(attempts, "batch").items()}
+    assert batch == {
+        "algorithm": [pytest.approx(0.5)],
+        "algorithm p50": [pytest.approx(1 / 1.8)],
+        "algorithm p90": [1.0],
+        "algorithm p99": [1.0],
+    }
+    assert attempted(attempts, "steady").keys() - batch.keys() == {
+        "attempt",
+        "attempt p50",
+        "attempt p90",
+        "attempt p99",
+    }
 
 
 @pytest.mark.parametrize("span", ["attempt", "algorithm"])
-@pytest.mark.parametrize("metrics", ["", METRICS % (0, 0, 0, 0, 0, 0, 0)], ids=["no histogram", "no attempt"])
-def test_a_quantile_of_no_attempt_is_an_error(span: Span, metrics: str) -> None:
+@pytest.mark.parametrize("metrics", ["", METRICS % (0, 0, 0, 0, 0, 0, 0, 0, 0)], ids=["no histogram", "no attempt"])
+@pytest.mark.parametrize("figure", [Attempts.mean, partial(Attempts.quantile, q=0.5)], ids=["mean", "quantile"])
+def test_a_figure_of_no_attempt_is_an_error(span: Span, metrics: str, figure: Callable[..., float]) -> None:
     with pytest.raises(MeasureError) as caught:
-        Attempts.read(metrics).quantile(span, 0.5)
+        figure(Attempts.read(metrics), span)
     assert str(caught.value) == f"the scheduler's metrics tell of no {span} that placed a pod"
 
 
 def test_attempts_in_vain_are_refused() -> None:
-    check_attempts(Attempts.read(METRICS % (0, 10, 5, 10, 10, 10, 10)))
+    check_attempts(Attempts.read(METRICS % (0, 10, 5, 10, 10, 1, 10, 10, 1)))
     with pytest.raises(MeasureError) as caught:
-        check_attempts(Attempts.read(METRICS % (2, 10, 5, 10, 10, 10, 10)))
+        check_attempts(Attempts.read(METRICS % (2, 10, 5, 10, 10, 1, 10, 10, 1)))
     assert str(caught.value) == "the scheduler tried pods in vain, although all have room: 2 error"
 
 
@@ -182,13 +207,64 @@ def test_pods_that_fall_behind_their_rate_are_refused() -> None:
 @pytest.mark.parametrize(
     ("variant", "error", "reason"),
     [
-        ("kwx-whole", TooLateError("late"), "late"),
+        ("kwx-whole", TooLateError("late\nthe end of kwx's log"), "late"),
         ("kwx-whole", MeasureError("why"), ""),
         ("upstream", MeasureError("why"), "it is made for another Kubernetes, and does not run here: why"),
     ],
 )
 def test_who_is_left_out_after_a_failure(variant: str, error: Exception, reason: str) -> None:
     assert why_left_out(variant, error) == reason
+
+
+def test_what_comes_too_late_is_played_once_more() -> None:
+    said: list[str] = []
+    answers = iter([TooLateError("3 of 5 pods were bound within 2 s\na log"), "played"])
+
+    def play() -> str:
+        answer = next(answers)
+        if isinstance(answer, TooLateError):
+            raise answer
+        return answer
+
+    assert patiently(play, said.append) == "played"
+    assert said == ["once more, since 3 of 5 pods were bound within 2 s"]
+
+
+def test_what_comes_too_late_twice_is_an_error() -> None:
+    def play() -> None:
+        raise TooLateError("late")
+
+    with pytest.raises(TooLateError):
+        patiently(play, lambda _: None)
+
+
+class Plane(NamedTuple):
+    """A control plane of which a part has died, if there is a problem."""
+
+    problem: str
+
+    def check(self) -> None:
+        if self.problem:
+            raise ControlPlaneError(self.problem)
+
+
+@pytest.mark.parametrize(
+    ("problem", "error", "told"),
+    [
+        ("etcd ended", ConnectionResetError("reset"), ControlPlaneError("etcd ended")),
+        ("etcd ended", MeasureError("the watch of the pods broke off"), ControlPlaneError("etcd ended")),
+        ("", TimeoutError("timed out"), MeasureError("the API server does not answer as it should: timed out")),
+        ("", HTTPException("cut"), MeasureError("the API server does not answer as it should: cut")),
+        ("", TooLateError("late"), TooLateError("late")),
+    ],
+)
+def test_what_goes_wrong_is_told_by_its_cause(
+    problem: str, error: Exception, told: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.scheduler.api.MOURNING", 0)
+    with pytest.raises(type(told)) as caught, telling(Plane(problem)):  # type: ignore[arg-type]
+        raise error
+    assert (type(caught.value), str(caught.value)) == (type(told), str(told))
 
 
 ZONED, TYPED = pod(6), pod(15)
@@ -215,7 +291,7 @@ def test_pods_must_be_where_the_policy_wants_them(pod_name: str, on: int, proble
 
 
 def a_run(throughputs: Mapping[str, list[float]]) -> tuple[Run, Plan]:
-    chosen = Plan("quick", [20], list(throughputs), (Load("batch", 10, 1), Load("steady", 10, 1, 50)), MODULE)
+    chosen = Plan([20], list(throughputs), (Load("batch", 10, 1), Load("steady", 10, 1, 50)), MODULE)
     run = Run(
         level="scheduler",
         command="",
@@ -233,7 +309,7 @@ def a_run(throughputs: Mapping[str, list[float]]) -> tuple[Run, Plan]:
 
 
 def test_who_cannot_keep_up_with_steady_pods_is_left_out() -> None:
-    run, chosen = a_run({"stock": [200.0, 300.0], "kwx-whole": [20.0, 25.0], "goextender": [61.0, 61.0]})
+    run, chosen = a_run({"stock": [200.0, 300.0], "kwx-whole": [20.0, 25.0], "goextender": [76.0, 76.0]})
     found = too_slow(run, run.cases[1], chosen.loads[1])
     assert found == {"kwx-whole": "it places 22 pods a second, and 50 come"}
     assert too_slow(run, msgspec.structs.replace(run.cases[1], nodes=100), chosen.loads[1]) == {}
