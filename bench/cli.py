@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +21,7 @@ from bench.controlplane.gobuild import BuildError
 from bench.controlplane.process import ControlPlaneError
 from bench.errors import BenchError
 from bench.progress import Meter
-from bench.run import Preset, Run
+from bench.run import FILE, Preset, Run, RunError
 from bench.schema import schema
 from extender.admin.recorders import LONGEST, MOST_PODS
 from extender.inspection import InspectionError
@@ -36,6 +36,8 @@ HEADROOM: Final = Path("sdk-guest", "rust", "modules", "headroom.wasm")
 WIDE: Final = 200
 """Columns of a table that goes to a file."""
 NOT_COMPARABLE: Final = 2
+UNCLEAR: Final = 3
+FAILURES: Final = (BenchError, BuildError, ControlPlaneError, InspectionError, RemoteError)
 STOPPED: Final = 130
 """The exit status of what Ctrl-C has ended."""
 
@@ -194,13 +196,14 @@ def _run(level: str, given: Path | None, output: View, measure: Callable[[Path],
 
     folder = given or Path("kwx-bench", f"{level}-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
     try:
-        run = _or_fail(lambda: measure(folder))
+        run = measure(folder)
     except KeyboardInterrupt:
-        place = shlex.quote(str(folder))
-        typer.echo(f"\nkwx: stopped; what was measured is in {place}", err=True)
-        typer.echo(f"to go on:    {_command(_program())} --folder {place}", err=True)
-        typer.echo(f"its report:  {_program()} bench report {place}", err=True)
+        typer.echo("\n".join(("\nkwx: stopped", *_going_on(folder))), err=True)
         raise typer.Exit(STOPPED) from None
+    except RunError as error:  # The same command would not go on.
+        fail(str(error))
+    except FAILURES as error:
+        fail("\n".join((str(error), *_going_on(folder))))
     if output is View.JSON:
         write_json(run)
     else:
@@ -208,6 +211,15 @@ def _run(level: str, given: Path | None, output: View, measure: Callable[[Path],
         console = Console()
         console.print(Markdown(text)) if console.is_terminal else typer.echo(text)
     typer.echo(f"{folder / 'report.html'} has the plots", err=True)
+
+
+def _going_on(folder: Path) -> Iterator[str]:
+    """Where a run is, if it has begun, and what to type to go on with it, in lines."""
+    if (folder / FILE).exists():
+        place = shlex.quote(str(folder))
+        yield f"what was measured is in {place}"
+        yield f"to go on:    {_command(_program())} --folder {place}"
+        yield f"its report:  {_program()} bench report {place}"
 
 
 @app.command("record")
@@ -252,7 +264,8 @@ def bench_compare(
 ) -> None:
     """Tell what has changed from one run to another from noise.
 
-    Status 1 if anything is surely worse, 2 if the runs cannot be compared.
+    Status 1 if anything is surely worse, 2 if the runs cannot be compared,
+    3 if they tell nothing: one is too noisy, has too few rounds, or no control.
     """
     from bench import compare  # noqa: PLC0415 - as above
 
@@ -269,6 +282,9 @@ def bench_compare(
         shown = compare.table(found)
         if shown.row_count:
             Console(width=None if sys.stdout.isatty() else WIDE).print(shown)
+    if found.unclear:
+        typer.echo("kwx: nothing can be told from these runs; their remarks say why, and what to do", err=True)
+        raise typer.Exit(UNCLEAR)
     raise typer.Exit(1 if found.worse else 0)
 
 
@@ -297,7 +313,7 @@ def _headroom() -> Path:
 def _or_fail(action: Callable[[], T]) -> T:
     try:
         return action()
-    except (BenchError, BuildError, ControlPlaneError, InspectionError, RemoteError) as error:
+    except FAILURES as error:
         fail(str(error))
 
 

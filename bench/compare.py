@@ -9,7 +9,7 @@ A change is told if
 - it is as large as the threshold: what is smaller matters to nobody, and comes with any new build.
 
 What controls moved apart from each other, beyond what their rounds tell, is noise between runs: it is part of each
-standard error.
+standard error. Without a control nothing is told: a change cannot be told from another machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rich.text import Text
 from scipy import special
 
 from bench.conditions import Noise, noise
-from bench.run import Case, Run, RunError, Series, Unit
+from bench.run import Case, Run, RunError, Series, Unit, is_coarse
 from bench.statistics import (
     FEWEST_ROUNDS,
     Floats,
@@ -65,9 +65,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     before: float
     after: float
     controls: float
-    """How many times their figure before the controls had after: what the machine did; 1 without controls."""
+    """How many times their figure before the controls had after: what the machine did; null without controls."""
     ratio: float
-    """After divided by before, and by `controls`; null if one is 0."""
+    """After divided by before, and by `controls` if there are any; null if one is 0."""
     low: float
     high: float
     """The ratio's interval of 95%; null where there is none."""
@@ -80,7 +80,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     threshold: float
     """The smallest part of a figure that is told as a change."""
     between_runs: dict[str, float]
-    """By metric, the part by which figures differ from run to run beyond what rounds tell: a standard deviation."""
+    """By metric, the part by which figures differ from run to run beyond what rounds tell: a standard deviation.
+
+    It is BETWEEN_RUNS where no case has two controls that would tell.
+    """
     changes: list[Change]
     """Of each variant that this project runs, told or not."""
     remarks: list[str]
@@ -90,6 +93,11 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def worse(self) -> bool:
         """Whether anything has surely become worse."""
         return any(each.verdict == "worse" for each in self.changes)
+
+    @property
+    def unclear(self) -> bool:
+        """Whether nothing can be told."""
+        return all(each.verdict == "unclear" for each in self.changes)
 
 
 class _Move(NamedTuple):
@@ -124,13 +132,13 @@ class _Controls(NamedTuple):
 
     @property
     def log(self) -> float:
-        """Of all together."""
-        return float(np.median(self.logs)) if len(self.logs) else 0.0
+        """Of all together; nan without any."""
+        return float(np.median(self.logs)) if len(self.logs) else math.nan
 
     @property
-    def together(self) -> Floats | float:
+    def together(self) -> Floats:
         """The same of each draw."""
-        return np.asarray(np.median(self.drawn, axis=0)) if len(self.logs) else 0.0
+        return np.asarray(np.median(self.drawn, axis=0))
 
 
 def compare(before: Run, after: Run, threshold: float = THRESHOLD) -> Comparison:
@@ -139,26 +147,30 @@ def compare(before: Run, after: Run, threshold: float = THRESHOLD) -> Comparison
     Raises RunError if the runs are not of the same things.
     """
     pairs = _common(before, after)
-    alike = before.module == after.module
+    alike = (before.module, before.command) == (after.module, after.command)
     moves = [move for pair in pairs for move in _moves(after, *pair, alike=alike)]
-    if not moves:
-        raise RunError("the runs have no figure in common: compare runs of the same variants")
+    ours = [move for move in moves if not move.control]
+    if not ours:
+        raise RunError("the runs have no variant of this project in common: compare runs of the same variants")
     controls = _controls(moves)
     between = {
         metric: _between([each for (_, of), each in controls.items() if of == metric])
         for metric in dict.fromkeys(move.series.metric for move in moves)
     }
-    ours = [move for move in moves if not move.control]
     measures = [_measure(move, controls[move.group], between[move.series.metric]) for move in ours]
     told = _told([measure.chance for measure in measures])
     noises = noise(before), noise(after)
-    if any(each.verdict == TOO_NOISY for each in noises):
-        told = [False] * len(told)
+    lost = any(each.verdict == TOO_NOISY for each in noises)
     return Comparison(
         threshold=threshold,
         between_runs={metric: math.sqrt(each.variance) for metric, each in between.items()},
         changes=[
-            _change(move, controls[move.group], measure, _verdict(move.series, measure, sure, threshold))
+            _change(
+                move,
+                controls[move.group],
+                measure,
+                "unclear" if lost else _verdict(move.series, measure, sure, threshold),
+            )
             for move, measure, sure in zip(ours, measures, told, strict=True)
         ],
         remarks=[
@@ -197,12 +209,13 @@ def _setup(case: Case) -> dict[str, object]:
 def _moves(run: Run, before: Case, after: Case, *, alike: bool) -> Iterator[_Move]:
     """How the figures of a case moved that both have. A p99 is one where both runs have samples enough for it.
 
-    What others run is a control, but for the module if that is not `alike`: what they make of it is left out then.
+    What others run is a control, but for the module if that or the command, which configures it, is not `alike`: what
+    they make of it is left out then. So are percentiles of buckets, which jump from one bucket to the next.
     """
     earlier = {(series.variant, series.metric): series for series in before.series}
     for series in after.series:
         variant = run.variant(series.variant)
-        if variant.wasm and not (variant.ours or alike):
+        if is_coarse(series.metric) or (variant.wasm and not (variant.ours or alike)):
             continue
         first = earlier.get((series.variant, series.metric))
         rounds = [measured(each) for each in (first, series) if each is not None]
@@ -249,15 +262,21 @@ class _Noise(NamedTuple):
     """How many independent values that is known from."""
 
 
+BETWEEN_RUNS: Final = 0.05
+"""What is taken for the noise between runs where controls cannot tell: as much as is told as a change."""
+ASSUMED: Final = _Noise(BETWEEN_RUNS**2, 4)
+"""As vague as what five runs tell."""
+
+
 def _between(groups: Sequence[_Controls]) -> _Noise:
     """What logarithms of controls of one case moved apart, less what their rounds explain.
 
     As the between-study variance of a meta-analysis: Hedges and Olkin, Statistical Methods for Meta-Analysis (1985).
-    Nothing with fewer than two controls in every case.
+    ASSUMED with fewer than two controls in every case.
     """
     several = [group for group in groups if len(group.logs) > 1]
     if not several:
-        return _Noise(0.0, 1)
+        return ASSUMED
     freedom = sum(len(group.logs) - 1 for group in several)
     apart = sum(_squares(group.logs[:, np.newaxis]) for group in several) / freedom
     explained = sum(_squares(group.drawn - group.logs[:, np.newaxis]) for group in several) / freedom
@@ -281,12 +300,14 @@ class _Measure(NamedTuple):
 
 def _measure(move: _Move, controls: _Controls, between: _Noise) -> _Measure:
     """Degrees of freedom are those of both parts of the error together, by Welch and Satterthwaite."""
+    if not len(controls.logs):
+        return _Measure(move.log, math.nan, math.nan)
     log = move.log - controls.log
     if not move.rounds:
         return _Measure(log, math.nan, math.nan)
     rounds = _Noise(standard_error(move.drawn - controls.together, move.rounds) ** 2, move.rounds - 1)
     # What differs from run to run is in what moved, and in each of its controls.
-    runs = between._replace(variance=between.variance * (1 + (1 / len(controls.logs) if len(controls.logs) else 0)))
+    runs = between._replace(variance=between.variance * (1 + 1 / len(controls.logs)))
     variance = rounds.variance + runs.variance
     if variance == 0:
         return _Measure(log, 0.0, float(log == 0))
@@ -339,6 +360,8 @@ def _differences(before: Run, after: Run, pairs: Sequence[tuple[Case, Case]]) ->
         first, second = (run.versions.get(name, "none") for run in (before, after))
         if first != second:
             yield f"versions differ: {name} {first} before, {second} after"
+    if before.command != after.command:
+        yield f"the commands differ: `{before.command}` before, `{after.command}` after"
     if before.module != after.module:
         yield f"the modules differ: {before.module} before, {after.module} after"
     compared = {case.name for case, _ in pairs}
@@ -354,18 +377,20 @@ def _described(setup: Mapping[str, object] | None) -> str:
 def _of_controls(
     moves: Iterable[_Move], controls: Mapping[tuple[str, str], _Controls], threshold: float
 ) -> Iterator[str]:
-    """What the controls tell of the machine, or that there are none."""
+    """What the controls tell of the machine, and where there are none."""
     names = ", ".join(dict.fromkeys(move.series.variant for move in moves if move.control))
     times = [
         controls[move.group].log
         for move in moves
-        if move.control and move.figure == "median" and move.series.unit in ("us", "ms")
+        if move.control and move.figure == "median" and move.series.unit in ("us", "ms") and not math.isnan(move.log)
     ]
-    if any(not len(each.logs) for each in controls.values()):
-        where = ", ".join(f"{metric} in {case}" for (case, metric), each in controls.items() if not len(each.logs))
+    lone = [f"{metric} in {case}" for (case, metric), each in controls.items() if not len(each.logs)]
+    if lone:
         yield (
-            f"no control was measured in both runs for {where}: a machine that is slower as a whole looks like a "
-            "change there; measure a variant that this project does not run as well"
+            f"no change is told of {'any figure' if len(lone) == len(controls) else ', '.join(lone)}, for no control, "
+            "a variant that this project does not run, was measured there in both runs, and a slower machine would "
+            "look the same: measure one as well, or, of a module of your own, each build twice, in turns; what moves "
+            "between two runs of one build is the machine"
         )
     if times and abs(statistics.median(times)) >= math.log1p(threshold):
         yield (
@@ -382,7 +407,7 @@ def _quality(runs: Sequence[Run], noises: Sequence[Noise], moves: Iterable[_Move
     """What speaks against trusting the runs."""
     for name, run, (verdict, reasons) in zip(("before", "after"), runs, noises, strict=True):
         if verdict == TOO_NOISY:
-            yield f"no change is told, since the run {name} is too noisy: {'; '.join(reasons)}"
+            yield f"nothing is told, since the run {name} is too noisy: {'; '.join(reasons)}"
         elif reasons:
             yield f"the run {name} is {verdict}: {'; '.join(reasons)}"
         if not run.ended:
@@ -395,22 +420,31 @@ def _quality(runs: Sequence[Run], noises: Sequence[Noise], moves: Iterable[_Move
 def summary(comparison: Comparison) -> list[str]:
     """What was found, in sentences."""
     counts = Counter(change.verdict for change in comparison.changes)
+    wide = any(change.verdict == "unclear" and not math.isnan(change.low) for change in comparison.changes)
     return [
         f"Of {len(comparison.changes)} figures {counts['worse']} are worse and {counts['better']} better by "
         f"{comparison.threshold:.0%} or more, {counts['no change']} have not changed by as much, "
-        f"{counts['unclear']} are unclear: more rounds may tell.",
+        f"{counts['unclear']} are unclear{': more rounds or a quieter machine may tell' if wide else ''}.",
         *(f"{remark[:1].upper()}{remark[1:]}." for remark in comparison.remarks),
     ]
 
 
 def table(comparison: Comparison) -> Table:
-    """What has changed, as a table that is Markdown too; a change is what is left without that of the controls."""
+    """What has changed, as a table that is Markdown too; a change is what is left without that of the controls.
+
+    What moved as far where there are none stands at its end: it may be the machine.
+    """
     shown = Table(*HEAD, box=box.MARKDOWN)
-    for verdict in ("worse", "better"):
-        for change in comparison.changes:
-            if change.verdict == verdict:
-                shown.add_row(*(Text(printable(cell)) for cell in _cells(change)))
+    changes = comparison.changes
+    lone = [each for each in changes if math.isnan(each.controls) and _is_far(each.ratio, comparison.threshold)]
+    told = [each for verdict in ("worse", "better") for each in changes if each.verdict == verdict]
+    for change in (*told, *lone):
+        shown.add_row(*(Text(printable(cell)) for cell in _cells(change)))
     return shown
+
+
+def _is_far(ratio: float, threshold: float) -> bool:
+    return ratio > 0 and abs(math.log(ratio)) >= math.log1p(threshold)
 
 
 def _cells(change: Change) -> tuple[str, ...]:
@@ -422,11 +456,11 @@ def _cells(change: Change) -> tuple[str, ...]:
         f"{change.after:.4g} {change.unit}",
         _part(change.controls),
         _part(change.ratio),
-        f"{_part(change.low)} to {_part(change.high)}",
+        "none" if math.isnan(change.low) else f"{_part(change.low)} to {_part(change.high)}",
         change.verdict,
     )
 
 
 def _part(ratio: float) -> str:
-    """A ratio as what is more or less."""
-    return f"{ratio - 1:+.1%}"
+    """A ratio as what is more or less, if there is one."""
+    return "none" if math.isnan(ratio) else f"{ratio - 1:+.1%}"

@@ -58,9 +58,15 @@ def _cpu() -> str:
 
 
 def _cores() -> int:
+    """Those that this process may use, by its affinity and by the quota of its control groups."""
     process = psutil.Process()
     allowed = len(process.cpu_affinity()) if hasattr(process, "cpu_affinity") else psutil.cpu_count() or 1
     return max(1, min(allowed, math.floor(min(quota(CGROUPS, Path("/proc/self/cgroup")), allowed))))
+
+
+def taken_from(cores: int, host: int, others: float) -> float:
+    """Cores that others take of those that the harness may use: what those that it may not use do not give them."""
+    return max(0.0, others - (host - cores))
 
 
 def quota(root: Path, membership: Path) -> float:
@@ -98,6 +104,7 @@ class Watch:
     def __init__(self, begun: datetime | None = None) -> None:
         """Watches from now on a run that began then, if that was not now."""
         self._begun = begun or datetime.now(timezone.utc)
+        self._cores = _cores(), psutil.cpu_count() or 1
         self._last = self._spent()
 
     def look(self, case: str, round: int) -> Condition:  # noqa: A002 - as it is called in the document
@@ -106,7 +113,7 @@ class Watch:
         yardstick = _yardstick()
         # What the yardstick took is neither a round's nor anybody else's.
         self._last = self._spent()
-        others = (now.busy - last.busy) - (now.own - last.own)
+        others = _part((now.busy - last.busy) - (now.own - last.own), now.at - last.at)
         return Condition(
             seconds=(datetime.now(timezone.utc) - self._begun).total_seconds(),
             case=case,
@@ -114,7 +121,7 @@ class Watch:
             load=os.getloadavg()[0],
             yardstick=yardstick,
             steal=_part(now.steal - last.steal, now.all - last.all),
-            others=_part(others, now.at - last.at),
+            others=taken_from(*self._cores, others),
         )
 
     def _spent(self) -> _Spent:

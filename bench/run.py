@@ -37,6 +37,15 @@ PARTS: Final[Mapping[str, str]] = {
 QUIET: Final = " quiet"
 """What metrics end with that were measured without what goes on in a case."""
 
+HISTOGRAMS: Final = ("attempt", "algorithm")
+"""Metrics whose means are exact, while percentiles, as `attempt p99`, are of histograms with few buckets."""
+
+
+def is_coarse(metric: str) -> bool:
+    """Whether a metric is a percentile of buckets: worth being told, but not an interval or a ratio."""
+    first, _, percentile = metric.partition(" ")
+    return first in HISTOGRAMS and bool(percentile)
+
 
 class RunError(BenchError):
     """A run that cannot be read, written or continued. `str()` says why, and what to do."""
@@ -142,7 +151,11 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     steal: float
     """Part of all cores' time since the last condition that a hypervisor gave to others; 0 where it does not tell."""
     others: float
-    """Cores that processes took since then which are not the harness's own, on average."""
+    """Cores that other programs took from the harness since then, on average.
+
+    These are the cores that they took beyond those that the harness may not use, as in a container with a quota. Less
+    than a tenth of a core is not seen: the kernel counts the time of cores and that of processes as differently.
+    """
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

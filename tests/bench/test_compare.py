@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -75,6 +76,15 @@ def synthetic(
     return run(cases)
 
 
+def only_by(found: Run, *variants: str) -> Run:
+    """A run of some variants only."""
+    cases = [
+        msgspec.structs.replace(each, series=[series for series in each.series if series.variant in variants])
+        for each in found.cases
+    ]
+    return msgspec.structs.replace(found, cases=cases)
+
+
 def verdicts(comparison: Comparison) -> set[tuple[str, str]]:
     return {(change.variant, change.verdict) for change in comparison.changes if change.figure == "median"}
 
@@ -99,7 +109,10 @@ def test_nothing_is_told_of_a_run_that_was_too_noisy() -> None:
     quiet, slower = synthetic(1), synthetic(2, {"kwx": 2.0})
     assert ("kwx", "worse") in verdicts(compare(quiet, slower))
     busy = Condition(seconds=0, case="100", round=0, load=2, yardstick=100, steal=0, others=2)
-    assert ("kwx", "unclear") in verdicts(compare(quiet, msgspec.structs.replace(slower, conditions=[busy])))
+    found = compare(quiet, msgspec.structs.replace(slower, conditions=[busy]))
+    assert {verdict for _, verdict in verdicts(found)} == {"unclear"}
+    assert found.unclear
+    assert not found.worse
 
 
 def test_most_of_what_is_alike_is_said_to_be() -> None:
@@ -130,6 +143,22 @@ def test_a_slower_machine_is_no_change() -> None:
         assert remark.startswith("the controls (goextender, native) took 1.")
 
 
+@pytest.mark.parametrize(
+    "measured", [("kwx", "kwx-whole"), ("kwx", "kwx-whole", "native")], ids=["no control", "one control"]
+)
+def test_a_slower_machine_is_no_change_with_few_controls(measured: Sequence[str]) -> None:
+    """Nor if each variant has its own luck in each run."""
+    for seed in range(20):
+        runs = synthetic(2 * seed, between=0.03), synthetic(2 * seed + 1, dict.fromkeys(MEDIANS, 1.08), between=0.03)
+        found = compare(*(only_by(each, *measured) for each in runs))
+        assert found.unclear, seed
+
+
+def test_what_is_far_slower_is_found_beside_one_control() -> None:
+    found = compare(*(only_by(each, "kwx", "native") for each in (synthetic(1), synthetic(2, {"kwx": 2.0}))))
+    assert verdicts(found) == {("kwx", "worse")}
+
+
 def test_what_is_slower_on_a_slower_machine_is_found() -> None:
     found = compare(synthetic(1), synthetic(2, {**dict.fromkeys(MEDIANS, 1.3), "kwx": 1.3 * 1.2}))
     assert {variant for variant, verdict in verdicts(found) if verdict == "worse"} == {"kwx"}
@@ -137,6 +166,7 @@ def test_what_is_slower_on_a_slower_machine_is_found() -> None:
 
 STEADY = [100.0] * 6
 SLOWER = [120.0] * 6
+TWICE = [200.0] * 6
 FEW = [100.0] * 3
 
 
@@ -167,42 +197,71 @@ def only(found: Comparison) -> Change:
         pytest.param([one("kwx", FEW)], [one("kwx", [200.0] * 3)], "unclear", id="too few rounds"),
         pytest.param([one("kwx", [0.0] * 6)], [one("kwx", STEADY)], "unclear", id="0"),
         pytest.param([one("kwx", [1.0, 500.0] * 3)], [one("kwx", [2.0, 900.0] * 3)], "unclear", id="far apart"),
-        pytest.param(
-            [one("kwx", STEADY), one("native", STEADY)],
-            [one("kwx", SLOWER), one("native", SLOWER)],
-            "no change",
-            id="as the control",
-        ),
-        pytest.param(
-            [one("kwx", STEADY), one("native", STEADY)],
-            [one("kwx", STEADY), one("native", SLOWER)],
-            "better",
-            id="unlike the control",
-        ),
-        pytest.param(
-            [one("kwx", STEADY), one("native", STEADY, "pod", "ms")],
-            [one("kwx", SLOWER), one("native", SLOWER, "pod", "ms")],
-            "worse",
-            id="a control by another metric",
-        ),
     ],
 )
 def test_verdicts(before: list[Series], after: list[Series], expected: str) -> None:
-    assert only(compare(run([case(series=before)]), run([case(series=after)]))).verdict == expected
+    """Beside two controls that did not move."""
+    runs = (run([case(series=[*each, *controls(STEADY, each[0].metric)])]) for each in (before, after))
+    assert only(compare(*runs)).verdict == expected
+
+
+def controls(values: list[float], metric: str = "filter") -> list[Series]:
+    return [one(variant, values, metric) for variant in ("native", "goextender")]
+
+
+@pytest.mark.parametrize(
+    ("before", "ours", "others", "expected"),
+    [
+        pytest.param(controls(STEADY), SLOWER, controls(SLOWER), "no change", id="as two controls"),
+        pytest.param(controls(STEADY), STEADY, controls(SLOWER), "better", id="unlike two controls"),
+        pytest.param([one("native", STEADY)], SLOWER, [one("native", SLOWER)], "unclear", id="as one control"),
+        pytest.param(
+            [one("native", STEADY)], SLOWER, [one("native", STEADY)], "unclear", id="a bit unlike one control"
+        ),
+        pytest.param([one("native", STEADY)], TWICE, [one("native", STEADY)], "worse", id="unlike one control"),
+        pytest.param([], TWICE, [], "unclear", id="no control"),
+        pytest.param(
+            controls(STEADY, "pod"), TWICE, controls(STEADY, "pod"), "unclear", id="controls by another metric"
+        ),
+        pytest.param([one("native", [0.0] * 6)], TWICE, [one("native", STEADY)], "unclear", id="a control of 0"),
+    ],
+)
+def test_verdicts_beside_controls(before: list[Series], ours: list[float], others: list[Series], expected: str) -> None:
+    """Of what took 100 before."""
+    runs = run([case(series=[one("kwx", STEADY), *before])]), run([case(series=[one("kwx", ours), *others])])
+    assert only(compare(*runs)).verdict == expected
+
+
+def test_percentiles_of_buckets_are_left_out() -> None:
+    metrics = ("attempt", "attempt p50", "algorithm p99")
+    cases = [case(series=[one(variant, STEADY, each) for variant in ("kwx", "native") for each in metrics])]
+    assert [change.metric for change in compare(run(cases), run(cases)).changes] == ["attempt"]
 
 
 def test_the_threshold_is_what_is_given() -> None:
-    runs = run([case(series=[one("kwx", STEADY)])]), run([case(series=[one("kwx", SLOWER)])])
+    runs = [run([case(series=[one("kwx", each), *controls(STEADY)])]) for each in (STEADY, SLOWER)]
     assert [only(compare(*runs, threshold)).verdict for threshold in (0.19, 0.21)] == ["worse", "no change"]
 
 
 def test_another_build_of_a_module_is_compared_but_not_by_what_others_make_of_it() -> None:
     cases = [case(series=[one(variant, STEADY) for variant in ("kwx", "native", "upstream")])]
+    upstream = [case(series=[one(variant, STEADY) for variant in ("kwx", "upstream")])]
     found = compare(run(cases, module="sha256:1 a.wasm"), run(cases, module="sha256:2 a.wasm"))
     assert [change.variant for change in found.changes] == ["kwx"]
-    assert found.remarks[0] == "the modules differ: sha256:1 a.wasm before, sha256:2 a.wasm after"
-    alike = compare(run(cases), run(cases))
-    assert [remark for remark in alike.remarks if "modules" in remark] == []
+    assert found.remarks == ["the modules differ: sha256:1 a.wasm before, sha256:2 a.wasm after"]
+    assert compare(run(cases), run(cases)).remarks == []
+    assert not math.isnan(only(compare(run(upstream), run(upstream))).controls)
+    assert math.isnan(only(compare(run(upstream), run(upstream, module="sha256:2 a.wasm"))).controls)
+
+
+def test_another_configuration_of_a_module_is_another_module() -> None:
+    cases = [case(series=[one(variant, STEADY) for variant in ("kwx", "native", "upstream")])]
+    found = compare(run(cases), run(cases, command='kwx bench plugin --guest-config \'{"zone": "a"}\''))
+    assert found.remarks == [
+        'the commands differ: `kwx bench plugin` before, `kwx bench plugin --guest-config \'{"zone": "a"}\'` after'
+    ]
+    upstream = [case(series=[one(variant, STEADY) for variant in ("kwx", "upstream")])]
+    assert math.isnan(only(compare(run(upstream), run(upstream, command="kwx bench plugin --arg a"))).controls)
 
 
 def test_what_only_one_run_has_is_not_compared() -> None:
@@ -243,8 +302,14 @@ def test_what_only_one_run_has_is_not_compared() -> None:
         pytest.param(
             run([case(series=[one("kwx", STEADY)])]),
             run([case(series=[one("native", STEADY)])]),
-            "the runs have no figure in common: compare runs of the same variants",
+            "the runs have no variant of this project in common: compare runs of the same variants",
             id="figures",
+        ),
+        pytest.param(
+            run([case(series=[one("native", STEADY)])]),
+            run([case(series=[one("native", STEADY)])]),
+            "the runs have no variant of this project in common: compare runs of the same variants",
+            id="controls only",
         ),
     ],
 )
@@ -268,7 +333,7 @@ def test_how_runs_differ_is_said() -> None:
     )
     assert summary(compare(before, after)) == [
         "Of 1 figures 0 are worse and 0 better by 5% or more, "
-        "1 have not changed by as much, 0 are unclear: more rounds may tell.",
+        "0 have not changed by as much, 1 are unclear: more rounds or a quieter machine may tell.",
         "The machines differ: cpu cpu A before, cpu B after.",
         "Versions differ: go 1.26 before, none after.",
         "Versions differ: kwx 1 before, 2 after.",
@@ -277,7 +342,7 @@ def test_how_runs_differ_is_said() -> None:
         "The case 5000 is not compared: nodes 500 before, not there after.",
         "The controls (native) took 1.30 times as long after: "
         "that is the machine or what they are built with, and is taken out of the changes.",
-        "No change is told, since the run before is too noisy: 1 of 1 checks between rounds found other programs using "
+        "Nothing is told, since the run before is too noisy: 1 of 1 checks between rounds found other programs using "
         "up to 50% of all cores: "
         "stop them, or run again.",
         "The run after is not finished: continue it.",
@@ -287,17 +352,30 @@ def test_how_runs_differ_is_said() -> None:
 def test_what_is_missing_is_said() -> None:
     found = compare(run([case(series=[one("kwx", FEW)])]), run([case(series=[one("kwx", FEW)])]))
     assert summary(found) == [
-        "Of 1 figures 0 are worse and 0 better by 5% or more, "
-        "0 have not changed by as much, 1 are unclear: more rounds may tell.",
-        "No control was measured in both runs for filter in 500: a machine that is slower as a whole looks like a "
-        "change there; measure a variant that this project does not run as well.",
+        "Of 1 figures 0 are worse and 0 better by 5% or more, 0 have not changed by as much, 1 are unclear.",
+        "No change is told of any figure, for no control, a variant that this project does not run, was measured there "
+        "in both runs, and a slower machine would look the same: measure one as well, or, of a module of your own, "
+        "each build twice, in turns; what moves between two runs of one build is the machine.",
         "Too few rounds for intervals in 500: it takes 5 in both runs.",
     ]
 
 
+def test_figures_without_a_control_are_named() -> None:
+    found = compare(*[run([case(series=[*BOTH, one("kwx", STEADY, "cycle"), one("kwx", STEADY, "pod")])])] * 2)
+    assert found.remarks == [
+        "no change is told of cycle in 500, pod in 500, for no control, a variant that this project does not run, was "
+        "measured there in both runs, and a slower machine would look the same: measure one as well, or, of a module "
+        "of your own, each build twice, in turns; what moves between two runs of one build is the machine"
+    ]
+
+
 def test_the_table() -> None:
-    before = [one("kwx-whole", STEADY), *BOTH, one("kwx", FEW, "cycle")]
-    after = [one("kwx-whole", [60.0] * 6), one("kwx", [180.0] * 6), one("native", SLOWER), one("kwx", FEW, "cycle")]
+    """What has no control is told if it moved as far, and at the end."""
+    lone = ("cycle", STEADY, SLOWER), ("pod", STEADY, [104.0] * 6), ("first", [0.0] * 6, STEADY)
+    before = [one("kwx", earlier, metric) for metric, earlier, _ in lone]
+    after = [one("kwx", later, metric) for metric, _, later in lone]
+    before += [one("kwx-whole", STEADY), one("kwx", STEADY), *controls(STEADY)]
+    after += [one("kwx-whole", [60.0] * 6), one("kwx", [180.0] * 6), *controls(SLOWER)]
     console = Console(file=io.StringIO(), width=120)
     console.print(table(compare(run([case(series=before)]), run([case(series=after)]))))
     assert isinstance(console.file, io.StringIO)
@@ -307,6 +385,7 @@ def test_the_table() -> None:
         ["case", "variant", "metric", "before", "after", "controls", "change", "interval", "verdict"],
         ["500", "kwx", "filter median", "100 us", "180 us", "+20.0%", "+50.0%", "+50.0% to +50.0%", "worse"],
         ["500", "kwx-whole", "filter median", "100 us", "60 us", "+20.0%", "-50.0%", "-50.0% to -50.0%", "better"],
+        ["500", "kwx", "cycle median", "100 us", "120 us", "none", "+20.0%", "none", "unclear"],
     ]
 
 
@@ -321,7 +400,7 @@ def test_json_has_no_numbers_that_json_lacks() -> None:
         "unit": "us",
         "before": 100.0,
         "after": 120.0,
-        "controls": 1.0,
+        "controls": None,
         "ratio": pytest.approx(1.2),
         "low": None,
         "high": None,

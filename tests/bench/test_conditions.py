@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bench.conditions import Noise, Watch, machine, noise, quota
+from bench.conditions import Noise, Watch, machine, noise, quota, taken_from
 from bench.run import Case, Condition, Machine, Run, Series, Variant
 
 SPIN = "while True: pass"
@@ -61,6 +61,21 @@ def test_quota(tmp_path: Path, membership: str | None, limits: dict[str, str], e
         (tmp_path / "groups" / group).mkdir(parents=True, exist_ok=True)
         (tmp_path / "groups" / group / "cpu.max").write_text(text)
     assert quota(tmp_path / "groups", file) == expected
+
+
+@pytest.mark.parametrize(
+    ("cores", "host", "others", "expected"),
+    [
+        pytest.param(2, 2, 0.5, 0.5, id="the whole host"),
+        pytest.param(2, 64, 20.0, 0.0, id="a busy host"),
+        pytest.param(2, 64, 63.5, 1.5, id="a full host"),
+        pytest.param(2, 2, -0.05, 0.0, id="clocks that differ"),
+    ],
+)
+def test_others_use_cores_that_the_harness_may_not_use_first(
+    cores: int, host: int, others: float, expected: float
+) -> None:
+    assert taken_from(cores, host, others) == expected
 
 
 @contextmanager

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
 
 from bench.controlplane.binaries import cache_root
-
-settings.register_profile("extender", deadline=None)  # How long an example takes tells of the machine's load only.
-settings.load_profile("extender")
 
 
 @pytest.fixture(scope="session", autouse=True)
