@@ -148,8 +148,16 @@ def _compared(results: Results, comparison: Comparison) -> str:
         return f"{rough(figures.p50.value)} {_unit(figures)} with {base}" if figures else ""
     if comparison.verdict == "alike":
         return f"no difference to {base} is shown ({factor(comparison.ratio.value)} times, {bounds(comparison.ratio)})"
-    measure = {"throughput": "as many as with", "pod": "as long as with"}.get(comparison.metric, "as long as")
+    measure = MEASURES.get(comparison.metric, "as long as")
     return f"{times(comparison.ratio)} {measure} {base}"
+
+
+MEASURES: Final[Mapping[str, str]] = {
+    "throughput": "as many as with",
+    "pod": "as long as with",
+    "memory extender": "as much as",
+}
+"""What a ratio of a metric says."""
 
 
 def _time_goes(subject: Figures) -> str:
@@ -246,12 +254,12 @@ def _waiting(results: Results) -> str:
 
 def _choosing(results: Results) -> str:
     """What kube-scheduler takes until it has chosen a node, which is all that an extender has a part in."""
-    case, metric = results.typical("pod"), "algorithm p50"
+    case, metric = results.typical("pod"), "algorithm"
     chief = _chief(results, case, metric) if case and results.all(case, metric) else []
     takes = [f"{rough(each.p50.value)} ms with {known(each.variant)}" for each in chief]
     if case is None or len(takes) < 2:
         return ""
-    return f"At {count(case.nodes, 'node')} choosing a node, without binding, takes a median of {listed(takes)}."
+    return f"At {count(case.nodes, 'node')} choosing a node, without binding, takes on average {listed(takes)}."
 
 
 def _usage(results: Results, case: Case, metric: str) -> str:
@@ -265,7 +273,16 @@ def _usage(results: Results, case: Case, metric: str) -> str:
             total = rough(sum(each.p50.value for each in figures.values()))
             totals.append(f"{total} ms{of_it} with {known(variant)}")
     start = f"At {count(case.nodes, 'node')} a pod takes of the processor, in all processes but the harness"
-    return f"{start}, {listed(totals)}." if totals else ""
+    return f"{start}, {listed(totals)}.{_memory(results, case, metric)}" if totals else ""
+
+
+def _memory(results: Results, case: Case, metric: str) -> str:
+    name = _subject(results, case, metric).variant.name
+    own = results.of(case, name, "memory extender")
+    if own is None:
+        return ""
+    compared = _beside(results, results.beside(case, name, "memory extender"))
+    return f" Of memory {known(own.variant)} takes up to {rough(own.p50.value)} MB{compared}."
 
 
 def _chief(results: Results, case: Case, metric: str) -> list[Figures]:
@@ -280,14 +297,16 @@ def unfinished(run: Run) -> str:
     """What is missing of a run that has not ended; empty if it has."""
     if run.ended:
         return ""
-    done = sum(case.done >= case.rounds for case in run.cases)
-    missing = [
-        f"{case.title} has {case.done} of {count(case.rounds, 'round')}"
-        for case in run.cases
-        if case.done < case.rounds
-    ]
+    begun = [case for case in run.cases if case.series]
+    done = sum(case.done >= case.rounds for case in begun)
+    missing = [f"{case.title} {_missing(case)}" for case in run.cases if case.done < case.rounds]
+    so_far = f": {done} of the {count(len(begun), 'case')} begun are complete" if begun else ""
     some = f" {'; '.join(missing)}." if missing else ""
-    return f"This run has not ended: {done} of the {count(len(run.cases), 'case')} begun are complete.{some}"
+    return f"This run has not ended{so_far}.{some}"
+
+
+def _missing(case: Case) -> str:
+    return f"has {case.done} of {count(case.rounds, 'round')}" if case.series else "has not begun"
 
 
 def too_few(run: Run) -> str:

@@ -14,6 +14,7 @@ from bench.report import tables
 from bench.report.findings import findings, too_few, unfinished
 from bench.report.results import Results
 from bench.report.tables import Table
+from bench.run import HISTOGRAMS
 
 if TYPE_CHECKING:
     from bench.report.plots import Plot
@@ -61,8 +62,12 @@ def _more(results: Results) -> Iterator[Table]:
         found = tables.parts(results, metric)
         if found:
             yield found
+    for metric in HISTOGRAMS:
+        found = tables.span(results, metric)
+        if found:
+            yield found
     for metric in metrics:
-        if metric not in main:
+        if metric not in {*main, *HISTOGRAMS}:
             yield tables.samples(results, metric)
 
 

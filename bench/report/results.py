@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -11,11 +12,14 @@ from typing import Final, Literal, NamedTuple
 
 from bench import statistics
 from bench.report.words import SHOWN, STARTS, UNDIVIDED, difference
-from bench.run import QUIET, Case, Run, Series, Variant
+from bench.run import QUIET, Case, Run, Series, Variant, is_coarse
 from bench.statistics import Estimate
 
 MAIN: Final = ("cycle", "throughput", "pod", "filter", "prioritize")
 """What a case is about: the first of these metrics that was measured in it."""
+
+ASIDE: Final = ("algorithm", "cpu extender", "memory extender", *STARTS)
+"""What else ours may lose or win in a case."""
 
 BASES: Final = ("stock", "native", "wasmtime", "upstream", "wasmer")
 """What others are compared with: the first of these that was measured. None of them has an extender."""
@@ -32,6 +36,11 @@ TYPICAL: Final = 500
 
 Verdict = Literal["better", "worse", "alike", "open"]
 """`alike` where the interval has room for no difference, `open` where there is no interval."""
+
+
+def quantiles(metric: str) -> Sequence[float]:
+    """Those that are looked at: what has one sample a round has no p99."""
+    return (0.5,) if metric in {"throughput", *ASIDE} else (0.5, 0.99)
 
 
 @dataclass(frozen=True)
@@ -112,16 +121,26 @@ class Results:
     def __init__(self, run: Run) -> None:
         self.run = run
         self._figures: dict[tuple[str, str, str], Figures] = {}
+        self._coarse: dict[tuple[str, str, str], float] = {}
         variants = {each.name: each for each in run.variants}
         for case in run.cases:
             for series in case.series:
-                if series.variant in variants and any(series.rounds):
-                    self._figures[case.name, series.variant, series.metric] = _figures(series, variants[series.variant])
+                key = (case.name, series.variant, series.metric)
+                if series.variant not in variants or not any(series.rounds):
+                    continue
+                if is_coarse(series.metric):
+                    self._coarse[key] = _middle(series)
+                else:
+                    self._figures[key] = _figures(series, variants[series.variant])
         self._ratios: dict[tuple[str, str, str, str, float], Estimate] = {}
 
     def of(self, case: Case, variant: str, metric: str) -> Figures | None:
         """The figures of a metric of a variant in a case, if it was measured."""
         return self._figures.get((case.name, variant, metric))
+
+    def coarse(self, case: Case, variant: str, metric: str) -> float | None:
+        """A percentile of buckets, if it was measured: there is no more to say of it than that."""
+        return self._coarse.get((case.name, variant, metric))
 
     def all(self, case: Case, metric: str) -> list[Figures]:
         """The figures of each variant, in the run's order."""
@@ -151,6 +170,11 @@ class Results:
             if metric := self.main(case):
                 found.setdefault(metric, []).append(case)
         return found
+
+    def weighed(self) -> dict[str, list[Case]]:
+        """The cases in which ours loses or wins by a metric: those that are about it, all that have one of ASIDE."""
+        cases = {metric: [case for case in self.run.cases if metric in self.metrics(case)] for metric in ASIDE}
+        return self.by_metric() | {metric: found for metric, found in cases.items() if found}
 
     def base(self, case: Case, metric: str) -> Variant | None:
         """What others are compared with in a case; nothing for starts, which begin at different things."""
@@ -222,6 +246,12 @@ def _figures(series: Series, variant: Variant) -> Figures:
     scale, unit = SHOWN[series.unit]
     p50, p90, p99 = (Estimate(*(bound * scale for bound in statistics.quantile(series, q))) for q in (0.5, 0.9, 0.99))
     return Figures(series, variant, unit, p50, p90, p99, statistics.outliers(series))
+
+
+def _middle(series: Series) -> float:
+    """The median of all samples."""
+    scale, _ = SHOWN[series.unit]
+    return statistics.quantile(series, 0.5).value * scale
 
 
 def _settings(case: Case) -> tuple[tuple[str, int | float | str | bool], ...]:

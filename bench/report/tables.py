@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Final, NamedTuple
 
-from bench.report.results import OURS, PEERS, Comparison, Figures, Results, Verdict
+from bench.report.results import OURS, PEERS, Comparison, Figures, Results, Verdict, quantiles
 from bench.report.words import bounds, capital, count, factor, figure, label, measured, quoted
-from bench.run import PARTS, Case, Run
+from bench.run import HISTOGRAMS, PARTS, Case, Condition, Run, Variant
 from bench.statistics import Estimate
 
 NAMED: Final = 3
@@ -51,46 +51,40 @@ class Table(NamedTuple):
 
 def sides(results: Results) -> Table | None:
     """Where our extender loses and wins; None if it was not measured beside anything."""
-    compared: dict[tuple[str, str, str, float], list[Comparison]] = {}
-    for metric, cases in results.by_metric().items():
-        for case, variant, q in product(cases, OURS, quantiles(metric)):
-            for each in results.beside(case, variant, metric, q):
-                compared.setdefault((variant, each.base.name, metric, q), []).append(each)
-    rows = [
-        _sides(metric, q, each)
-        for (_, _, metric, q), each in compared.items()
-        if q == 0.5 or any(one.verdict != "open" for one in each)
+    groups = [
+        Group(_weighed(results, cases[0], metric, q), rows)
+        for metric, cases in results.weighed().items()
+        for q in quantiles(metric)
+        if (rows := _sides(results, cases, metric, q))
     ]
-    if not rows:
-        return None
-    readings = [
-        reading for more, reading in READINGS.items() if any((key[2] == "throughput") == more for key in compared)
-    ]
-    note = " ".join([*readings, *EXPLAINED])
-    return Table("Where ours loses and wins", note, ["", *VERDICTS.values()], [Group("", rows)])
+    return Table("Where ours loses and wins", SIDES_NOTE, ["", *VERDICTS.values()], groups) if groups else None
 
 
-READINGS: Final[Mapping[bool, str]] = {
-    True: "How many times as many pods are bound with ours, by case; above 1 ours is quicker.",
-    False: "How many times as long ours takes, by case; below 1 ours is quicker.",
-}
-"""Of ratios, by whether they are of throughputs."""
-
-EXPLAINED: Final = (
-    "No difference shown: the interval of 95% reaches 1.",
-    "Too little to tell: rounds or samples are too few for an interval, so there is no ratio.",
+SIDES_NOTE: Final = (
+    "How many times the other's figure ours is, by case. No difference shown: the interval of 95% reaches 1. "
+    "Too little to tell: rounds or samples are too few for an interval, so there is no ratio."
 )
 
 
-def quantiles(metric: str) -> Sequence[float]:
-    """Those that are looked at: a throughput has a sample a round."""
-    return (0.5,) if metric == "throughput" else (0.5, 0.99)
+def _weighed(results: Results, case: Case, metric: str, q: float) -> str:
+    """A quantile of a metric, and which of two figures is the better one."""
+    percentile = f"p{q * 100:.0f}" if len(quantiles(metric)) > 1 else ""
+    what = ", ".join(filter(None, (measured(metric), "mean" if metric in HISTOGRAMS else percentile)))
+    return f"{capital(what)}: {results.all(case, metric)[0].series.better} is better"
 
 
-def _sides(metric: str, q: float, compared: Sequence[Comparison]) -> list[Cell]:
+def _sides(results: Results, cases: Sequence[Case], metric: str, q: float) -> list[list[Cell]]:
+    """A row for each of ours beside each other; of no p99 without any interval."""
+    found: dict[tuple[str, str], list[Comparison]] = {}
+    for case, variant in product(cases, OURS):
+        for each in results.beside(case, variant, metric, q):
+            found.setdefault((variant, each.base.name), []).append(each)
+    return [_side(each) for each in found.values() if q == 0.5 or any(one.verdict != "open" for one in each)]
+
+
+def _side(compared: Sequence[Comparison]) -> list[Cell]:
     one = compared[0]
-    what = metric if len(quantiles(metric)) == 1 else f"{measured(metric)}, p{q * 100:.0f}"
-    cells = [Cell(f"{capital(what)}: {quoted(one.variant)} beside {quoted(one.base)}")]
+    cells = [Cell(f"{quoted(one.variant)} beside {quoted(one.base)}")]
     for verdict in VERDICTS:
         found = [each for each in compared if each.verdict == verdict]
         if not found:
@@ -113,18 +107,32 @@ def samples(results: Results, metric: str) -> Table:
     """The percentiles of a metric, its ratios, and how they were come by. It must have been measured somewhere."""
     cases = [(case, found) for case in results.run.cases if (found := results.all(case, metric))]
     rows = [
-        (case.title, [{name: column(results, case, each) for name, column in COLUMNS.items()} for each in found])
+        (case, [{name: column(results, case, each) for name, column in COLUMNS.items()} for each in found])
         for case, found in cases
     ]
-    used = [name for name in COLUMNS if any(row[name].text for _, group in rows for row in group)]
-    groups = [Group(title, [[row[name] for name in used] for row in group]) for title, group in rows]
+    head, groups = _grouped(COLUMNS, rows)
     first = cases[0][1][0]
-    note = f"{'Lower' if first.series.better == 'lower' else 'Higher'} is better."
-    base = results.base(cases[0][0], metric)
-    note += f" Beside in-process: beside {quoted(base)}." if base and "beside in-process" in used else ""
+    note = f"{capital(first.series.better)} is better.{_beside_whom(results, metric, rows)}"
     note += UNSETTLED if any(_unsettled(each) for _, found in cases for each in found) else ""
     note += NOTES.get(metric.partition(" ")[0], "")
-    return Table(f"{capital(measured(metric))}, {first.unit}", note, used, groups)
+    return Table(f"{capital(measured(metric))}, {first.unit}", note, head, groups)
+
+
+Row = Mapping[str, Cell]
+"""Cells by their columns."""
+
+
+def _grouped(columns: Iterable[str], rows: Sequence[tuple[Case, Sequence[Row]]]) -> tuple[list[str], list[Group]]:
+    """The head and the groups of a table with those columns that are not empty."""
+    used = [name for name in columns if any(row[name].text for _, group in rows for row in group)]
+    return used, [Group(case.title, [[row[name] for name in used] for row in group]) for case, group in rows]
+
+
+def _beside_whom(results: Results, metric: str, rows: Sequence[tuple[Case, Sequence[Row]]]) -> str:
+    """What is in-process that ratios are beside; empty without such ratios."""
+    case = next((case for case, group in rows for row in group if row["beside in-process"].text), None)
+    base = results.base(case, metric) if case else None
+    return f" Beside in-process: beside {quoted(base)}." if base else ""
 
 
 UNSETTLED: Final = " p99 without interval: too few samples."
@@ -132,10 +140,6 @@ UNSETTLED: Final = " p99 without interval: too few samples."
 NOTES: Final[Mapping[str, str]] = {
     "first": " In-process it is loading the plugin and the first cycle; of an extender it is from the start of its "
     "process until it is ready, and the first cycle: these do not compare.",
-    "attempt": " From the histogram of kube-scheduler, whose buckets double (1, 2, 4 ms …): within a bucket they are "
-    "interpolated. An attempt is scheduling and binding; in a batch those of the warm-up are among them.",
-    "algorithm": " From the histogram of kube-scheduler, as attempts are: until a node is chosen, without binding. "
-    "Under a steady load the difference to a scheduler without extender is what the extender adds.",
     "cpu": " The harness is no part of what scheduling takes, and of no sum.",
     "memory": " The harness is no part of what scheduling takes, and of no sum.",
 }
@@ -178,6 +182,53 @@ COLUMNS: Final[dict[str, Callable[[Results, Case, Figures], Cell]]] = {
 """Of the tables of figures; those that are empty are left out."""
 
 
+def span(results: Results, metric: str) -> Table | None:
+    """What kube-scheduler's own histogram tells of one of HISTOGRAMS; None if it was not measured."""
+    rows = [
+        (case, group)
+        for case in results.run.cases
+        if (group := [found for variant in results.run.variants if (found := _span(results, case, variant, metric))])
+    ]
+    if not rows:
+        return None
+    head, groups = _grouped(["variant", *PERCENTILES, *MEANS], rows)
+    means = " Means are exact." if "mean" in head else ""
+    note = f"Lower is better. {SPANS[metric]} {BUCKETS}{means}{_beside_whom(results, metric, rows)}"
+    return Table(f"{capital(measured(metric))}, ms", note, head, groups)
+
+
+PERCENTILES: Final = ("p50", "p90", "p99")
+
+MEANS: Final[Mapping[str, str]] = {
+    "mean": "p50",
+    **{name: name for name in ("its interval", "beside in-process", "beside Go extender", "rounds")},
+}
+"""Columns of means, and the one of COLUMNS that each is: a round has one mean, the median of these is shown."""
+
+BUCKETS: Final = (
+    "Percentiles are of kube-scheduler's histogram, whose buckets double (1, 2, 4, 8, 16 ms): one shown as 14.7 may be "
+    "anything from 8 to 16, so they have neither intervals nor ratios."
+)
+
+SPANS: Final[Mapping[str, str]] = {
+    "attempt": "An attempt is scheduling and binding.",
+    "algorithm": "Until a node is chosen, without binding: under a steady load the difference to a scheduler without "
+    "extender is what the extender adds. In a batch the pods of the warm-up are among them.",
+}
+"""What each of HISTOGRAMS is of."""
+
+
+def _span(results: Results, case: Case, variant: Variant, metric: str) -> Row:
+    """Empty if nothing of it was measured."""
+    values = {name: results.coarse(case, variant.name, f"{metric} {name}") for name in PERCENTILES}
+    percentiles = {name: Cell("" if value is None else figure(value)) for name, value in values.items()}
+    mean = results.of(case, variant.name, metric)
+    means = {name: COLUMNS[column](results, case, mean) if mean else Cell("") for name, column in MEANS.items()}
+    row = {**percentiles, **means}
+    named = {"variant": Cell(label(variant), option=variant.name)}
+    return named | row if any(cell.text for cell in row.values()) else {}
+
+
 def interval(estimate: Estimate) -> str:
     """As `0.59 to 0.62`; empty where there is none."""
     found = math.isfinite(estimate.low + estimate.high)
@@ -194,17 +245,16 @@ def ratio(comparison: Comparison | None, *, ours: bool) -> Cell:
 
 def parts(results: Results, metric: str) -> Table | None:
     """The means of what the time of a verb is made of; None where no variant can tell."""
-    groups = []
-    for case in results.run.cases:
-        if figures := results.divided(case, metric):
-            groups.append(Group(case.title, [_parts(each) for each in figures]))
-    head = ["variant", *PARTS.values(), "together"]
+    cases = [(case, found) for case in results.run.cases if (found := results.divided(case, metric))]
+    used = [part for part in PARTS if any(part in each.parts for _, found in cases for each in found)]
+    groups = [Group(case.title, [_parts(each, used) for each in found]) for case, found in cases]
+    head = ["variant", *(PARTS[part] for part in used), "together"]
     note = "Means. Where a plugin is called in-process and its time cannot be divided, there is the whole alone."
     return Table(f"What it is made of: {measured(metric)}, ms", note, head, groups) if groups else None
 
 
-def _parts(each: Figures) -> list[Cell]:
-    cells = [figure(each.parts[part]) if part in each.parts else "" for part in PARTS]
+def _parts(each: Figures, used: Sequence[str]) -> list[Cell]:
+    cells = [figure(each.parts[part]) if part in each.parts else "" for part in used]
     return [Cell(label(each.variant)), *map(Cell, cells), Cell(figure(sum(each.parts.values())))]
 
 
@@ -256,12 +306,26 @@ def versions(run: Run) -> str:
     return ", ".join(f"{name} {version}" for name, version in run.versions.items())
 
 
-CONDITIONS: Final[dict[str, Callable[[Run], list[float]]]] = {
-    "load: processes that ran or waited for a core": lambda run: [each.load for each in run.conditions],
-    "a fixed piece of work, ms": lambda run: [each.yardstick / 1000 for each in run.conditions],
-    "time that the hypervisor gave to others, %": lambda run: [each.steal * 100 for each in run.conditions],
-    "cores that other programs used": lambda run: [each.others for each in run.conditions],
-}
+class Look(NamedTuple):
+    """Something that conditions tell."""
+
+    what: str
+    of: Callable[[Condition], float]
+    least: float = 0.0
+    """Below that it cannot be seen."""
+
+    def text(self, value: float) -> str:
+        """As `0.31` or `below 0.1`."""
+        return figure(value) if value >= self.least else f"below {self.least:g}"
+
+
+LOOKS: Final = (
+    Look("load: processes that ran or waited for a core", lambda each: each.load),
+    Look("a fixed piece of work, ms", lambda each: each.yardstick / 1000),
+    Look("time that the hypervisor gave to others, %", lambda each: each.steal * 100),
+    # It is what is left of two sums of ticks, most of which are the harness's own.
+    Look("cores that other programs used", lambda each: each.others, 0.1),
+)
 
 
 def conditions(run: Run) -> Table | None:
@@ -269,8 +333,9 @@ def conditions(run: Run) -> Table | None:
     if not run.conditions:
         return None
     rows = []
-    for what, values in CONDITIONS.items():
-        found = values(run)
-        rows.append([Cell(what), *(Cell(figure(each)) for each in (min(found), statistics.median(found), max(found)))])
+    for look in LOOKS:
+        values = [look.of(each) for each in run.conditions]
+        shown = map(look.text, (min(values), statistics.median(values), max(values)))
+        rows.append([Cell(look.what), *map(Cell, shown)])
     note = f"Looked at {len(run.conditions):,} times, between rounds."
     return Table("What the machine was like", note, ["", "least", "median", "most"], [Group("", rows)])

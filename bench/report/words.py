@@ -70,10 +70,10 @@ UNDIVIDED: Final = "undivided"
 MEASURED: Final[Mapping[str, str]] = {
     "pod": "time until a pod is bound",
     **{metric: f"cold start, {cached}" for metric, cached in STARTS.items()},
-    "cpu": "processor time a pod,",
-    "memory": "peak memory,",
-    "attempt": "scheduling attempt,",
-    "algorithm": "choice of a node,",
+    "cpu": "processor time a pod",
+    "memory": "peak memory",
+    "attempt": "scheduling attempt",
+    "algorithm": "choice of a node",
     "extender": "time that the extender spends on a pod",
 }
 """Metrics, or their first words, for people; others have plain names."""
@@ -83,8 +83,8 @@ def measured(metric: str) -> str:
     """What a metric is, for people."""
     if metric.endswith(QUIET):
         return f"{measured(metric.removesuffix(QUIET))} without what goes on in the case"
-    first, space, rest = metric.partition(" ")
-    return MEASURED.get(metric) or MEASURED.get(first, first) + space + rest
+    first, _, rest = metric.partition(" ")
+    return MEASURED.get(metric) or ", ".join(filter(None, (MEASURED.get(first, first), rest)))
 
 
 def capital(text: str) -> str:

@@ -76,17 +76,25 @@ PODS: Final[Mapping[str, tuple[float, float]]] = {
 }
 """Milliseconds that a pod takes, and milliseconds a node."""
 
-PROCESSES: Final[Mapping[str, tuple[float, float]]] = {
+PROCESSES: Final[dict[str, tuple[float, float]]] = {
     "kube-scheduler": (1.3, 140),
-    "extender": (0.6, 95),
     "kube-apiserver": (3.1, 420),
     "etcd": (1.2, 90),
     "kwok": (0.9, 60),
     "harness": (0.8, 120),
 }
 """Milliseconds of processor a pod, and MB."""
-CHOICE: Final = 0.7
-"""The part of an attempt that choosing a node takes."""
+EXTENDERS: Final[Mapping[str, tuple[float, float]]] = {
+    "kwx": (0.6, 123),
+    "goextender": (0.5, 39),
+    "kwx-whole": (0.7, 150),
+    "goextender-whole": (0.9, 60),
+}
+"""The same of each extender."""
+SPANS: Final[Mapping[str, float]] = {"attempt": 1.0, "algorithm": 0.7}
+"""The part of an attempt that each of kube-scheduler's histograms is of."""
+PERCENTILES: Final[Mapping[str, float]] = {"p50": 0.8, "p90": 1.6, "p99": 2.2}
+"""How many times the mean each of them is."""
 OUTLIVE_ROUNDS: Final = ("kube-apiserver", "etcd", "kwok")
 """Processes whose memory is no variant's own."""
 
@@ -270,11 +278,12 @@ def _cold(random: Random, rounds: int) -> Case:
 
 
 def _batch(random: Random, nodes: int, rounds: int) -> Case:
-    series = []
+    series, spans = [], Random(nodes)
     for variant, (fixed, each) in PODS.items():
         pod = fixed + each * nodes
         rates = [[1000 / _figure(random, pod)] for _ in range(rounds)]
         series.append(Series(variant=variant, metric="throughput", unit="1/s", better="higher", rounds=rates))
+        series += _spans(spans, variant, pod, rounds, "algorithm")
         series += _usage(random, variant, pod / 3.5, rounds)
         series += _extender(random, variant, nodes, rounds)
     return Case(
@@ -288,20 +297,12 @@ def _batch(random: Random, nodes: int, rounds: int) -> Case:
 
 
 def _steady(random: Random, nodes: int, rounds: int) -> Case:
-    series = []
+    series, spans = [], Random(nodes)
     for variant, (fixed, each) in PODS.items():
         pod = fixed + each * nodes
         times = [_times(random, pod + 6, 60) for _ in range(rounds)]
         series.append(Series(variant=variant, metric="pod", unit="ms", better="lower", rounds=times))
-        for quantile, factor in (("p50", 0.7), ("p90", 1.1), ("p99", 2.2)):
-            attempts = [[_figure(random, pod * factor)] for _ in range(rounds)]
-            series.append(
-                Series(variant=variant, metric=f"attempt {quantile}", unit="ms", better="lower", rounds=attempts)
-            )
-            choices = [[attempt * CHOICE for attempt in samples] for samples in attempts]
-            series.append(
-                Series(variant=variant, metric=f"algorithm {quantile}", unit="ms", better="lower", rounds=choices)
-            )
+        series += _spans(spans, variant, pod, rounds, *SPANS)
         series += _usage(random, variant, pod / 3.5, rounds)
         series += _extender(random, variant, nodes, rounds)
     return Case(
@@ -314,10 +315,25 @@ def _steady(random: Random, nodes: int, rounds: int) -> Case:
     )
 
 
+def _spans(random: Random, variant: str, pod: float, rounds: int, *spans: str) -> Iterable[Series]:
+    """What kube-scheduler tells of itself: exact means, and percentiles that are seldom right."""
+    for span in spans:
+        means = [[_figure(random, pod * SPANS[span])] for _ in range(rounds)]
+        yield Series(variant=variant, metric=span, unit="ms", better="lower", rounds=means)
+        for name, factor in PERCENTILES.items():
+            values = [[_in_bucket(mean * factor, name) for mean in samples] for samples in means]
+            yield Series(variant=variant, metric=f"{span} {name}", unit="ms", better="lower", rounds=values)
+
+
+def _in_bucket(value: float, percentile: str) -> float:
+    """What is made of a percentile when all that is known is its bucket."""
+    part = int(percentile.removeprefix("p")) / 100
+    return float(2.0 ** math.floor(math.log2(value)) * (1 + part))
+
+
 def _usage(random: Random, variant: str, factor: float, rounds: int) -> Iterable[Series]:
-    for process, (milliseconds, megabytes) in PROCESSES.items():
-        if process == "extender" and variant in {"stock", "native"}:
-            continue
+    extender = {"extender": EXTENDERS[variant]} if variant in EXTENDERS else {}
+    for process, (milliseconds, megabytes) in (PROCESSES | extender).items():
         cpu = [[_figure(random, milliseconds * factor)] for _ in range(rounds)]
         memory = [[_figure(random, megabytes)] for _ in range(rounds)]
         yield Series(variant=variant, metric=f"cpu {process}", unit="ms", better="lower", rounds=cpu)

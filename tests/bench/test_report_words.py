@@ -56,7 +56,7 @@ def test_names() -> None:
             "cycle quiet",
             "cpu kube-scheduler",
             "attempt p99",
-            "algorithm p50",
+            "algorithm",
         )
     ] == [
         "cycle",
@@ -65,7 +65,7 @@ def test_names() -> None:
         "cycle without what goes on in the case",
         "processor time a pod, kube-scheduler",
         "scheduling attempt, p99",
-        "choice of a node, p50",
+        "choice of a node",
     ]
     variant = Variant(name="x", title="X", kind="extender", wasm=True, ours=True)
     assert label(variant) == "X (ours)"

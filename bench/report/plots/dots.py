@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from bench.report.plots.canvas import INK, Plot, draw, logarithmic
 from bench.report.plots.palette import GREY, Look, look
-from bench.report.results import PEERS, Change, Comparison, Figures, Results
+from bench.report.results import PEERS, Change, Comparison, Figures, Results, quantiles
 from bench.report.words import bounds, capital, count, factor, label, measured, times
 from bench.statistics import ratio
 
@@ -66,7 +66,7 @@ def beside_go(results: Results, metric: str) -> Plot | None:
         dots = [
             Dot(f"{label(compared.variant)}: p{q * 100:.0f}", look(compared.variant), compared, q != 0.5)
             for ours, peer in PEERS.items()
-            for q in ((0.5,) if metric == "throughput" else (0.5, 0.99))
+            for q in quantiles(metric)
             if (compared := results.compare(case, ours, peer, metric, q)) and bounds(compared.ratio)
         ]
         rows.append(Row(case.title, dots))

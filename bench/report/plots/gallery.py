@@ -7,7 +7,7 @@ from typing import Final
 
 from bench.report.plots import bars, curves, dots, growth, stacks, times
 from bench.report.plots.canvas import Plot
-from bench.report.results import Results
+from bench.report.results import Results, quantiles
 from bench.report.words import STARTS
 from bench.run import Case
 
@@ -23,10 +23,7 @@ def gallery(results: Results) -> list[Plot]:
 
 def _plugin(results: Results) -> Iterator[Plot | None]:
     metric = next((each for each in ("cycle", "filter", "prioritize") if results.scale(each)), "")
-    cases = results.scale(metric)
-    if len(cases) > 1:
-        yield growth.growth(results, metric, 0.5)
-        yield growth.growth(results, metric, 0.99)
+    yield from _growth(results, metric)
     close = _close(results, metric)
     for case in close:
         yield stacks.breakdown(results, case, metric)
@@ -45,6 +42,13 @@ def _plugin(results: Results) -> Iterator[Plot | None]:
                 yield times.timeline(case, line, results.run.variant(line.variant))
 
 
+def _growth(results: Results, metric: str) -> Iterator[Plot]:
+    """A metric against nodes, where there is more than one number of them."""
+    if len(results.scale(metric)) > 1:
+        for q in quantiles(metric):
+            yield growth.growth(results, metric, q)
+
+
 def _close(results: Results, metric: str) -> list[Case]:
     """The cases that are looked at more closely: a typical one, and a large one if there is."""
     cases, typical = results.scale(metric), results.typical(metric)
@@ -56,8 +60,10 @@ def _scheduler(results: Results) -> Iterator[Plot | None]:
     batches, steady = results.scale("throughput"), results.scale("pod")
     if batches:
         yield bars.throughput(results, batches)
+    yield from _growth(results, "throughput")
     yield dots.beside_base(results, "throughput")
     yield dots.beside_go(results, "throughput")
+    yield from _growth(results, "pod")
     for case in steady:
         yield curves.distribution(results, case, "pod")
     yield dots.beside_go(results, "pod")

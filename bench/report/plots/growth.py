@@ -14,10 +14,12 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from bench.report.plots.canvas import Plot, draw, logarithmic, spread, tick
 from bench.report.plots.palette import look
 from bench.report.results import Results
-from bench.report.words import label
+from bench.report.words import capital, label, measured
 from bench.run import Case, Variant
 
 HEIGHT: Final = 5.0
+WHAT: Final = {verb: f"a pod's {verb}" for verb in ("cycle", "filter", "prioritize")}
+"""What titles call metrics that are of a pod without saying so."""
 LINE_OF_TEXT: Final = 0.043
 """How far labels are apart at least, as a part of the axis."""
 
@@ -25,13 +27,14 @@ LINE_OF_TEXT: Final = 0.043
 def growth(results: Results, metric: str, q: float) -> Plot:
     """A plot of the cases that differ in nodes alone."""
     name, cases = f"p{q * 100:.0f}", results.scale(metric)
-    what = "the median" if q == 0.5 else "one in a hundred takes longer"
-    every = [each.at(q) for case in cases for each in results.all(case, metric)]
-    bars = " Bars on the points are intervals of 95%." if any(math.isfinite(each.low) for each in every) else ""
+    which = "the median" if q == 0.5 else "one in a hundred takes longer"
+    every = [each for case in cases for each in results.all(case, metric)]
+    bars = " Bars on the points are intervals of 95%." if any(math.isfinite(each.at(q).low) for each in every) else ""
     return draw(
         f"{metric}-nodes-{name}",
-        f"A pod's {metric} against nodes, {name}",
-        f"Lower is better ({name}: {what}). Both scales are logarithmic: each step up is ten times as long.{bars}",
+        f"{capital(WHAT.get(metric, measured(metric)))} against nodes, {name}",
+        f"{capital(every[0].series.better)} is better ({name}: {which}). Both scales are logarithmic: equal distances "
+        f"are equal ratios.{bars}",
         HEIGHT,
         partial(_paint, results, metric, q, cases),
     )
@@ -60,7 +63,7 @@ def _paint(results: Results, metric: str, q: float, cases: Sequence[Case], figur
     axes.xaxis.set_minor_locator(NullLocator())
     axes.grid(True)
     axes.set_xlabel("nodes")
-    axes.set_ylabel(f"ms, {metric}")
+    axes.set_ylabel(f"{results.all(cases[0], metric)[0].unit}, {measured(metric)}")
     _label(axes, ends)
 
 
