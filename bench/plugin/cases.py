@@ -25,6 +25,7 @@ class Effort(NamedTuple):
     """
 
     rounds: int
+    """A multiple of `workload.PERIOD`: each kind of pod is the first one as often."""
     seconds: float
     """Of a variant in a round."""
     starts: int
@@ -69,9 +70,9 @@ class CaseSpec(NamedTuple):
 
 
 EFFORTS: Final[dict[Preset, Effort]] = {
-    "quick": Effort(rounds=15, seconds=0.1, starts=3, most_whole=500),
-    "default": Effort(rounds=30, seconds=0.12, starts=5, most_whole=1_000),
-    "full": Effort(rounds=30, seconds=0.15, starts=6, most_whole=5_000),
+    "quick": Effort(rounds=12, seconds=0.12, starts=3, most_whole=500),
+    "default": Effort(rounds=24, seconds=0.15, starts=5, most_whole=1_000),
+    "full": Effort(rounds=24, seconds=0.18, starts=6, most_whole=5_000),
 }
 
 

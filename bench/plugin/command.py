@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench import conditions, session
+from bench.plugin import interpreter
 from bench.plugin.cases import CASES, EFFORTS, PRESETS, CaseSpec
 from bench.plugin.measure import Means, left, measure
 from bench.plugin.variants import WAYS, Guest
 from bench.plugin.workload import Recorded
 from bench.progress import Meter
 from bench.recording import Recording
-from bench.run import Preset, Run, RunError
+from bench.run import Preset, Run, RunError, Variant
 from extender.inspection import inspect
 
 RECORDED: Final = "recorded"
@@ -63,7 +64,7 @@ def run(options: Options, folder: Path) -> Run:
             preset=options.preset,
             begun=session.now(),
             machine=conditions.machine(),
-            versions=session.versions(options.upstream),
+            versions=session.versions(options.upstream) | _of_wasmer(options, variants),
             module=session.named(options.module),
             workload=_workload(recording),
             variants=variants,
@@ -85,6 +86,10 @@ def run(options: Options, folder: Path) -> Run:
         reasons = {f"{name}: {why}" for case in begun.cases for name, why in case.left_out.items()}
         raise RunError(f"there is nothing to measure: {'; '.join(sorted(reasons))}")
     return session.finish(begun, folder)
+
+
+def _of_wasmer(options: Options, variants: Sequence[Variant]) -> dict[str, str]:
+    return interpreter.versions(options.wasmer) if WAYS["wasmer"].variant in variants else {}
 
 
 def _variants(options: Options) -> Sequence[str]:

@@ -15,13 +15,13 @@ from bench.conditions import Watch
 from bench.order import order
 from bench.plugin.cases import WHOLE, CaseSpec, Effort
 from bench.plugin.ledger import Ledger
-from bench.plugin.rounds import MOST, WARM_UP, DifferentAnswersError, how_many, play, warm_up
+from bench.plugin.rounds import DifferentAnswersError, first_pod, how_many, play, settle, warm_up
 from bench.plugin.swaps import Swapper
-from bench.plugin.turns import SETTLING, turns
+from bench.plugin.turns import SETTLING, Turn, turns
 from bench.plugin.variants import Guest, Setup, Started, starting
 from bench.plugin.workload import Cycle, Synthetic, Workload
 from bench.progress import Meter
-from bench.run import QUIET, Case, Run
+from bench.run import QUIET, Case, Run, RunError
 
 SWAPS: Final = 2
 """Swaps of a round."""
@@ -93,14 +93,26 @@ def _setup(spec: CaseSpec, means: Means, folder: Path) -> Setup:
 
 @contextmanager
 def _ready(setup: Setup, names: Sequence[str], case: Case, *, has_peers: bool) -> Iterator[dict[str, Started]]:
-    """The variants that answer alike, warm. Raises DifferentAnswersError where they must."""
+    """The variants that answer alike, warm. Raises DifferentAnswersError where they must, and RunError."""
+    names = [name for name in names if name not in case.left_out]
     with starting(setup, names) as (started, left_out):
-        case.left_out.update(left_out)
+        _leave_out(case, left_out, case.done)
         different = warm_up(started, setup.workload)
         if different and has_peers:
             raise DifferentAnswersError("; ".join(f"{name}: {how}" for name, how in different.items()))
-        case.left_out.update(different)
+        _leave_out(case, different, case.done)
         yield {name: each for name, each in started.items() if name not in different}
+
+
+def _leave_out(case: Case, reasons: Mapping[str, str], at: int) -> None:
+    """Leaves variants out of a case in its first round; in a later one all must go on. Raises RunError."""
+    if at and reasons:
+        lost = "; ".join(f"{name}: {why}" for name, why in reasons.items())
+        raise RunError(
+            f"{case.title}: what was measured in the first rounds cannot go on: {lost}; mend that, or choose another"
+            " folder to begin anew"
+        )
+    case.left_out.update(reasons)
 
 
 def _in_rounds(spec: CaseSpec, means: Means, setup: Setup, ledger: Ledger) -> Iterator[int]:
@@ -113,14 +125,26 @@ def _in_rounds(spec: CaseSpec, means: Means, setup: Setup, ledger: Ledger) -> It
         cycles = {name: how_many(each, setup.workload, means.effort.seconds) for name, each in started.items()}
         parts = turns(setup, spec.updates)
         for at in range(case.done, case.rounds if started else 0):
-            for name in order(list(started), at):
-                for which, turn in enumerate(parts):
-                    # All variants are asked about the same pods, as many as they manage.
-                    first = WARM_UP + MOST * (1 + at * len(parts) + which)
-                    pods = (setup.workload.cycle(first + number) for number in range(cycles[name]))
-                    with turn.around(started[name], first):
-                        ledger.take(name, play(started[name], pods, turn.before), turn.suffix)
+            take_turns(at, started, cycles, setup.workload, parts, ledger)
             yield at
+
+
+def take_turns(
+    at: int,
+    started: Mapping[str, Started],
+    cycles: Mapping[str, int],
+    workload: Workload,
+    parts: Sequence[Turn],
+    ledger: Ledger,
+) -> None:
+    """A round: each variant is asked about the same pods, as many as it manages, once it has settled."""
+    for name in order(list(started), at):
+        for which, turn in enumerate(parts):
+            first = first_pod(which * ledger.case.rounds + at)
+            pods = [workload.cycle(first + number) for number in range(cycles[name])]
+            with turn.around(started[name], first):
+                settle(started[name].subject, workload)
+                ledger.take(name, play(started[name], pods, turn.before), turn.suffix)
 
 
 def _swaps(_: CaseSpec, means: Means, setup: Setup, ledger: Ledger) -> Iterator[int]:
@@ -158,15 +182,15 @@ def _cold(_: CaseSpec, means: Means, setup: Setup, ledger: Ledger) -> Iterator[i
                 continue
             with TemporaryDirectory(prefix="kwx-bench-") as cache:
                 for metric in ("first", "first cached"):
-                    _start(name, metric, setup, Path(cache), ledger)
+                    _start(name, metric, setup, Path(cache), ledger, at)
         yield at
 
 
-def _start(name: str, metric: str, setup: Setup, cache: Path, ledger: Ledger) -> None:
+def _start(name: str, metric: str, setup: Setup, cache: Path, ledger: Ledger, at: int) -> None:
     with TemporaryDirectory(prefix="kwx-bench-") as folder:
         anew = setup.again(Path(folder), cache)
         with starting(anew, [name]) as (started, left_out):
-            ledger.case.left_out.update(left_out)
+            _leave_out(ledger.case, left_out, at)
             for each in started.values():
                 seconds = each.seconds + each.subject.ask(setup.workload.cycle(0)).seconds
                 ledger.take_one(name, metric, seconds * 1e3)

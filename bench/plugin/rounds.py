@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from bench.errors import BenchError
 from bench.plugin.subject import Answer, Reply, Subject, SubjectError, Took
 from bench.plugin.variants import Spent, Started
-from bench.plugin.workload import Cycle, Workload
+from bench.plugin.workload import PERIOD, Cycle, Workload
 from bench.run import PARTS
 
 VERBS: Final = ("filter", "prioritize")
@@ -19,19 +19,23 @@ METRICS: Final = (*VERBS, "cycle")
 MICRO: Final = 1e6
 
 MOST: Final = 96
-"""Cycles of a variant in a round; at least there is one."""
+"""Cycles of a variant that are timed in a turn; at least there is one."""
+
+STRIDE: Final = MOST + 1
+"""Pods from the first one of a turn to that of the next: a prime, which is no divisor of most recordings' lengths."""
 
 TRIED: Final = 3
 """Cycles that tell how many there can be."""
-
-PERIOD: Final = 12
-"""Pods after which their wishes repeat: rounds of as many, or of a multiple, have the same mix."""
 
 WARM_UP: Final = 24
 """Cycles that all variants must answer alike before any is timed: some pods of each wish."""
 
 WARM_UP_SECONDS: Final = 0.5
 """What a variant warms up for after that, or until MOST cycles."""
+
+
+SETTLE_SECONDS: Final = 0.02
+"""What a turn begins with that is not timed: caches are cold, and what ran before may still be tidying up."""
 
 
 class Round(NamedTuple):
@@ -47,6 +51,18 @@ class Round(NamedTuple):
 
 class DifferentAnswersError(BenchError):
     """Variants do not answer alike, so that their times cannot be compared. `str()` names a cycle and both answers."""
+
+
+def settle(subject: Subject, workload: Workload) -> None:
+    """Goes through untimed cycles for SETTLE_SECONDS, one at least, of pods that are never timed. Raises SubjectError.
+
+    Each is of another pod: after many of one and the same, the next one takes longer.
+    """
+    end = time.monotonic() + SETTLE_SECONDS
+    for at in range(WARM_UP + MOST):
+        subject.ask(workload.cycle(at))
+        if time.monotonic() >= end:
+            break
 
 
 def play(
@@ -147,11 +163,23 @@ def difference(first: Answer, other: Answer) -> str:
     return ""
 
 
+def first_pod(turn: int) -> int:
+    """The number of the pod that begins a turn, the same for all variants; no other turn has any of its pods.
+
+    Each turn begins at the kind of pod after that of the turn before. So in PERIOD turns a variant that manages one pod
+    in each is asked about every kind once, which is the mix of those that manage many.
+    """
+    return WARM_UP + MOST + turn * STRIDE
+
+
 def how_many(started: Started, workload: Workload, seconds: float) -> int:
-    """The number of cycles that fit into so many seconds, in bounds; a multiple of PERIOD where that many do."""
+    """The number of cycles that fit into so many seconds, in bounds; a multiple of PERIOD where that many do.
+
+    Else it is odd: the median of an even number may lie between two kinds of pod.
+    """
     begun = time.monotonic()
     for at in range(TRIED):
         started.subject.ask(workload.cycle(at))
     took = (time.monotonic() - begun) / TRIED
     fit = max(1, min(MOST, round(seconds / took)))
-    return fit // PERIOD * PERIOD or fit
+    return fit // PERIOD * PERIOD or (fit - 1) | 1

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,6 +18,7 @@ from bench.controlplane.ports import LOOPBACK, free_port
 from bench.peers import gopeer
 from bench.peers.apiserver import Cluster, api_server
 from bench.peers.nodelist import node_list
+from bench.plugin.interpreter import InterpreterError, look
 from bench.plugin.subject import Subject
 from bench.plugin.workload import Workload
 from bench.run import Variant
@@ -137,7 +136,10 @@ def _in_process(engine: str) -> Callable[[Setup], Started]:
                 " kube-wasm-extender[wasmer] with --wasmer PYTHON"
             )
         if engine == "wasmer":
-            _require_wasmer(python)
+            try:
+                look(python)
+            except InterpreterError as error:
+                raise LeftOutError(str(error)) from error
         command: list[str | Path] = [
             python,
             "-m",
@@ -153,21 +155,6 @@ def _in_process(engine: str) -> Callable[[Setup], Started]:
         return Started(Subject(engine, command, setup.environment))
 
     return start
-
-
-@cache
-def _require_wasmer(python: Path) -> None:
-    command: list[str | Path] = [python, "-c", "import wasmer, wasmer_compiler_cranelift, bench.plugin.worker"]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise LeftOutError(f"{python} cannot be run: {error}") from error
-    if answer.returncode:
-        said = answer.stderr.strip().splitlines()
-        raise LeftOutError(
-            f"{python} has no kube-wasm-extender[wasmer] of this release, install it there:"
-            f" {said[-1] if said else f'status {answer.returncode}'}"
-        )
 
 
 def _native(setup: Setup) -> Started:

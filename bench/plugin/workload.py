@@ -12,6 +12,9 @@ from wasm_runtime.protobuf import encode_node, encode_pod
 FIRST_VERSION: Final = 1_000_000
 """The resourceVersion of all nodes at the start, as the stand-in for the API server has it."""
 
+PERIOD: Final = 12
+"""Pods after which their wishes repeat."""
+
 TURNS: Final = 8
 """Orders of the nodes: kube-scheduler begins each cycle at another one and goes round."""
 

@@ -34,8 +34,12 @@ def test_caches_see_all_objects_and_every_update(tmp_path: Path) -> None:
             placed = [objects.running_pod(at, objects.node_name(at)) for at in range(3)]
             assert [pods.get(pod["metadata"]["uid"]) for pod in placed] == list(map(encode_pod, placed))
             await asyncio.to_thread(cluster.update, 1_000)
-            await until(lambda: node_of(snapshot, 30) == encode_node(node(30, NODES + 30)))
+            await until(lambda: node_of(snapshot, 0) != encode_node(node(0)))
             await asyncio.to_thread(cluster.update, 0)
+            last = await asyncio.to_thread(cluster.updates)
+            updated = {number % NODES: number for number in range(last + 1)}
+            now = {objects.node_name(at): encode_node(node(at, updated.get(at, 0))) for at in range(NODES)}
+            await until(lambda: known(snapshot) == now)
         await api.aclose()
 
     with api_server(NODES, pods=3) as cluster:

@@ -1,0 +1,89 @@
+"""The interpreter that has wasmer: what it runs, which `python -m bench.plugin.interpreter` tells of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import subprocess
+import sys
+from functools import cache
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+import extender
+import wasm_runtime
+from bench import plugin
+
+MODULES: Final = ("wasmer", "wasmer_compiler_cranelift", "bench.plugin.worker")
+"""What it must be able to import."""
+
+
+class InterpreterError(Exception):
+    """An interpreter in which wasmer cannot be measured. `str()` says why, and what to do."""
+
+
+class Interpreter(msgspec.Struct, frozen=True):
+    """What an interpreter runs."""
+
+    python: str
+    wasmer: str
+    source: str
+    """The digest of our code."""
+
+
+@cache
+def look(python: Path) -> Interpreter:
+    """What an interpreter runs: wasmer, and the same code as this one. Raises InterpreterError."""
+    command: list[str | Path] = [python, "-m", "bench.plugin.interpreter"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InterpreterError(f"{python} cannot be run: {error}") from error
+    if answer.returncode:
+        said = answer.stderr.strip().splitlines()
+        raise InterpreterError(
+            f"{python} has no kube-wasm-extender[wasmer] of this release, install it there:"
+            f" {said[-1] if said else f'status {answer.returncode}'}"
+        )
+    found = msgspec.json.decode(answer.stdout, type=Interpreter)
+    if found.source != source():
+        raise InterpreterError(
+            f"{python} has another kube-wasm-extender than the one that measures, install the same there:"
+            f" its code is {found.source}, not {source()}"
+        )
+    return found
+
+
+def versions(python: Path | None) -> dict[str, str]:
+    """What a run tells of it: nothing where wasmer cannot be measured."""
+    try:
+        found = look(python) if python else None
+    except InterpreterError:
+        return {}
+    return {"wasmer": found.wasmer, "python (wasmer)": found.python} if found else {}
+
+
+def source() -> str:
+    """What tells one state of the code that wasmer is measured with from others."""
+    state = hashlib.sha256()
+    for package in (plugin, extender, wasm_runtime):
+        folder = Path(package.__path__[0])
+        for file in sorted(folder.rglob("*.py")):
+            state.update(f"{file.relative_to(folder)}\n".encode() + file.read_bytes())
+    return state.hexdigest()[:12]
+
+
+def main() -> None:
+    """Tells of this interpreter. Raises ImportError."""
+    for name in MODULES:
+        import_module(name)
+    told = Interpreter(platform.python_version(), version("wasmer"), source())
+    sys.stdout.buffer.write(msgspec.json.encode(told))
+
+
+if __name__ == "__main__":
+    main()
