@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import subprocess
 from datetime import datetime, timezone
@@ -19,6 +18,7 @@ from bench import report
 from bench.controlplane.gobuild import Toolchain, required_version
 from bench.peers import gopeer
 from bench.run import FILE, Run, RunError
+from bench.source import source
 from wasm_runtime.plugin import digest
 
 PACKAGES: Final = ("kube-wasm-extender", "wasmtime", "uvicorn", "uvloop", "httptools", "msgspec")
@@ -40,7 +40,7 @@ def now() -> str:
 
 def versions(upstream: Path | None = None) -> dict[str, str]:
     """What is measured, and by what; `upstream` is a checkout. Raises BuildError if there is no Go."""
-    found = {"python": platform.python_version(), "source": source()}
+    found = {"python": platform.python_version(), "source": source(bench, extender, wasm_runtime)}
     if upstream:
         found["upstream"] = _commit(upstream)
     for package in PACKAGES:
@@ -50,16 +50,6 @@ def versions(upstream: Path | None = None) -> dict[str, str]:
             continue
     found["go"] = Toolchain.find(gopeer.MODULE).version.removeprefix("go")
     return found | {"kubernetes": required_version(gopeer.MODULE, "k8s.io/kubernetes")}
-
-
-def source() -> str:
-    """What tells one state of our code from others, be it released or not."""
-    state = hashlib.sha256()
-    for package in (bench, extender, wasm_runtime):
-        folder = Path(package.__path__[0])
-        for file in sorted(folder.rglob("*.py")):
-            state.update(f"{file.relative_to(folder)}\n".encode() + file.read_bytes())
-    return state.hexdigest()[:12]
 
 
 def _commit(checkout: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import msgspec
 import extender
 import wasm_runtime
 from bench import plugin
+from bench.source import source
 
 MODULES: Final = ("wasmer", "wasmer_compiler_cranelift", "bench.plugin.worker")
 """What it must be able to import."""
@@ -50,10 +50,10 @@ def look(python: Path) -> Interpreter:
             f" {said[-1] if said else f'status {answer.returncode}'}"
         )
     found = msgspec.json.decode(answer.stdout, type=Interpreter)
-    if found.source != source():
+    if found.source != _source():
         raise InterpreterError(
             f"{python} has another kube-wasm-extender than the one that measures, install the same there:"
-            f" its code is {found.source}, not {source()}"
+            f" its code is {found.source}, not {_source()}"
         )
     return found
 
@@ -67,21 +67,15 @@ def versions(python: Path | None) -> dict[str, str]:
     return {"wasmer": found.wasmer, "python (wasmer)": found.python} if found else {}
 
 
-def source() -> str:
-    """What tells one state of the code that wasmer is measured with from others."""
-    state = hashlib.sha256()
-    for package in (plugin, extender, wasm_runtime):
-        folder = Path(package.__path__[0])
-        for file in sorted(folder.rglob("*.py")):
-            state.update(f"{file.relative_to(folder)}\n".encode() + file.read_bytes())
-    return state.hexdigest()[:12]
+def _source() -> str:
+    return source(plugin, extender, wasm_runtime)
 
 
 def main() -> None:
     """Tells of this interpreter. Raises ImportError."""
     for name in MODULES:
         import_module(name)
-    told = Interpreter(platform.python_version(), version("wasmer"), source())
+    told = Interpreter(platform.python_version(), version("wasmer"), _source())
     sys.stdout.buffer.write(msgspec.json.encode(told))
 
 
