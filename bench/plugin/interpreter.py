@@ -50,10 +50,10 @@ def look(python: Path) -> Interpreter:
             f" {said[-1] if said else f'status {answer.returncode}'}"
         )
     found = msgspec.json.decode(answer.stdout, type=Interpreter)
-    if found.source != _source():
+    if found.source != own():
         raise InterpreterError(
             f"{python} has another kube-wasm-extender than the one that measures, install the same there:"
-            f" its code is {found.source}, not {_source()}"
+            f" its code is {found.source}, not {own()}"
         )
     return found
 
@@ -67,7 +67,8 @@ def versions(python: Path | None) -> dict[str, str]:
     return {"wasmer": found.wasmer, "python (wasmer)": found.python} if found else {}
 
 
-def _source() -> str:
+def own() -> str:
+    """What tells the code that wasmer is measured with from other code."""
     return source(plugin, extender, wasm_runtime)
 
 
@@ -75,7 +76,7 @@ def main() -> None:
     """Tells of this interpreter. Raises ImportError."""
     for name in MODULES:
         import_module(name)
-    told = Interpreter(platform.python_version(), version("wasmer"), _source())
+    told = Interpreter(platform.python_version(), version("wasmer"), own())
     sys.stdout.buffer.write(msgspec.json.encode(told))
 
 

@@ -28,7 +28,7 @@ from bench.peers import gopeer, objects
 from bench.peers.nodelist import node_list
 from bench.plugin import interpreter
 from bench.plugin.cases import CASES, EFFORTS, CaseSpec, Effort, Kind
-from bench.plugin.interpreter import Interpreter, InterpreterError, look, source
+from bench.plugin.interpreter import Interpreter, InterpreterError, look, own
 from bench.plugin.ledger import Ledger
 from bench.plugin.measure import Means, measure, take_turns
 from bench.plugin.rounds import MOST, WARM_UP, DifferentAnswersError, difference, first_pod, how_many, play, warm_up
@@ -345,7 +345,7 @@ def test_what_was_left_out_stays_left_out_when_a_run_goes_on(tmp_path: Path) -> 
     run, _ = measured(new_run(), [spec], means._replace(effort=EFFORT._replace(rounds=1)))
     run.cases[:] = [msgspec.structs.replace(run.cases[0], rounds=2)]
     left_out = dict(run.cases[0].left_out)
-    run, _ = measured(run, [spec], means._replace(wasmer=interpreter_that_says(tmp_path, source())))
+    run, _ = measured(run, [spec], means._replace(wasmer=interpreter_that_says(tmp_path, own())))
     assert {variant for variant, _ in shape(run.cases[0])} == {"native"}
     assert (run.cases[0].done, run.cases[0].left_out) == (2, left_out)
 
@@ -462,7 +462,7 @@ def interpreter_that_says(folder: Path, source: str) -> Path:
 
 
 def test_a_run_tells_what_wasmer_runs_in(tmp_path: Path) -> None:
-    python = interpreter_that_says(tmp_path, source())
+    python = interpreter_that_says(tmp_path, own())
     assert interpreter.versions(python) == {"wasmer": "1.1.0", "python (wasmer)": "3.10.1"}
     assert interpreter.versions(Path("/bin/false")) == interpreter.versions(None) == {}
 
@@ -473,7 +473,7 @@ def test_wasmer_beside_other_code_of_ours_is_refused(tmp_path: Path) -> None:
         look(python)
     assert str(caught.value) == (
         f"{python} has another kube-wasm-extender than the one that measures, install the same there:"
-        f" its code is 0123456789ab, not {source()}"
+        f" its code is 0123456789ab, not {own()}"
     )
 
 
@@ -486,7 +486,7 @@ def test_an_interpreter_tells_what_it_runs(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    assert look(python) == Interpreter(platform.python_version(), "1.2.3", source())
+    assert look(python) == Interpreter(platform.python_version(), "1.2.3", own())
 
 
 def test_a_module_with_a_stamp_is_another_one_that_does_the_same() -> None:
