@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from pathlib import Path
@@ -50,12 +51,24 @@ def test_a_failed_build_shows_the_end_of_its_output(tmp_path: Path, monkeypatch:
 def test_a_long_build_says_that_it_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Silence never lasts longer than the interval."""
-    fake_go(tmp_path, "/bin/sleep 0.5")
+    """Silence never lasts longer than the interval: the build ends once three lines have said that it goes on."""
+    enough = tmp_path / "enough"
+    fake_go(tmp_path, f"for i in $(/usr/bin/seq 1000); do [ -e {enough} ] && exit 0; /bin/sleep 0.02; done; exit 3")
+    say, said = gobuild.say, []
+
+    def count(line: str) -> None:
+        say(line)
+        said.append(line)
+        if len(said) == 4:
+            enough.touch()
+
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(gobuild, "PROGRESS_INTERVAL_S", 0.1)
+    monkeypatch.setattr(gobuild, "say", count)
     compile_program(ETCD, "some/package", tmp_path / "out", "", "etcd 1.2.3")
-    assert capsys.readouterr().err.count("building etcd 1.2.3 … 0 s") >= 3
+    begun, *progress, ended = (re.sub(r"\d+ s$", "N s", line) for line in capsys.readouterr().err.splitlines())
+    assert (begun, ended) == ("building etcd 1.2.3 …", "built etcd 1.2.3 in N s")
+    assert set(progress) == {"building etcd 1.2.3 … N s"}
 
 
 def test_concurrent_callers_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from extender.config import Address
 from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import filter_error, filtered, names_args, pod
 from tests.extender.raw import Connection, request
+from tests.extender.test_metrics import counts
 
 SPINNING = profile("default", plugin("spin", timeout="1s"))
 INTERRUPTED = filter_error(
@@ -34,7 +35,7 @@ def test_what_is_in_flight_is_answered_before_the_end(tmp_path: Path, number: si
         answers: list[Any] = []
         asking = threading.Thread(target=lambda: answers.append(extender.post("/filter", names_args())))
         asking.start()
-        time.sleep(0.3)
+        extender.wait_until(lambda: counts(extender, "kwx_verb_phase_seconds").get(("filter", "decode")) == 1)
         extender.process.send_signal(number)
         asking.join()
         assert answers == [INTERRUPTED]
@@ -48,8 +49,8 @@ def test_requests_that_wait_behind_a_slow_one_are_answered_before_the_end(tmp_pa
         body = json.dumps(names_args()).encode()
         with Connection(extender.address) as slow, Connection(extender.address) as waiting:
             slow.send(request("/filter", body))
-            time.sleep(0.3)
             waiting.send(request("/profiles/quick/filter", body))
+            extender.wait_until(lambda: counts(extender, "kwx_verb_phase_seconds").get(("filter", "decode")) == 2)
             extender.process.send_signal(signal.SIGTERM)
             assert json.loads(slow.read().body) == INTERRUPTED
             assert json.loads(waiting.read().body)["Error"] == ""

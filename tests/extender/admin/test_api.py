@@ -45,7 +45,7 @@ def extender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Extender]:
     profiles = [
         profile("default", *(plugin("nodenumber", name=name) for name in OWN)),
         profile("batch", plugin("nodenumber", name="named")),
-        profile("slow", plugin("nodenumber", name="slow", swap={"shadowTime": "500ms"})),
+        profile("slow", plugin("nodenumber", name="slow", swap={"shadowRequests": 1})),
         *(profile(name, plugin("nodenumber", name=name, swap={"shadowRequests": 1})) for name in HELD),
     ]
     runtime = {"moduleLimit": str(MODULE_LIMIT)}
@@ -149,8 +149,8 @@ def test_a_rollout_that_is_not_waited_for_is_accepted_and_can_be_waited_for(exte
     answer = extender.admin.post(f"{API}/plugins/slow/swap", json=order)
     begun = answer.json()
     assert (answer.status_code, begun["revision"], begun["stage"] in STAGES[:4]) == (202, revision(weight=2), True)
-    while get(extender, "/plugins/slow")["rollout"]["stage"] != "compiled":
-        assert active(extender, "slow") == revision()
+    hold(extender, "slow")
+    assert active(extender, "slow") == revision()
     answer = extender.admin.post(f"{API}/plugins/slow/swap", json=order, params={"wait": "10ms"})
     assert (answer.status_code, answer.json()["id"], answer.json()["stage"]) == (202, begun["id"], "compiled")
 
@@ -158,7 +158,10 @@ def test_a_rollout_that_is_not_waited_for_is_accepted_and_can_be_waited_for(exte
     problem = f"rollout {begun['id']} of plugin slow by local is under way (compiled); wait for its end"
     assert detail(other) == (409, problem)
 
-    ended = get(extender, answer.headers["location"].removeprefix(API), wait="30s")
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(get, extender, answer.headers["location"].removeprefix(API), wait="30s")
+        release(extender, "slow", waiting.done)
+    ended = waiting.result()
     assert (ended["id"], ended["stage"], ended["began"]) == (begun["id"], "active", begun["began"])
 
 
@@ -499,7 +502,7 @@ def test_the_events_of_a_rollout_tell_each_stage_and_end_with_it(extender: Exten
     assert [name for name, _, _ in seen] == [data["stage"] for _, _, data in seen] == STAGES
     assert seen[-1][2] == rollout
     numbers = [number for _, number, _ in seen]
-    assert numbers == list(range(numbers[0], numbers[0] + len(STAGES)))
+    assert numbers == sorted(set(numbers))
 
     rest = events(extender, {"rollout": rollout["id"]}, {"Last-Event-ID": str(numbers[4])})
     assert rest == seen[5:]

@@ -11,6 +11,7 @@ from bench.controlplane.ports import free_port
 from tests.extender import guests
 from tests.extender.kwx import Extender, client, failure, plugin, profile
 from tests.extender.objects import filter_error, filtered, names_args, pod
+from tests.extender.test_metrics import counts
 from wasm_runtime.plugin import digest
 
 
@@ -20,7 +21,7 @@ def extender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Extender]:
         profile("default", plugin("accelerator"), plugin("nodenumber", weight=3, extensionPoints=["score"])),
         profile("everything", plugin("every_export")),
         profile("some", plugin("every_export", extensionPoints=["filter", "permit"])),
-        profile("spin", plugin("spin", timeout="1500ms")),
+        profile("spin", plugin("spin", timeout="3s")),
     ]
     with Extender(tmp_path_factory.mktemp("admin"), *profiles) as extender:
         yield extender
@@ -106,19 +107,17 @@ def test_what_is_not_there_is_not_found(extender: Extender, method: str, path: s
 def test_a_guest_that_spins_stops_neither_health_nor_the_list_of_plugins(extender: Extender) -> None:
     with ThreadPoolExecutor() as threads:
         asked = threads.submit(extender.post, "/profiles/spin/filter", names_args())
-        polled = 0
-        while not asked.done():
-            for path in ("/livez", "/readyz", "/api/v1/plugins"):
-                assert extender.admin.get(path).status_code == httpx.codes.OK
-            polled += 1
+        extender.wait_until(lambda: counts(extender, "kwx_verb_phase_seconds").get(("filter", "decode")))
+        for path in ("/livez", "/readyz", "/api/v1/plugins"):
+            assert extender.admin.get(path).status_code == httpx.codes.OK
+        assert not asked.done()
         assert asked.result() == filter_error(
             failure(
                 plugin("spin"),
-                "filter of node node-0: interrupted at its timeout of 1500 ms;"
+                "filter of node node-0: interrupted at its timeout of 3000 ms;"
                 " mend the guest, or raise the plugin's timeout",
             )
         )
-    assert polled > 5
 
 
 KUBECONFIG = """

@@ -82,7 +82,7 @@ def test_it_ends_when_enough_pods_have_come(extender: Extender) -> None:
 
 
 def test_it_ends_when_the_time_is_up_and_has_the_profile_that_was_asked_for(extender: Extender) -> None:
-    with recording(extender, seconds=0.5, profile="batch") as pieces:
+    with recording(extender, seconds=3, profile="batch") as pieces:
         ask(extender, "a")
         ask(extender, "b", "/profiles/batch/filter")
         begun, *records, ended = read(pieces)

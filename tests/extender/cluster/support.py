@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Protocol
@@ -25,6 +26,11 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What was warned of, each with its cause."""
     ours = [record for record in caplog.records if record.name.startswith("extender.")]
     return [record.__dict__["error"] for record in ours if record.levelno >= logging.WARNING]
+
+
+def ageless(problem: str | None) -> str:
+    """What keeps a cache from being current, with N for the seconds that it has lasted."""
+    return re.sub(r"\(for \d+ s\)$", "(for N s)", problem or "")
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -115,18 +115,23 @@ def test_a_failure_that_passes_is_tried_again(
 
 
 @pytest.mark.parametrize(
-    ("failure", "cause"),
+    ("failure", "timeout", "cause"),
     [
-        (say_nothing, f"{PATCH}: no answer of {{url}} within 0.1 s"),
-        (hang_up, f"{PATCH}: {{url}} gave no whole answer: Server disconnected without sending a response."),
-        (answer(503, b"starting"), f"{PATCH}: {{url}} answered 503: starting"),
+        (say_nothing, 0.5, f"{PATCH}: no answer of {{url}} within 0.5 s"),
+        (hang_up, 5.0, f"{PATCH}: {{url}} gave no whole answer: Server disconnected without sending a response."),
+        (answer(503, b"starting"), 5.0, f"{PATCH}: {{url}} answered 503: starting"),
     ],
 )
 def test_a_server_that_stays_away_is_given_up_and_asked_again_for_the_next_wake(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, failure: Behaviour, cause: str
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: Behaviour,
+    timeout: float,
+    cause: str,
 ) -> None:
-    monkeypatch.setattr(module, "TIMEOUT", 0.1)
-    monkeypatch.setattr(module, "PATIENCE", 0.2)
+    monkeypatch.setattr(module, "TIMEOUT", timeout)
+    monkeypatch.setattr(module, "PATIENCE", 0.8)
     urls = []
 
     async def scenario() -> None:

@@ -45,10 +45,11 @@ class Inside:
         self.config = kwx.write(folder, kwx.configuration(*profiles, server={"stateDirectory": "state"}, **sections))
         self.cycles = Cycles()
         self.woken = 0
-        nodes, waiting, traffic = Snapshot(), WaitingPods(), Traffic()
+        self.traffic = Traffic()
+        nodes, waiting = Snapshot(), WaitingPods()
         self._loaded = load(self.config, GuestLog().report, handle=waiting, keeps=True)
         self.registry = self._loaded.registry
-        self.updates = Updates(self.config, self._loaded, self.cycles, traffic, lambda: nodes, self._wake)
+        self.updates = Updates(self.config, self._loaded, self.cycles, self.traffic, lambda: nodes, self._wake)
         self.rollouts = self.updates.rollouts
         source = NodeSource(None, nodes, Snapshot)
         verbs = Verbs(
@@ -60,7 +61,7 @@ class Inside:
             4.0,
             Metrics(),
             cycles=self.cycles,
-            traffic=traffic,
+            traffic=self.traffic,
         )
         self._webhook = Webhook(verbs, self.registry, 1 << 20)
         self._loop = asyncio.new_event_loop()

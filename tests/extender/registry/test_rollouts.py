@@ -64,7 +64,7 @@ def begin(inside: Inside, what: Any, by: str = "ann", **order: Any) -> Rollout:
 
 def in_shadow(inside: Inside, rollout: Rollout) -> Rollout:
     """Returns when a candidate has started and waits for requests."""
-    inside.wait_until(lambda: inside.now(rollout).stage is Stage.COMPILED)
+    inside.wait_until(lambda: inside.now(rollout).stage is Stage.COMPILED and inside.traffic._listeners)
     return inside.now(rollout)
 
 
@@ -537,8 +537,9 @@ def test_a_candidate_shadows_what_comes_and_then_takes_over(
     tmp_path: Path, swap: Mapping[str, Any], requests: int, judged: int
 ) -> None:
     with start(tmp_path, told(swap=swap)) as inside:
-        rollout = in_shadow(inside, inside.begin(versions.module(11)))
-        time.sleep(0.05)
+        rollout = inside.begin(versions.module(11))
+        if requests:
+            in_shadow(inside, rollout)
         for at in range(requests):
             assert at or inside.filter("web-0")["FailedNodes"] == {"node-0": "version 10"}
             inside.filter(f"web-{at}")
