@@ -283,7 +283,7 @@ def bench_compare(
         if shown.row_count:
             Console(width=None if sys.stdout.isatty() else WIDE).print(shown)
     if found.unclear:
-        typer.echo("kwx: nothing can be told from these runs; their remarks say why, and what to do", err=True)
+        typer.echo("kwx: nothing can be told from these runs; above is why, and what may help", err=True)
         raise typer.Exit(UNCLEAR)
     raise typer.Exit(1 if found.worse else 0)
 

@@ -374,6 +374,12 @@ def _described(setup: Mapping[str, object] | None) -> str:
     return "not there" if setup is None else ", ".join(f"{name} {value}" for name, value in setup.items())
 
 
+GET_CONTROLS: Final = (
+    ": measure one as well, or, of a module of your own, each build twice, in turns; what moves between two runs of "
+    "one build is the machine"
+)
+
+
 def _of_controls(
     moves: Iterable[_Move], controls: Mapping[tuple[str, str], _Controls], threshold: float
 ) -> Iterator[str]:
@@ -386,11 +392,20 @@ def _of_controls(
     ]
     lone = [f"{metric} in {case}" for (case, metric), each in controls.items() if not len(each.logs)]
     if lone:
+        alone = len(lone) == len(controls)
         yield (
-            f"no change is told of {'any figure' if len(lone) == len(controls) else ', '.join(lone)}, for no control, "
-            "a variant that this project does not run, was measured there in both runs, and a slower machine would "
-            "look the same: measure one as well, or, of a module of your own, each build twice, in turns; what moves "
-            "between two runs of one build is the machine"
+            f"no change is told of {'any figure' if alone else ', '.join(lone)}, for no control, a variant that this "
+            "project does not run, was measured there in both runs, and a slower machine would look the same"
+            f"{GET_CONTROLS if alone else ''}"
+        )
+    most: Counter[str] = Counter()
+    for (_, metric), each in controls.items():
+        most[metric] = max(most[metric], len(each.logs))
+    single = [metric for metric, count in most.items() if count == 1]
+    if single:
+        yield (
+            f"there is one control for {', '.join(single)}, so noise between runs is taken for {BETWEEN_RUNS:.0%} and "
+            "only large changes are told: measure a second one as well, as native and goextender"
         )
     if times and abs(statistics.median(times)) >= math.log1p(threshold):
         yield (

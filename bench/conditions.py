@@ -185,7 +185,7 @@ SIGNS: Final = (
         # A tenth of the machine: with two cores, client and server no longer have one each.
         lambda run: [each.others / run.machine.cores for each in run.conditions],
         0.1,
-        "{over} of {all} checks between rounds found other programs using up to {worst:.0%} of all cores: "
+        "{over} of {all} checks between rounds found other programs using up to {worst:.0%} of the harness's cores: "
         "stop them, or run again",
     ),
     Sign(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,9 @@ LDFLAGS: Final = next(each.ldflags for each in PROGRAMS if each.name == "kube-sc
 
 MOST_KEPT: Final = 3
 """Builds of a program: those of other sources are worth their 50 MB while somebody goes back and forth."""
+
+LEFT_ALONE: Final = 86_400.0
+"""Seconds for which a build stays that was wanted: a run takes its programs from there until it ends."""
 
 
 def program(name: Program) -> Path:
@@ -124,11 +128,17 @@ def _kept(name: str, toolchain: Toolchain, sources: Sequence[Path], compile_into
                 partial = kept.with_name(f"{key}.{os.getpid()}")
                 compile_into(partial)
                 partial.rename(kept)
-                builds = sorted(kept.parent.glob(f"{name}-go*"), key=lambda each: each.stat().st_mtime)
-                for old in builds[:-MOST_KEPT]:
-                    old.unlink()
-    kept.touch()
+                _forget_old(kept.parent, name)
+    os.utime(kept)
     return kept
+
+
+def _forget_old(folder: Path, name: str) -> None:
+    """Deletes builds of a program that were not wanted for long, but the last ones."""
+    builds = sorted((each.stat().st_mtime, each) for each in folder.glob(f"{name}-go*"))
+    for wanted, build in builds[:-MOST_KEPT]:
+        if wanted < time.time() - LEFT_ALONE:
+            build.unlink()
 
 
 def _digest(folders: Sequence[Path]) -> str:

@@ -49,7 +49,10 @@ def look(python: Path) -> Interpreter:
             f"{python} has no kube-wasm-extender[wasmer] of this release, install it there:"
             f" {said[-1] if said else f'status {answer.returncode}'}"
         )
-    found = msgspec.json.decode(answer.stdout, type=Interpreter)
+    try:
+        found = msgspec.json.decode(answer.stdout, type=Interpreter)
+    except msgspec.DecodeError as error:
+        raise InterpreterError(f"{python} does not answer as a Python does: {error}") from error
     if found.source != own():
         raise InterpreterError(
             f"{python} has another kube-wasm-extender than the one that measures, install the same there:"

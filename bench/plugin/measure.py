@@ -143,7 +143,7 @@ def take_turns(
             first = first_pod(which * ledger.case.rounds + at)
             pods = [workload.cycle(first + number) for number in range(cycles[name])]
             with turn.around(started[name], first):
-                settle(started[name].subject, workload)
+                settle(started[name].subject, workload, turn.before)
                 ledger.take(name, play(started[name], pods, turn.before), turn.suffix)
 
 

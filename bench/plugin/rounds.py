@@ -53,14 +53,17 @@ class DifferentAnswersError(BenchError):
     """Variants do not answer alike, so that their times cannot be compared. `str()` names a cycle and both answers."""
 
 
-def settle(subject: Subject, workload: Workload) -> None:
-    """Goes through untimed cycles for SETTLE_SECONDS, one at least, of pods that are never timed. Raises SubjectError.
+def settle(subject: Subject, workload: Workload, before: Callable[[Subject, Cycle], None]) -> None:
+    """Goes through untimed cycles for SETTLE_SECONDS, one at least; `before` is as for `play`. Raises SubjectError.
 
-    Each is of another pod: after many of one and the same, the next one takes longer.
+    Each is of another pod: after many of one and the same, the next one takes longer. Recorded changes of nodes are
+    left out: they belong to the pods' own order.
     """
     end = time.monotonic() + SETTLE_SECONDS
     for at in range(WARM_UP + MOST):
-        subject.ask(workload.cycle(at))
+        cycle = workload.cycle(at)._replace(changes={})
+        before(subject, cycle)
+        subject.ask(cycle)
         if time.monotonic() >= end:
             break
 
@@ -167,7 +170,8 @@ def first_pod(turn: int) -> int:
     """The number of the pod that begins a turn, the same for all variants; no other turn has any of its pods.
 
     Each turn begins at the kind of pod after that of the turn before. So in PERIOD turns a variant that manages one pod
-    in each is asked about every kind once, which is the mix of those that manage many.
+    in each is asked about every kind once, which is the mix of those that manage many. Recorded pods have no
+    such kinds, and come round again after the last one.
     """
     return WARM_UP + MOST + turn * STRIDE
 

@@ -324,7 +324,7 @@ LOOKS: Final = (
     Look("a fixed piece of work, ms", lambda each: each.yardstick / 1000),
     Look("time that the hypervisor gave to others, %", lambda each: each.steal * 100),
     # It is what is left of two sums of ticks, most of which are the harness's own.
-    Look("cores that other programs used", lambda each: each.others, 0.1),
+    Look("cores that other programs took from the harness", lambda each: each.others, 0.1),
 )
 
 

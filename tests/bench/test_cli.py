@@ -130,7 +130,7 @@ def saved(folder: Path, rounds: list[list[float]], conditions: Sequence[Conditio
 COUNTS = "Of 1 figures {} are worse and 0 better by 5% or more, {} have not changed by as much, {} are unclear{}."
 BUSY_REMARK = (
     "Nothing is told, since the run after is too noisy: 1 of 1 checks between rounds found other programs using up to "
-    "100% of all cores: stop them, or run again."
+    "100% of the harness's cores: stop them, or run again."
 )
 ROW = "| 500  | kwx     | filter median | 100 us | 200 us | +0.0%    | +100.0% | +100.0% to +100.0% | worse   |"
 
@@ -145,7 +145,7 @@ ROW = "| 500  | kwx     | filter median | 100 us | 200 us | +0.0%    | +100.0% |
             [BUSY],
             3,
             [COUNTS.format(0, 0, 1, ": more rounds or a quieter machine may tell"), BUSY_REMARK],
-            "kwx: nothing can be told from these runs; their remarks say why, and what to do\n",
+            "kwx: nothing can be told from these runs; above is why, and what may help\n",
             id="too noisy",
         ),
     ],

@@ -340,10 +340,12 @@ def test_how_runs_differ_is_said() -> None:
         "Versions differ: python none before, 3.11 after.",
         "The case 100 is not compared: nodes 500, plugins 1 before, nodes 500, plugins 2 after.",
         "The case 5000 is not compared: nodes 500 before, not there after.",
+        "There is one control for filter, so noise between runs is taken for 5% and only large changes are told: "
+        "measure a second one as well, as native and goextender.",
         "The controls (native) took 1.30 times as long after: "
         "that is the machine or what they are built with, and is taken out of the changes.",
         "Nothing is told, since the run before is too noisy: 1 of 1 checks between rounds found other programs using "
-        "up to 50% of all cores: "
+        "up to 50% of the harness's cores: "
         "stop them, or run again.",
         "The run after is not finished: continue it.",
     ]
@@ -364,8 +366,9 @@ def test_figures_without_a_control_are_named() -> None:
     found = compare(*[run([case(series=[*BOTH, one("kwx", STEADY, "cycle"), one("kwx", STEADY, "pod")])])] * 2)
     assert found.remarks == [
         "no change is told of cycle in 500, pod in 500, for no control, a variant that this project does not run, was "
-        "measured there in both runs, and a slower machine would look the same: measure one as well, or, of a module "
-        "of your own, each build twice, in turns; what moves between two runs of one build is the machine"
+        "measured there in both runs, and a slower machine would look the same",
+        "there is one control for filter, so noise between runs is taken for 5% and only large changes are told: "
+        "measure a second one as well, as native and goextender",
     ]
 
 

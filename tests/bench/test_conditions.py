@@ -104,6 +104,13 @@ def taken() -> float:
     return float(times.user + times.nice + times.system)
 
 
+@pytest.fixture
+def all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The harness may use every core."""
+    monkeypatch.setattr("bench.conditions._cores", lambda: psutil.cpu_count() or 1)
+
+
+@pytest.mark.usefixtures("all_cores")
 def test_what_other_programs_take_is_told() -> None:
     watch = Watch()
     with spinning():
@@ -112,6 +119,7 @@ def test_what_other_programs_take_is_told() -> None:
     assert found.others > 0.1
 
 
+@pytest.mark.usefixtures("all_cores")
 @pytest.mark.parametrize("has_ended", [False, True], ids=["alive", "ended"])
 def test_what_the_harness_starts_is_no_other(has_ended: bool) -> None:
     """Of what all processes took, its children's part is left out."""
@@ -186,7 +194,7 @@ RISING = [100.0 + 10 * at for at in range(10)]
             Noise(
                 "noisy",
                 [
-                    "2 of 40 checks between rounds found other programs using up to 40% of all cores: "
+                    "2 of 40 checks between rounds found other programs using up to 40% of the harness's cores: "
                     "stop them, or run again"
                 ],
             ),
@@ -197,7 +205,7 @@ RISING = [100.0 + 10 * at for at in range(10)]
             Noise(
                 "too noisy",
                 [
-                    "3 of 3 checks between rounds found other programs using up to 75% of all cores: "
+                    "3 of 3 checks between rounds found other programs using up to 75% of the harness's cores: "
                     "stop them, or run again"
                 ],
             ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -172,23 +173,34 @@ def test_a_program_is_built_once() -> None:
     assert (gopeer.program("player"), program.stat().st_ino) == (program, made.st_ino)
 
 
-def test_few_builds_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Those that were used last, each program's own."""
+@pytest.fixture
+def build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
+    """Wants a program of other sources by their number, and sets when it was wanted."""
     monkeypatch.setattr(gopeer, "cache_root", lambda: tmp_path / "controlplane")
     monkeypatch.setattr(gopeer, "compile_program", lambda _module, _package, target, *_: target.write_bytes(b""))
 
-    def build(recipe: int, used: float, name: gopeer.Program = "player") -> Path:
-        monkeypatch.setattr(gopeer, "LDFLAGS", str(recipe))
+    def build(sources: int, wanted: float, name: gopeer.Program = "player") -> Path:
+        monkeypatch.setattr(gopeer, "LDFLAGS", str(sources))
         program = gopeer.program(name)
-        os.utime(program, (used, used))
+        os.utime(program, (wanted, wanted))
         return program
 
+    return build
+
+
+def test_few_builds_are_kept(build: Callable[..., Path], tmp_path: Path) -> None:
+    """Those that were wanted last, each program's own."""
     extender = build(0, 0, "extender")
-    first, second, third = (build(recipe, recipe) for recipe in (1, 2, 3))
+    first, second, third = (build(sources, sources) for sources in (1, 2, 3))
     assert build(1, 4) == first
     fourth = build(4, 5)
     assert {*tmp_path.glob("peers/*-go*")} == {extender, third, first, fourth}
     assert not second.exists()
+
+
+def test_a_build_that_a_run_may_still_use_is_kept(build: Callable[..., Path], tmp_path: Path) -> None:
+    builds = {build(sources, time.time()) for sources in range(gopeer.MOST_KEPT + 2)}
+    assert {*tmp_path.glob("peers/*-go*")} == builds
 
 
 def test_no_go(monkeypatch: pytest.MonkeyPatch) -> None:

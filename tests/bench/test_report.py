@@ -427,7 +427,7 @@ def test_nothing_that_cannot_be_seen_is_shown_as_none() -> None:
         ["load: processes that ran or waited for a core", "0.900", "1.00", "1.10"],
         ["a fixed piece of work, ms", "2.00", "2.00", "2.00"],
         ["time that the hypervisor gave to others, %", "0", "0", "0"],
-        ["cores that other programs used", "below 0.1", "below 0.1", "below 0.1"],
+        ["cores that other programs took from the harness", "below 0.1", "below 0.1", "below 0.1"],
     ]
 
 
@@ -845,7 +845,10 @@ NO_SAMPLES = Series(variant="kwx", metric="cycle", unit="us", better="lower", ro
         ),
         pytest.param(
             busy(),
-            ["too noisy Do not rely on these figures.", "found other programs using up to 60% of all cores"],
+            [
+                "too noisy Do not rely on these figures.",
+                "found other programs using up to 60% of the harness's cores",
+            ],
             id="noisy",
         ),
     ],

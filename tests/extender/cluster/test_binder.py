@@ -136,14 +136,24 @@ def test_a_pod_on_another_node_is_a_conflict_that_is_not_repeated(tmp_path: Path
         (say_nothing, 2, "create pods/binding: no answer of {url} within"),
     ],
 )
-def test_a_bind_ends_with_the_time_for_it(tmp_path: Path, failure: Behaviour, most: int, cause: str) -> None:
-    """There are no more attempts than the time has room for, however short each pause is."""
+def test_a_bind_ends_with_the_time_for_it(
+    tmp_path: Path, failure: Behaviour, most: int, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are no more attempts than the time has room for, however short each pause is; the last has what is left."""
+    call, granted = ApiServer.call, []
+
+    async def noting(api: ApiServer, request: ApiRequest, timeout: float) -> bytes:
+        granted.append(timeout)
+        return await call(api, request, timeout)
+
+    monkeypatch.setattr(ApiServer, "call", noting)
 
     async def scenario() -> None:
         async with scripted(tmp_path, failure) as (server, binder):
             message = await asyncio.wait_for(bind_error(binder), TIMEOUT)
             assert f"cannot bind pod default/web-0 to node node-1: {cause.format(url=server.url)}" in message
             assert 2 <= len(server.received) <= most
+            assert granted[-1] < granted[0]
 
     asyncio.run(scenario())
 
