@@ -243,8 +243,11 @@ def test_the_threshold_is_what_is_given() -> None:
     assert [only(compare(*runs, threshold)).verdict for threshold in (0.19, 0.21)] == ["worse", "no change"]
 
 
+CONTROLS = ("native", "goextender")
+
+
 def test_another_build_of_a_module_is_compared_but_not_by_what_others_make_of_it() -> None:
-    cases = [case(series=[one(variant, STEADY) for variant in ("kwx", "native", "upstream")])]
+    cases = [case(series=[one(variant, STEADY) for variant in ("kwx", *CONTROLS, "upstream")])]
     upstream = [case(series=[one(variant, STEADY) for variant in ("kwx", "upstream")])]
     found = compare(run(cases, module="sha256:1 a.wasm"), run(cases, module="sha256:2 a.wasm"))
     assert [change.variant for change in found.changes] == ["kwx"]
@@ -255,7 +258,7 @@ def test_another_build_of_a_module_is_compared_but_not_by_what_others_make_of_it
 
 
 def test_another_configuration_of_a_module_is_another_module() -> None:
-    cases = [case(series=[one(variant, STEADY) for variant in ("kwx", "native", "upstream")])]
+    cases = [case(series=[one(variant, STEADY) for variant in ("kwx", *CONTROLS, "upstream")])]
     found = compare(run(cases), run(cases, command='kwx bench plugin --guest-config \'{"zone": "a"}\''))
     assert found.remarks == [
         'the commands differ: `kwx bench plugin` before, `kwx bench plugin --guest-config \'{"zone": "a"}\'` after'
