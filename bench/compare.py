@@ -175,7 +175,7 @@ def compare(before: Run, after: Run, threshold: float = THRESHOLD) -> Comparison
         ],
         remarks=[
             *_differences(before, after, pairs),
-            *_of_controls(moves, controls, threshold),
+            *_of_controls(moves, controls, between, threshold),
             *_quality((before, after), noises, moves),
         ],
     )
@@ -381,7 +381,10 @@ GET_CONTROLS: Final = (
 
 
 def _of_controls(
-    moves: Iterable[_Move], controls: Mapping[tuple[str, str], _Controls], threshold: float
+    moves: Iterable[_Move],
+    controls: Mapping[tuple[str, str], _Controls],
+    between: Mapping[str, _Noise],
+    threshold: float,
 ) -> Iterator[str]:
     """What the controls tell of the machine, and where there are none."""
     names = ", ".join(dict.fromkeys(move.series.variant for move in moves if move.control))
@@ -398,10 +401,8 @@ def _of_controls(
             "project does not run, was measured there in both runs, and a slower machine would look the same"
             f"{GET_CONTROLS if alone else ''}"
         )
-    most: Counter[str] = Counter()
-    for (_, metric), each in controls.items():
-        most[metric] = max(most[metric], len(each.logs))
-    single = [metric for metric, count in most.items() if count == 1]
+    controlled = {metric for (_, metric), each in controls.items() if len(each.logs)}
+    single = [metric for metric, noise in between.items() if noise is ASSUMED and metric in controlled]
     if single:
         yield (
             f"there is one control for {', '.join(single)}, so noise between runs is taken for {BETWEEN_RUNS:.0%} and "

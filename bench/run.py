@@ -41,6 +41,10 @@ HISTOGRAMS: Final = ("attempt", "algorithm")
 """Metrics whose means are exact, while percentiles, as `attempt p99`, are of histograms with few buckets."""
 
 
+PERCENTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+"""Those of HISTOGRAMS that are told, by what their metrics end with."""
+
+
 def is_coarse(metric: str) -> bool:
     """Whether a metric is a percentile of buckets: worth being told, but not an interval or a ratio."""
     first, _, percentile = metric.partition(" ")

@@ -24,6 +24,7 @@ from bench.controlplane.gobuild import (
 )
 from bench.controlplane.ports import LOOPBACK, free_port
 from bench.servers import ready, running
+from bench.source import DIGITS, contents
 
 Program: TypeAlias = Literal["extender", "player", "scheduler"]
 
@@ -119,7 +120,7 @@ def _modules_of(checkout: Path) -> tuple[Path, ...]:
 
 def _kept(name: str, toolchain: Toolchain, sources: Sequence[Path], compile_into: Callable[[Path], None]) -> Path:
     """A program of the cache, which is compiled where that has none of these sources; old ones go then."""
-    key = "-".join([name, toolchain.version, toolchain.platform, _digest(sources)[:12]])
+    key = "-".join([name, toolchain.version, toolchain.platform, _digest(sources)])
     kept = cache_root().with_name("peers") / key
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -144,6 +145,5 @@ def _forget_old(folder: Path, name: str) -> None:
 def _digest(folders: Sequence[Path]) -> str:
     recipe = hashlib.sha256(repr((BUILD_FLAGS, BUILD_ENVIRONMENT, LDFLAGS)).encode())
     for folder in folders:
-        for file in sorted(each for pattern in ("*.go", "go.mod", "go.sum") for each in folder.rglob(pattern)):
-            recipe.update(f"{file.relative_to(folder)}\n".encode() + file.read_bytes())
-    return recipe.hexdigest()
+        recipe.update(contents(folder, "*.go", "go.mod", "go.sum"))
+    return recipe.hexdigest()[:DIGITS]

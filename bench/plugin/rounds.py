@@ -53,14 +53,20 @@ class DifferentAnswersError(BenchError):
     """Variants do not answer alike, so that their times cannot be compared. `str()` names a cycle and both answers."""
 
 
-def settle(subject: Subject, workload: Workload, before: Callable[[Subject, Cycle], None]) -> None:
-    """Goes through untimed cycles for SETTLE_SECONDS, one at least; `before` is as for `play`. Raises SubjectError.
+def settle(
+    subject: Subject,
+    workload: Workload,
+    before: Callable[[Subject, Cycle], None] = lambda *_: None,
+    pods: Iterable[int] = range(WARM_UP + MOST),
+    seconds: float = SETTLE_SECONDS,
+) -> None:
+    """Goes through untimed cycles for some seconds, one at least; `before` is as for `play`. Raises SubjectError.
 
     Each is of another pod: after many of one and the same, the next one takes longer. Recorded changes of nodes are
     left out: they belong to the pods' own order.
     """
-    end = time.monotonic() + SETTLE_SECONDS
-    for at in range(WARM_UP + MOST):
+    end = time.monotonic() + seconds
+    for at in pods:
         cycle = workload.cycle(at)._replace(changes={})
         before(subject, cycle)
         subject.ask(cycle)
@@ -140,11 +146,7 @@ def warm_up(started: Mapping[str, Started], workload: Workload) -> dict[str, str
             if found := difference(answers[first], answer):
                 different.setdefault(name, f"it does not answer as {first}: in cycle {at}, {found}")
     for each in started.values():
-        end = time.monotonic() + WARM_UP_SECONDS
-        for at in range(WARM_UP, WARM_UP + MOST):
-            each.subject.ask(workload.cycle(at))
-            if time.monotonic() >= end:
-                break
+        settle(each.subject, workload, pods=range(WARM_UP, WARM_UP + MOST), seconds=WARM_UP_SECONDS)
     return different
 
 

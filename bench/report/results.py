@@ -251,7 +251,7 @@ def _figures(series: Series, variant: Variant) -> Figures:
 def _middle(series: Series) -> float:
     """The median of all samples."""
     scale, _ = SHOWN[series.unit]
-    return statistics.quantile(series, 0.5).value * scale
+    return median(sample for samples in series.rounds for sample in samples) * scale
 
 
 def _settings(case: Case) -> tuple[tuple[str, int | float | str | bool], ...]:

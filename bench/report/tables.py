@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from bench.report.results import OURS, PEERS, Comparison, Figures, Results, Verdict, quantiles
 from bench.report.words import bounds, capital, count, factor, figure, label, measured, quoted
-from bench.run import HISTOGRAMS, PARTS, Case, Condition, Run, Variant
+from bench.run import HISTOGRAMS, PARTS, PERCENTILES, Case, Condition, Run, Variant
 from bench.statistics import Estimate
 
 NAMED: Final = 3
@@ -196,8 +196,6 @@ def span(results: Results, metric: str) -> Table | None:
     note = f"Lower is better. {SPANS[metric]} {BUCKETS}{means}{_beside_whom(results, metric, rows)}"
     return Table(f"{capital(measured(metric))}, ms", note, head, groups)
 
-
-PERCENTILES: Final = ("p50", "p90", "p99")
 
 MEANS: Final[Mapping[str, str]] = {
     "mean": "p50",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import datetime, timezone
@@ -37,8 +37,8 @@ MOURNING: Final = 0.5
 
 
 @contextmanager
-def telling(control_plane: ControlPlane) -> Iterator[None]:
-    """Where something goes wrong because a part of the control plane has died, raises that: a ControlPlaneError.
+def telling(check: Callable[[], None]) -> Iterator[None]:
+    """Where something goes wrong because a process has died, raises what `check` does then: a ControlPlaneError.
 
     Else it is a MeasureError where an API server does not answer.
     """
@@ -46,7 +46,7 @@ def telling(control_plane: ControlPlane) -> Iterator[None]:
         yield
     except (BenchError, OSError, HTTPException) as error:
         time.sleep(MOURNING)
-        control_plane.check()
+        check()
         if isinstance(error, BenchError):
             raise
         raise MeasureError(f"the API server does not answer as it should: {error}") from error

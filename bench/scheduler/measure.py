@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from typing import Final, TypeVar
@@ -71,7 +72,7 @@ def prepare(nodes: int, setup: Setup) -> Ground:
     """Makes the nodes. Raises MeasureError or ControlPlaneError."""
     api = Api(setup.control_plane)
     made = [node(at) for at in range(nodes)]
-    with telling(setup.control_plane):
+    with telling(setup.control_plane.check):
         api.create_namespace()
         api.create(NODES, [each.body for each in made])
         setup.control_plane.wait_until(lambda: api.ready_nodes() == nodes, f"{nodes} Ready nodes", NODES_TIMEOUT)
@@ -100,17 +101,24 @@ def _rounds(run: Run, case: Case, load: Load, plan: Plan, ground: Ground, meter:
         for variant in order(variants, at):
             if variant not in case.left_out:
                 meter.say(f"{case.title}: {variant}, round {at + 1} of {case.rounds}")
-                try:
+                with _perhaps_without(variant, case):
                     figures[variant] = patiently(partial(play, variant, load, pods, ground), meter.say)
-                except (ControlPlaneError, MeasureError) as error:
-                    reason = why_left_out(variant, error)
-                    if case.done or not reason:
-                        raise
-                    case.left_out[variant] = reason
             meter.step(f"{case.title}: {variant}")
         for variant in sorted(figures, key=plan.variants.index):
             take(case, variant, figures[variant])
         yield at
+
+
+@contextmanager
+def _perhaps_without(variant: str, case: Case) -> Iterator[None]:
+    """Leaves a variant out that fails in the case's first round, where that is no reason to end the run."""
+    try:
+        yield
+    except (ControlPlaneError, MeasureError) as error:
+        reason = why_left_out(variant, error)
+        if case.done or not reason:
+            raise
+        case.left_out[variant] = reason
 
 
 def patiently(play: Callable[[], T], say: Callable[[str], None]) -> T:

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from bench.controlplane.gobuild import log_tail
 from bench.plugin.variants import Spent
-from bench.run import Unit
-from bench.scheduler.api import MOURNING, PODS, Api, telling
+from bench.run import PERCENTILES, Unit
+from bench.scheduler.api import PODS, Api, telling
 from bench.scheduler.arrivals import Arrivals
 from bench.scheduler.bindings import Bindings
 from bench.scheduler.errors import MeasureError, TooLateError
@@ -20,7 +20,6 @@ from bench.scheduler.plan import Load, Shape
 from bench.scheduler.scrape import SCHEDULED, Attempts, Span
 from bench.scheduler.usage import Usage
 from bench.scheduler.variants import Setup, Started, starting
-from bench.servers import ServerError
 
 LOOK_EVERY: Final = 0.1
 """Seconds between two looks at how far the scheduler is, and at memory."""
@@ -32,7 +31,6 @@ FEWEST: Final = 20
 """Pods that must be bound in these seconds."""
 LATEST: Final = 15.0
 """Seconds after the last one has come within which all pods must be bound, if they come steadily."""
-PERCENTILES: Final = (50, 90, 99)
 TOLD: Final[Mapping[Shape, Sequence[Span]]] = {"batch": ("algorithm",), "steady": ("algorithm", "attempt")}
 """What the scheduler is asked of itself. In a batch an attempt waits for the bindings of many others."""
 STANDING: Final = ("kube-apiserver", "etcd")
@@ -78,7 +76,7 @@ def play(variant: str, load: Load, pods: Sequence[Pod], ground: Ground) -> dict[
     the figures would be worth nothing: pods that were not bound, or not as the policy wants them; ControlPlaneError if
     something died or did not start; BuildError.
     """
-    with telling(ground.setup.control_plane):
+    with telling(ground.setup.control_plane.check):
         return _play(variant, load, pods, ground)
 
 
@@ -151,12 +149,8 @@ class _Watcher:
         """How far everything is now. Raises ServerError, or what a check raises if that is why nobody answers."""
         self._usage.look()
         bound, cpu = len(self._bindings.bound), self._usage.cpu()
-        try:
+        with telling(self._check):
             return _Moment(bound, cpu, self._started.metrics(), self._started.spent())
-        except ServerError:
-            time.sleep(MOURNING)
-            self._check()
-            raise
 
     def _check(self, *further: Callable[[], None]) -> None:
         for check in (*self._checks, *further):
@@ -225,7 +219,7 @@ def attempted(attempts: Attempts, shape: Shape) -> dict[str, Figures]:
     seconds: dict[str, float] = {}
     for span in TOLD[shape]:
         seconds[span] = attempts.mean(span)
-        seconds |= {f"{span} p{q}": attempts.quantile(span, q / 100) for q in PERCENTILES}
+        seconds |= {f"{span} {name}": attempts.quantile(span, q) for name, q in PERCENTILES.items()}
     return {metric: Figures("ms", [each * 1e3]) for metric, each in seconds.items()}
 
 

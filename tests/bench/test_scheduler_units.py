@@ -262,7 +262,7 @@ def test_what_goes_wrong_is_told_by_its_cause(
     problem: str, error: Exception, told: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bench.scheduler.api.MOURNING", 0)
-    with pytest.raises(type(told)) as caught, telling(Plane(problem)):  # type: ignore[arg-type]
+    with pytest.raises(type(told)) as caught, telling(Plane(problem).check):
         raise error
     assert (type(caught.value), str(caught.value)) == (type(told), str(told))
 
