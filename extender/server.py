@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 import anyio
-from anyio.lowlevel import checkpoint
 
 from extender import wire
 from extender.candidates import NodeSource, NotSyncedError
@@ -38,6 +38,10 @@ MOST_BINDING: Final = 64
 
 MOST_JUDGING: Final = 16
 """Verbs at a time whose plugins are not known to be quick; kube-scheduler asks one after the other."""
+
+
+MAX_LATE_S: Final = 1.0
+"""Seconds by which the loop may be late to end a bind before its thread gives it up."""
 
 
 class NotLoadedError(Exception):
@@ -243,20 +247,34 @@ class Verbs:
         loop = asyncio.get_running_loop()
 
         def bind_default() -> None:
-            late = max(0.0, deadline - time.monotonic()) + 1.0
-            asyncio.run_coroutine_threadsafe(self._bind_until(deadline, key, node), loop).result(late)
+            bound = asyncio.run_coroutine_threadsafe(self._bind_until(deadline, key, node), loop)
+            try:
+                bound.result(max(0.0, deadline - time.monotonic()) + MAX_LATE_S)
+            except concurrent.futures.TimeoutError:  # The loop hangs, and cannot tell.
+                bound.cancel()
+                raise _not_known(key, node) from None
 
         await loop.run_in_executor(self._binding, bind.run, profile, binding, self._waiting, bind_default)
 
     async def _bind_until(self, deadline: float, key: PodKey, node: str) -> None:
-        left = max(0.0, deadline - time.monotonic())
+        """Binds by default, without an attempt where no time is left. Raises BindError."""
+        left = deadline - time.monotonic()
+        if left <= 0:
+            cause = "no time was left of server.bindTimeout; raise it, and the extender's httpTimeout with it"
+            raise BindError(f"cannot bind pod {key} to node {node}: {cause}")
         try:
             with anyio.fail_after(left):
-                await checkpoint()  # Without time there is no attempt.
                 await self._binder.bind(key, node)
         except TimeoutError:
-            cause = f"it was not done within the {left:.1f} s that were left of server.bindTimeout"
-            raise BindError(f"cannot bind pod {key} to node {node}: {cause}") from None
+            raise _not_known(key, node) from None
+
+
+def _not_known(key: PodKey, node: str) -> BindError:
+    """Of a bind that was given up: the API server may have been asked."""
+    return BindError(
+        f"it is not known whether pod {key} is bound to node {node}: the bind did not end within server.bindTimeout;"
+        " kube-scheduler tries the pod again, and the API server refuses one that is bound"
+    )
 
 
 def _route(named: Profile | None) -> str:

@@ -301,7 +301,7 @@ def test_the_verb_ends_in_time_and_says_what_took_it(tmp_path: Path) -> None:
         }
         assert bind(extender, "slow", "slow") == {
             "Error": "cannot bind pod default/slow to node node-2:"
-            " it was not done within the 0.0 s that were left of server.bindTimeout"
+            " no time was left of server.bindTimeout; raise it, and the extender's httpTimeout with it"
         }
         assert [bound(extender, name) for name in ("default", "slow")] == [[], []]
         assert extender.post("/profiles/slow/filter", names_args(NODES)) == filtered(NODES)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from extender.candidates import NodeSource
-from extender.cluster import DryRunBinder
+from extender.cluster import Binder, DryRunBinder
 from extender.cycles import Cycles
 from extender.guest_log import GuestLog
 from extender.metrics import Metrics
@@ -40,7 +40,14 @@ class Inside:
     Nobody looks at sources, probations and what drains but the test, by `look` and `offer`.
     """
 
-    def __init__(self, folder: Path, *profiles: Mapping[str, Any], **sections: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *profiles: Mapping[str, Any],
+        binder: Binder | None = None,
+        bind_timeout: float = 4.0,
+        **sections: Any,
+    ) -> None:
         self.folder = folder
         self.config = kwx.write(folder, kwx.configuration(*profiles, server={"stateDirectory": "state"}, **sections))
         self.cycles = Cycles()
@@ -56,9 +63,9 @@ class Inside:
             self.registry,
             source,
             PodSource(None, None),
-            DryRunBinder(),
+            binder or DryRunBinder(),
             waiting,
-            4.0,
+            bind_timeout,
             Metrics(),
             cycles=self.cycles,
             traffic=self.traffic,
