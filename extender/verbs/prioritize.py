@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from operator import add
+from typing import Final
 
 from extender.profile import Profile
 from wasm_runtime.abi import MAX_NODE_SCORE
 from wasm_runtime.guest import Pod
 from wasm_runtime.plugin import Plugin
 from wasm_runtime.snapshot import Nodes
+
+MAX_TABULATED: Final = 10_000
+"""Totals whose answers are looked up, which takes a quarter of finding them. More would take long to make."""
 
 
 def run(profile: Profile, pod: Pod, nodes: Nodes) -> Sequence[int]:
@@ -30,7 +35,7 @@ def run(profile: Profile, pod: Pod, nodes: Nodes) -> Sequence[int]:
             weights += entry.weight
     if not weights:
         return [0] * len(nodes)
-    return list(map(_scale(weights, profile.score_range).__getitem__, totals))
+    return list(map(_scale(weights, profile.score_range), totals))
 
 
 def score(plugin: Plugin, pod: Pod, nodes: Nodes) -> list[int] | None:
@@ -40,7 +45,9 @@ def score(plugin: Plugin, pod: Pod, nodes: Nodes) -> list[int] | None:
 
 
 @lru_cache(maxsize=64)
-def _scale(weights: int, score_range: int) -> Sequence[int]:
-    """The answer for each possible total of weighted scores, rounded to the nearest, halves up."""
+def _scale(weights: int, score_range: int) -> Callable[[int], int]:
+    """Makes the answer of a total of weighted scores, rounded to the nearest, halves up."""
     whole = weights * MAX_NODE_SCORE
-    return [(2 * total * score_range + whole) // (2 * whole) for total in range(whole + 1)]
+    least = [-(-whole * (2 * answer - 1) // (2 * score_range)) for answer in range(1, score_range + 1)]
+    find = partial(bisect_right, least)  # So many answers have a least total that is not above this one.
+    return list(map(find, range(whole + 1))).__getitem__ if whole <= MAX_TABULATED else find

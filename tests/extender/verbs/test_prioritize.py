@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
+from fractions import Fraction
+from math import floor
 from typing import Any
 
 import pytest
 
+from extender.verbs import prioritize
 from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import NODE_NAMES, names_args, node, nodes_args, pod, priorities, scores
 
@@ -95,6 +99,27 @@ def test_a_failure_is_answered_without_scores_and_logged_with_its_cause(extender
     assert [(line["level"], line["verb"], line["pod"]) for line in errors] == [
         ("error", "prioritize", f"default/failing-{name}")
     ]
+
+
+@pytest.mark.parametrize("score_range", [10, 100])
+@pytest.mark.parametrize("weights", [1, 2, 3, 7, 100, 101, 999, 20_000])
+def test_totals_are_rounded_alike_whatever_the_weights(weights: int, score_range: int) -> None:
+    scale, whole = prioritize._scale(weights, score_range), 100 * weights
+    near = {round(answer * whole / (2 * score_range)) for answer in range(2 * score_range + 1)}
+    totals = (
+        range(whole + 1) if whole < 1000 else sorted({at + by for at in near for by in (-1, 0, 1)} & {*range(whole)})
+    )
+    exact = [floor(Fraction(total * score_range, whole) + Fraction(1, 2)) for total in totals]
+    assert list(map(scale, totals)) == exact
+
+
+def test_weights_however_large_take_no_table() -> None:
+    tracemalloc.start()
+    try:
+        prioritize._scale.__wrapped__(20_000, 100)
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_each_node_has_its_own_score_in_the_order_of_the_request(extender: Extender) -> None:
