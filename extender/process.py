@@ -44,7 +44,9 @@ from extender.guest_log import GuestLog
 from extender.metrics import Metrics
 from extender.pods import PodSource
 from extender.profile import FailurePolicy, PluginFailedError
-from extender.registry import Loaded, load
+from extender.registry import Loaded, Registry, load
+from extender.registry.revision import Stage
+from extender.registry.rollout import Rollout
 from extender.registry.updates import Updates
 from extender.server import Verbs, Webhook
 from extender.traffic import Traffic
@@ -73,7 +75,7 @@ class Background:
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Starts a task that runs until `stop`. If it ends by an error, that is logged."""
-        asyncio.run_coroutine_threadsafe(self._spawn(work, name), self._loop).result()
+        asyncio.run_coroutine_threadsafe(self._spawn(work, name), self._loop)
 
     async def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.get_running_loop().create_task(work, name=name)
@@ -99,22 +101,26 @@ def _log_end(task: asyncio.Task[None]) -> None:
 
 
 class PodsOnDemand:
-    """The cluster's pods, listed and watched from when they are first wanted: most plugins never ask for them.
+    """The cluster's pods, listed and watched from when a plugin goes live that asks for them: most never do.
 
     May be asked from any thread.
     """
 
-    def __init__(self, make: Callable[[], PodCache], background: Background) -> None:
+    def __init__(
+        self, make: Callable[[], PodCache], background: Background, on_start: Callable[[PodCache], object]
+    ) -> None:
         self._make = make
         self._background = background
+        self._on_start = on_start
         self._starting = threading.Lock()
         self._cache: PodCache | None = None
 
     def start(self) -> PodCache:
-        """Begins to list and watch, if that has not begun."""
+        """Begins to list and watch, if that has not begun. Waits for nothing."""
         with self._starting:
             if self._cache is None:
                 self._cache = self._make()
+                self._on_start(self._cache)
                 self._background.spawn(self._cache.run(), "pod cache")
             return self._cache
 
@@ -172,29 +178,34 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
         stale_after = configuration.cluster.stale_after or math.inf
         node_cache = NodeCache(watched, nodes, metrics.read, stale_after=stale_after) if watched else None
         pod_cache = (
-            PodsOnDemand(lambda: PodCache(watched, metrics.read, stale_after=stale_after), background)
+            PodsOnDemand(
+                lambda: PodCache(watched, metrics.read, stale_after=stale_after),
+                background,
+                # A process that serves stays ready while they are listed: without them preempt alone has no answer.
+                lambda cache: health.add(_check("pods", cache, needs_sync=False)),
+            )
             if watched
             else None
         )
-        recorder = EventRecorder(watched) if watched else None
-        checks = []
+        health, recorder = Health(), EventRecorder(watched) if watched else None
         if node_cache and pod_cache and recorder:
-            checks.append(_check("nodes", node_cache, needs_sync))
+            health.add(_check("nodes", node_cache, needs_sync))
             guest_log.recorder = recorder
             metrics.kept("nodes", lambda: len(nodes), lambda: node_cache.outdated)
             metrics.kept("pods", lambda: pod_cache.size, lambda: pod_cache.outdated)
             background.spawn(recorder.run(), "event recorder")
             background.spawn(node_cache.run(), "node cache")
             if registry.wants_pods:
-                checks.append(_check("pods", pod_cache.start(), needs_sync))
-        checks.append(Check("plugins", lambda: updates.missing, lambda: updates.oddities))
+                health.add(_check("pods", pod_cache.start(), needs_sync))
+            loaded.journal.listen(partial(_start_pods, registry, pod_cache))
+        health.add(Check("plugins", lambda: updates.missing, lambda: updates.oddities))
         if server.admin_tokens:
-            checks.append(Check("tokens", warning=access.warning))
+            health.add(Check("tokens", warning=access.warning))
         if waker:
             background.spawn(waker.run(), "waker")
         source = NodeSource(node_cache, nodes, partial(Snapshot, upkeep.wake), needs_sync=needs_sync)
         admin = create_app(
-            Health(checks),
+            health,
             metrics,
             updates.rollouts,
             Recorders(traffic, source),
@@ -216,7 +227,7 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
             cycles,
             traffic,
         )
-        webhook = Webhook(verbs, registry, server.max_request_bytes)
+        connection = partial(Connection, Webhook(verbs, registry, server.max_request_bytes))
         converter()  # Made now, so that the first request need not wait for it.
         collector.spare()
         logger.info(
@@ -227,11 +238,16 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
                 "cluster": configuration.cluster.mode,
             },
         )
-        _Server(_uvicorn(None, partial(Connection, webhook)), waiting).run(sockets=[verbs_socket])
+        _Server(_uvicorn(None, connection), waiting).run(sockets=[verbs_socket])
     finally:
         updates.stop()
         upkeep.stop()
         background.stop()
+
+
+def _start_pods(registry: Registry, pods: PodsOnDemand, _: int, rollout: Rollout) -> None:
+    if rollout.stage is Stage.ACTIVE and registry.wants_pods:
+        pods.start()
 
 
 def _access(file: Path, server: ServerConfig) -> Access:

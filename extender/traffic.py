@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from operator import itemgetter
@@ -118,12 +118,14 @@ class Tape:
     The serving thread offers them, one other thread does the rest. Neither waits for the other.
     """
 
-    __slots__ = ("_left", "_offered", "_taken", "_waiting", "dropped", "profile")
+    __slots__ = ("_left", "_offered", "_taken", "_waiting", "dropped", "is_gone", "profile")
 
     def __init__(self, profile: str) -> None:
         self.profile = profile
         self.dropped = 0
         """Requests that came while too many waited."""
+        self.is_gone = False
+        """Whether the profile is not live any more, so that none comes."""
         self._left = 0
         self._waiting: deque[Arrival] = deque()
         self._offered = 0
@@ -188,6 +190,14 @@ class Traffic:
         rings = [self._rings.get((profile, verb)) for verb in SAMPLED]
         kept = chain.from_iterable(ring.samples for ring in rings if ring)
         return [sample for _, sample in sorted(kept, key=itemgetter(0))]
+
+    def retain(self, profiles: Collection[str]) -> None:
+        """Drops what is kept of other profiles, and ends their recordings. May be called from any thread."""
+        for key in [key for key in list(self._rings) if key[0] not in profiles]:
+            self._rings.pop(key, None)
+        for listener in self._listeners:
+            if isinstance(listener, Tape) and listener.profile not in profiles:
+                listener.is_gone = True
 
     @contextmanager
     def listening(self, profile: str) -> Iterator[queue.Queue[Sample]]:

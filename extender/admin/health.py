@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 
@@ -30,12 +30,16 @@ class Check(NamedTuple):
 class Health:
     """The conditions of readiness. May be asked from any thread."""
 
-    def __init__(self, checks: Sequence[Check]) -> None:
-        self._checks = checks
+    def __init__(self, *checks: Check) -> None:
+        self._checks = {check.name: check for check in checks}
+
+    def add(self, check: Check) -> None:
+        """Adds a condition, or another one in the place of that of its name."""
+        self._checks[check.name] = check
 
     def report(self) -> tuple[bool, str]:
         """Whether all is well, and a line for each condition."""
-        reports = [check.report() for check in self._checks]
+        reports = [check.report() for check in list(self._checks.values())]
         ready = all(well for well, _ in reports)
         lines = [line for _, line in reports]
         return ready, "\n".join([*lines, "readyz check passed" if ready else "readyz check failed", ""])

@@ -50,7 +50,7 @@ class Recording:
         return self._writer.pods
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Its bytes as they come, until as many pods have come as are wanted or the time is up.
+        """Its bytes as they come, until as many pods have come as are wanted, the time is up or the profile is gone.
 
         With the first piece it begins: the nodes have been written, and what is judged from then on is taken.
         """
@@ -67,6 +67,8 @@ class Recording:
                 yield piece
             if writer.is_full:
                 why = "size"
+            elif tape.is_gone:
+                why = why or "gone"
         self.ended = why
         yield await run_sync(partial(writer.end, why, tape.dropped))
 

@@ -77,14 +77,14 @@ class Cycle(Struct, tag="cycle", array_like=True):
     """The numbers of the nodes that filter was asked about, in its order."""
 
 
-Why = Literal["pods", "time", "size"]
+Why = Literal["pods", "time", "size", "gone"]
 
 
 class Ended(Struct, tag="ended", array_like=True):
     """The last record."""
 
     why: Why
-    """What was reached."""
+    """What was reached; `gone` where the profile is not live any more."""
     dropped: int
     """Pods that came meanwhile and are not in it, since too many others waited or a node could not be read."""
 

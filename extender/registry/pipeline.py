@@ -131,7 +131,7 @@ class Pipeline:
         """`folder` is what the configuration's paths are relative to."""
         self.store = store
         self._workshop = workshop
-        self._traffic = traffic
+        self.traffic = traffic
         self._nodes = nodes
         self._folder = folder
 
@@ -208,12 +208,12 @@ class Pipeline:
 
     def _samples(self, attempt: Attempt, profile: str, limits: SwapConfig) -> Iterator[Sample]:
         """The requests that were recorded; after them those that come, as long as a shadow is wanted."""
-        yield from self._traffic.last(profile)
+        yield from self.traffic.last(profile)
         if limits.shadow_time is None and limits.shadow_requests is None:
             return
         left = limits.shadow_requests
         until = time.monotonic() + (limits.shadow_time or LONGEST_SHADOW)
-        with self._traffic.listening(profile) as samples:
+        with self.traffic.listening(profile) as samples:
             while (left is None or left > 0) and time.monotonic() < until and not attempt.is_cancelled:
                 with suppress(queue.Empty):
                     yield samples.get(timeout=LOOK)

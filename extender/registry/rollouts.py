@@ -149,7 +149,10 @@ class Rollouts:
         self._attempts.fail(slot, "source", problem)
 
     def look(self) -> None:
-        """Ends probations, brings the good revision back where one fails, and retires what is drained."""
+        """Ends probations, brings the good revision back where one fails, and retires what is drained.
+
+        What was kept of the requests of profiles that are gone is dropped.
+        """
         with self._lock:
             for slot, good, problem in self._switch.failing():
                 why = f"revision {slot.live.revision.id if slot.live else ''}: {problem}"
@@ -158,6 +161,7 @@ class Rollouts:
                 if not slot.serves(good.id):
                     self._switch.end_probation(slot)  # It would fail time and again.
         self._drain.look()
+        self._pipeline.traffic.retain({profile.name for profile in self.registry.profiles})
 
     def configure(self, profiles: Sequence[ProfileConfig]) -> None:
         """Makes other profiles live, all at once. Raises RolloutFailedError if a plugin cannot be had; then none is.

@@ -93,7 +93,7 @@ def test_the_pod_of_a_request_is_the_clusters_at_the_same_version(extender: Exte
 
 
 @pytest.mark.parametrize("guest", ["nodenumber"], indirect=True)
-def test_pods_are_kept_from_when_they_are_first_asked_for(extender: Extender) -> None:
+def test_pods_are_kept_from_when_a_plugin_goes_live_that_asks_for_them(extender: Extender) -> None:
     """Readiness does not depend on them then: all but that preempt can be answered."""
     assert kept(extender) == (NODES, 0)
     assert extender.refuse("/filter", msgspec.json.encode(names_args([], pod_in_cluster(1)))) == MISTAKE
@@ -101,13 +101,12 @@ def test_pods_are_kept_from_when_they_are_first_asked_for(extender: Extender) ->
     extender.wait_until(
         lambda: extender.admin.get("/api/v1/plugins").json()[0]["digest"] == digest(guests.module("every_export"))
     )
+    well = "[+]nodes ok\n[+]plugins ok\n[+]pods ok\nreadyz check passed\n"
+    extender.wait_until(lambda: conditions(extender) == well)
+    assert kept(extender) == (NODES, PODS)
     victim = objects.running_pod(5, objects.node_name(0))["metadata"]["uid"]
     candidates = {objects.node_name(0): meta_victims(victim)}
-    extender.wait_until(
-        lambda: extender.post("/preempt", preemption_args(candidates))["NodeNameToMetaVictims"] == candidates
-    )
-    assert kept(extender) == (NODES, PODS)
-    assert conditions(extender) == "[+]nodes ok\n[+]plugins ok\nreadyz check passed\n"
+    assert extender.post("/preempt", preemption_args(candidates)) == {"NodeNameToMetaVictims": candidates}
 
 
 TRAIN = pod("train-1", annotations={"kwx.dev/accelerator": objects.node_name(1)})

@@ -40,6 +40,14 @@ def test_of_a_profile_that_nobody_asked_there_is_nothing() -> None:
     assert Traffic().last("default") == []
 
 
+def test_of_profiles_that_are_gone_nothing_stays() -> None:
+    kept = Traffic()
+    for name in ("stays", "goes"):
+        record(kept, [sample(1), sample(2, "prioritize")], name)
+    kept.retain({"stays", "new"})
+    assert (kept.last("stays"), kept.last("goes")) == ([sample(1), sample(2, "prioritize")], [])
+
+
 def test_every_request_is_kept_until_there_are_enough_and_then_one_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traffic, "INTERVAL", math.inf)
     kept = Traffic()

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 from contextlib import ExitStack
 
+import anyio
 import msgspec
 import pytest
 
@@ -47,6 +48,21 @@ def test_a_recording_that_is_large_enough_ends(
             return content
 
     assert gzip.decompress(asyncio.run(story())).endswith(msgspec.msgpack.encode(Ended("size", 0)))
+
+
+def test_a_recording_of_a_profile_that_is_gone_ends(traffic: Traffic, recorders: Recorders) -> None:
+    async def story() -> tuple[int, str | None]:
+        with recorders.recording("default", pods=3, seconds=60) as recording:
+            pieces = recording.pieces()
+            await anext(pieces)
+            traffic.record("default", SAMPLE, ASKED)
+            traffic.retain({"other"})
+            with anyio.fail_after(20):
+                async for _ in pieces:
+                    pass
+        return recording.pods, recording.ended
+
+    assert asyncio.run(story()) == (1, "gone")
 
 
 def test_so_many_are_made_at_a_time(recorders: Recorders) -> None:

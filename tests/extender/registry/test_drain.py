@@ -292,6 +292,19 @@ def test_a_candidate_that_is_refused_leaves_nothing_behind(tmp_path: Path) -> No
             gc.enable()
 
 
+def test_a_profile_that_is_taken_out_leaves_no_requests_behind(tmp_path: Path) -> None:
+    with start(tmp_path, versions.module(10)) as inside, inside.traffic.recording("other") as tape:
+        for name in ("default", "other"):
+            inside.filter("web", name)
+        inside.look()
+        assert [len(inside.traffic.last(name)) for name in ("default", "other")] == [1, 1]
+        kwx.write(tmp_path, kwx.configuration(profile("default", plugin("told"))))
+        inside.rollouts.configure(config.read(inside.config).profiles)
+        inside.look()
+        assert [len(inside.traffic.last(name)) for name in ("default", "other")] == [1, 0]
+        assert tape.is_gone
+
+
 def test_a_configuration_that_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
     with start(tmp_path, versions.module(10)) as inside:
         put(tmp_path / "bad.wasm", b"bad")
