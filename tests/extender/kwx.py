@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -18,11 +17,9 @@ import yaml
 
 from bench.controlplane.process import LAUNCHER, isolated_environment
 from tests.extender import guests
+from tests.patience import PATIENCE_S, wait_until
 
 KWX = Path(sys.executable).with_name("kwx")
-START_TIMEOUT_S = 20.0
-STOP_TIMEOUT_S = 20.0
-POLL_INTERVAL_S = 0.01
 OUR_FAULT = "a request failed for a fault of our own"
 
 
@@ -111,10 +108,10 @@ class Extender:
 
     def __enter__(self) -> Extender:
         try:
-            self.wait_until(lambda: self.events("serving"), START_TIMEOUT_S)
+            self.wait_until(lambda: self.events("serving"))
         except BaseException:
             self.process.kill()
-            self.process.wait()
+            self.process.wait(PATIENCE_S)
             raise
         (serving,) = self.events("serving")
         self.url, self.admin_url = serving["verbs"], serving["admin"]
@@ -160,15 +157,14 @@ class Extender:
         """The lines of the log with one message."""
         return [line for line in self.log() if line["event"] == event]
 
-    def wait_until(self, condition: Callable[[], object], timeout: float = 10.0) -> None:
+    def wait_until(self, condition: Callable[[], object], timeout: float = PATIENCE_S) -> None:
         """Waits for something that the running process does."""
-        deadline = time.monotonic() + timeout
-        while True:
+
+        def is_so() -> object:
             assert self.process.poll() is None, self._log.read_text()
-            if condition():
-                return
-            assert time.monotonic() < deadline, self._log.read_text()
-            time.sleep(POLL_INTERVAL_S)
+            return condition()
+
+        wait_until(is_so, self._log.read_text, timeout)
 
     def kill(self) -> None:
         """Ends the process where it is, as the kernel does with one that takes too much memory."""
@@ -181,10 +177,10 @@ class Extender:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(STOP_TIMEOUT_S)
+            return self.process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            return self.process.wait()
+            return self.process.wait(PATIENCE_S)
 
 
 def client(url: str) -> httpx.Client:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import filter_error, filtered, names_args, pod
 from tests.extender.raw import Connection, request
 from tests.extender.test_metrics import counts
+from tests.patience import PATIENCE_S, Beside
 
 SPINNING = profile("default", plugin("spin", timeout="1s"))
 INTERRUPTED = filter_error(
@@ -32,14 +32,11 @@ INTERRUPTED = filter_error(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_what_is_in_flight_is_answered_before_the_end(tmp_path: Path, number: signal.Signals) -> None:
     with Extender(tmp_path, SPINNING) as extender:
-        answers: list[Any] = []
-        asking = threading.Thread(target=lambda: answers.append(extender.post("/filter", names_args())))
-        asking.start()
+        asking = Beside(lambda: extender.post("/filter", names_args()))
         extender.wait_until(lambda: counts(extender, "kwx_verb_phase_seconds").get(("filter", "decode")) == 1)
         extender.process.send_signal(number)
-        asking.join()
-        assert answers == [INTERRUPTED]
-        assert extender.process.wait(10) == 0
+        assert asking.end() == INTERRUPTED
+        assert extender.process.wait(PATIENCE_S) == 0
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(extender.address, timeout=5)
 
@@ -54,7 +51,7 @@ def test_requests_that_wait_behind_a_slow_one_are_answered_before_the_end(tmp_pa
             extender.process.send_signal(signal.SIGTERM)
             assert json.loads(slow.read().body) == INTERRUPTED
             assert json.loads(waiting.read().body)["Error"] == ""
-        assert extender.process.wait(10) == 0
+        assert extender.process.wait(PATIENCE_S) == 0
 
 
 def test_idle_connections_do_not_hold_up_the_end(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import wasmtime
 from bench.client import Connection, post
 from tests.extender import guests
 from tests.extender.objects import filtered, pod
+from tests.patience import Beside
 
 VERSIONS: Final = range(10, 100)
 """Of two neighbours the filter rejects other nodes. Reasons and scores of all differ."""
@@ -109,15 +110,13 @@ def asking(port: int, questions: Sequence[Questions], connections: int = 1) -> I
                 except WrongAnswerError as error:
                     answered.failures.append(f"{each.profile}: {error}")
 
-    threads = [threading.Thread(target=ask) for _ in range(connections)]
-    for thread in threads:
-        thread.start()
+    askers = [Beside(ask) for _ in range(connections)]
     try:
         yield answered
     finally:
         ended.set()
-        for thread in threads:
-            thread.join()
+        for asker in askers:
+            asker.end()
 
 
 def _filtered(names: Sequence[str], version: str) -> Mapping[str, Any]:

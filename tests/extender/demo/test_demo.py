@@ -6,9 +6,6 @@ import re
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +15,7 @@ import pytest
 import yaml
 
 from tests.extender.kwx import KWX, environment_of, run
+from tests.patience import PATIENCE_S, Beside, wait_until
 
 DEFAULT_PORTS = (8888, 8889)
 VERDICTS = {
@@ -52,10 +50,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         for port in DEFAULT_PORTS:
             with suppress(OSError):
                 stack.enter_context(socket.create_server(("127.0.0.1", port)))
-        executor = stack.enter_context(ThreadPoolExecutor())
-        as_json = executor.submit(run, "run", "--once", "--output", "json", home=home, **proxies)
-        as_table = executor.submit(run, "run", "--once", home=home, COLUMNS="160")
-        return Runs(home, as_json.result(), as_table.result())
+        as_json = Beside(lambda: run("run", "--once", "--output", "json", home=home, **proxies))
+        as_table = Beside(lambda: run("run", "--once", home=home, COLUMNS="160"))
+        return Runs(home, as_json.end(), as_table.end())
 
 
 def test_json_is_the_whole_output_and_tells_what_the_cycle_and_the_swap_have_shown(runs: Runs) -> None:
@@ -142,26 +139,19 @@ def test_it_shows_what_it_has_then_stays_up_until_a_signal_and_leaves_nothing_be
             start_new_session=True,
         )
     try:
-        _wait_until(lambda: b"KubeSchedulerConfiguration" in shown.read_bytes())
+        wait_until(lambda: b"KubeSchedulerConfiguration" in shown.read_bytes(), shown.read_text)
         urls = re.findall(r"http://127.0.0.1:\d+", shown.read_text())
         verbs, admin = urls[:2]
         assert httpx.get(f"{admin}/readyz?verbose", trust_env=False).text == "[+]plugins ok\nreadyz check passed\n"
         assert httpx.post(f"{verbs}/nope", trust_env=False).status_code == httpx.codes.NOT_FOUND
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 128 + signal.SIGTERM
-        _wait_until(lambda: not _listens(httpx.URL(verbs).port or 0))
+        assert process.wait(PATIENCE_S) == 128 + signal.SIGTERM
+        wait_until(lambda: not _listens(httpx.URL(verbs).port or 0), f"{verbs} is closed")
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        process.wait(PATIENCE_S)
     assert list(folder.iterdir()) == []
-
-
-def _wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def _listens(port: int) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -29,9 +28,8 @@ from extender.traffic import Traffic
 from extender.waiting import WaitingPods
 from tests.extender import kwx
 from tests.extender.objects import NODE_NAMES, binding_args, names_args, pod
+from tests.patience import wait_until
 from wasm_runtime.snapshot import Snapshot
-
-LONGEST_S = 20.0
 
 
 class Inside:
@@ -167,10 +165,7 @@ class Inside:
 
     def wait_until(self, condition: Callable[[], object]) -> None:
         """Waits for what a thread does."""
-        until = time.monotonic() + LONGEST_S
-        while not condition():
-            assert time.monotonic() < until
-            time.sleep(0.005)
+        wait_until(condition, lambda: self.rollouts.journal.since(0)[-3:])
 
 
 def _path(profile: str, verb: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import re
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import pytest
 import wasmtime
 
 from extender import config
+from extender.registry import drain
 from extender.registry.revision import Stage
 from extender.sources.signing import PublicKey
 from tests.extender import guests, kwx
@@ -24,6 +24,7 @@ from tests.extender.objects import filtered, names_args, pod
 from tests.extender.registry.inside import Inside
 from tests.extender.registry.test_swaps import put
 from tests.extender.sources.signer import Signer
+from tests.patience import Beside
 from wasm_runtime.plugin import digest
 
 GOOD, BETTER = guests.constant_score(10), guests.constant_score(90)
@@ -69,6 +70,12 @@ def inside(tmp_path: Path) -> Iterator[Inside]:
 def ask(inside: Inside, count: int, name: str = "bad") -> None:
     for at in range(count):
         inside.filter(f"{name}-{at}", names=ONE)
+
+
+def write(inside: Inside, *plugins: Mapping[str, Any]) -> None:
+    """Makes another configuration live."""
+    kwx.write(inside.folder, kwx.configuration(profile("default", *plugins)))
+    inside.rollouts.configure(config.read(inside.config).profiles)
 
 
 def story(inside: Inside) -> list[tuple[Stage, str, str, str]]:
@@ -228,8 +235,7 @@ def test_nothing_goes_back_that_the_configuration_does_not_allow_any_more(tmp_pa
     allowed = {"digest": digest(TRAPS)} if what == "digest" else {"source": {"publicKey": "cosign.pub"}}
     with start(tmp_path) as inside:
         put(tmp_path / "told.wasm", TRAPS)
-        kwx.write(tmp_path, kwx.configuration(profile("default", swapped() | allowed)))
-        inside.rollouts.configure(config.read(inside.config).profiles)
+        write(inside, swapped() | allowed)
         bad = inside.active()
         ask(inside, 3)
         for _ in range(3):
@@ -253,8 +259,7 @@ def test_who_serves_is_known_to_be_signed_once_that_is_required(tmp_path: Path) 
     put(tmp_path / "told.wasm.sig", base64.b64encode(sign(GOOD)))
     with start(tmp_path) as inside:
         good, entry = inside.active(), inside.slot().live.entry  # type: ignore[union-attr]
-        kwx.write(tmp_path, kwx.configuration(profile("default", swapped() | {"source": {"publicKey": "cosign.pub"}})))
-        inside.rollouts.configure(config.read(inside.config).profiles)
+        write(inside, swapped() | {"source": {"publicKey": "cosign.pub"}})
         live = inside.slot().live
         assert live
         assert (inside.active(), live.entry is entry) == (good, False)
@@ -265,8 +270,12 @@ def test_who_serves_is_known_to_be_signed_once_that_is_required(tmp_path: Path) 
 def test_after_its_probation_the_new_one_is_the_good_one(tmp_path: Path) -> None:
     with start(tmp_path, rollbackTime="200ms") as inside:
         second = inside.upload(TRAPS)
-        time.sleep(0.25)
-        inside.look()
+
+        def is_over() -> bool:
+            inside.look()
+            return standby(inside) is None
+
+        inside.wait_until(is_over)
         ask(inside, 5)
         inside.look()
         assert (inside.active(), inside.slot().standby) == (second, None)
@@ -279,13 +288,15 @@ def standby(inside: Inside) -> str | None:
     return live.revision.id if live else None
 
 
-def test_two_bad_ones_in_a_row_lead_back_to_the_one_before_both(inside: Inside) -> None:
+def test_two_bad_ones_in_a_row_lead_back_to_the_one_before_both(
+    inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drain, "AT_LEAST", 0.0)
     good = inside.active()
     entry = inside.slot().live.entry  # type: ignore[union-attr]
     for module in (TRAPS, FAILS):
         inside.upload(module)
         assert standby(inside) == good
-    time.sleep(1.1)
     inside.look()  # What is on standby does not retire.
     ask(inside, 3)
     inside.look()
@@ -295,26 +306,21 @@ def test_two_bad_ones_in_a_row_lead_back_to_the_one_before_both(inside: Inside) 
     assert inside.score("any") == 1
 
 
-def test_a_way_back_ends_what_is_under_way(tmp_path: Path) -> None:
+def test_a_way_back_ends_what_is_under_way(inside: Inside) -> None:
     """What the source gives may be the cure: that comes again."""
-    with start(tmp_path, shadowRequests=2) as inside:
-        good = inside.active()
-        bad = inside.begin(TRAPS)
-        while not inside.now(bad).is_over:
-            ask(inside, 1, "good")
-        ask(inside, 3)
-        put(inside.folder / "told.wasm", BETTER)
-        settled: list[bool] = []
-        source = threading.Thread(target=lambda: settled.append(inside.offer()))
-        source.start()
-        inside.wait_until(lambda: inside.latest().by == "source" and inside.latest().stage is Stage.COMPILED)
-        cure = inside.latest()
-        inside.look()
-        source.join()
-        assert (inside.now(cure).stage, inside.now(cure).problem, inside.active(), settled) == (
-            Stage.FAILED,
-            f"the plugin goes back to revision {good}",
-            good,
-            [False],
-        )
-        assert inside.slot().offered == good
+    good = inside.active()
+    inside.upload(TRAPS)
+    ask(inside, 3)
+    write(inside, swapped(shadowRequests=2))
+    put(inside.folder / "told.wasm", BETTER)
+    source = Beside(inside.offer)
+    inside.wait_until(lambda: inside.latest().by == "source" and inside.latest().stage is Stage.COMPILED)
+    cure = inside.latest()
+    inside.look()
+    assert not source.end()
+    assert (inside.now(cure).stage, inside.now(cure).problem, inside.active()) == (
+        Stage.FAILED,
+        f"the plugin goes back to revision {good}",
+        good,
+    )
+    assert inside.slot().offered == good

@@ -86,11 +86,11 @@ def run(
 
 
 def timeless(report: Report) -> Report:
-    """The report with 1 for each time."""
+    """The report with 1 for each time, 0 included: what a guest has no export for takes less than is told."""
 
     def timeless(verb: VerbReport) -> VerbReport:
         times = {side: getattr(verb, side) for side in ("active_milliseconds", "candidate_milliseconds")}
-        return msgspec.structs.replace(verb, **{side: time and 1 for side, time in times.items()})
+        return msgspec.structs.replace(verb, **{side: None if time is None else 1 for side, time in times.items()})
 
     return msgspec.structs.replace(report, verbs={verb: timeless(each) for verb, each in report.verbs.items()})
 
@@ -542,6 +542,17 @@ def test_both_are_asked_turn_about_so_often_that_a_median_means_something(
     """Once to warm up, and then five times."""
     run(keep("old"), keep("new"), [sample(names=ONE)])
     assert [name for name, _, _ in logged] == ["new", "old", "old", "new"] * 3
+
+
+def test_a_verb_that_takes_less_than_can_be_told_takes_a_time_all_the_same(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one does for which neither revision has an export."""
+    monkeypatch.setattr("extender.registry.probe.time.thread_time", lambda: 1.0)
+    report = run(make("reject"), make("reject"), [sample("prioritize")])
+    prioritize = report.verbs["prioritize"]
+    assert (prioritize.active_milliseconds, prioritize.candidate_milliseconds) == (0.0, 0.0)
+    assert timeless(report) == Report(only("prioritize", judged()))
 
 
 def test_they_are_not_asked_again_for_long(

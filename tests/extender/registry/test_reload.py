@@ -27,6 +27,7 @@ from tests.extender.registry.test_swaps import SETTLED_S, put
 from tests.extender.sources import web
 from tests.extender.sources.signer import Signer
 from tests.extender.sources.web import Web
+from tests.patience import Beside, wait_until
 from wasm_runtime.plugin import digest
 from wasm_runtime.snapshot import Snapshot
 
@@ -159,13 +160,12 @@ def scoring_on(extender: Extender) -> Iterator[list[Any]]:
                 request = names_args(ONE, the_pod=pod(f"new-{number}"))
                 answers.append(client.post("/profiles/together/prioritize", json=request).json())
 
-    thread = threading.Thread(target=ask)
-    thread.start()
+    asker = Beside(ask)
     try:
         yield answers
     finally:
         ended.set()
-        thread.join()
+        asker.end()
 
 
 @pytest.fixture(scope="module")
@@ -478,13 +478,6 @@ def updates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Updates
         loaded.close()
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def serving(updates: Updates) -> list[str]:
     """The modules that serve."""
     return [slot.live.entry.plugin.digest for slot in updates.rollouts.registry.slots if slot.live]
@@ -501,14 +494,14 @@ def test_what_was_refused_is_tried_again_when_its_sources_give_something_else(
         f"{module} is no valid WebAssembly module: begins with b'bad', not with b'\\x00asm'",
     )
     refusals = [f"{REFUSED}plugin only of profile default: {cause}; {LATER}" for cause in causes]
-    wait_until(lambda: updates.oddities == refusals[0])
+    wait_until(lambda: updates.oddities == refusals[0], lambda: updates.oddities)
     time.sleep(SETTLED_S)
     put(module, b"bad")
-    wait_until(lambda: updates.oddities == refusals[1])
+    wait_until(lambda: updates.oddities == refusals[1], lambda: updates.oddities)
     history = [(each.stage, each.by, each.problem) for each in updates.rollouts.history(10)]
     assert history[:2] == [(Stage.FAILED, "configuration", cause) for cause in causes[::-1]]
     assert len(history) == 3
     assert [line.getMessage() for line in caplog.records if line.getMessage().startswith(REFUSED)] == refusals
     put(module, guests.constant_score(70))
-    wait_until(lambda: updates.oddities is None)
+    wait_until(lambda: updates.oddities is None, lambda: updates.oddities)
     assert serving(updates) == [digest(guests.constant_score(70))]

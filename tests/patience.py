@@ -1,0 +1,59 @@
+"""Waiting in tests: always for an event, with a bound, and with a message that says what has not come."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+PATIENCE_S: Final = 60.0
+"""Far more than anything takes on a busy machine, and far less than a test may."""
+
+POLL_INTERVAL_S: Final = 0.005
+
+T = TypeVar("T")
+
+
+def wait_until(condition: Callable[[], T], what: str | Callable[[], object], timeout_s: float = PATIENCE_S) -> T:
+    """What the condition gives once that is true. `what` says what is waited for, or how things stand when it fails."""
+    deadline = time.monotonic() + timeout_s
+    while not (found := condition()):
+        if time.monotonic() >= deadline:
+            raise AssertionError(f"not within {timeout_s:g} s: {what() if callable(what) else what}")
+        time.sleep(POLL_INTERVAL_S)
+    return found
+
+
+class Beside(Generic[T]):
+    """Work that goes on in a thread of its own, from now on."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=f"test-{work}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._result = self._work()
+        except BaseException as error:
+            self._error = error
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return not self._thread.is_alive()
+
+    def end(self, timeout_s: float = PATIENCE_S) -> T:
+        """What it returns; what it raised is raised. If it does not end, the message says where it stands."""
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            frame = sys._current_frames().get(self._thread.ident or 0)
+            where = "".join(traceback.format_stack(frame)) if frame else "?"
+            raise AssertionError(f"not over within {timeout_s:g} s: {self._thread.name}\n{where}")
+        if self._error:
+            raise self._error
+        return self._result
