@@ -7,7 +7,7 @@ DEVELOP := $(VENV)/.develop
 BENCH := plugin
 FOLDER := bench/results/here/$(firstword $(BENCH))-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help run test check cluster bench guests clean
+.PHONY: help run test nightly check cluster bench guests clean
 
 help: ## Show the commands.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -16,9 +16,10 @@ run: $(VENV)/.installed ## Show the product at work, without a cluster; ONCE=1 e
 	@$(BIN)/kwx run $(if $(ONCE),--once)
 
 test: $(DEVELOP) ## Run all tests, those with a real control plane included (needs Go).
-	$(BIN)/python -m bench.controlplane
-	$(BIN)/python -m pytest
-	$(BIN)/python -m tests.wasmer
+	@$(BIN)/python -m tests.suite test
+
+nightly: $(DEVELOP) ## Run the full forms of long tests, and look for modules that the runtime cannot take.
+	@$(BIN)/python -m tests.suite nightly
 
 check: $(DEVELOP) ## Check format, lint, types and import layers.
 	$(BIN)/ruff format --check .

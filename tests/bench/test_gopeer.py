@@ -23,6 +23,8 @@ from bench.peers.gopeer import go_extender
 from bench.servers import get, ready, running
 from tests.extender.objects import filtered, names_args, nodes_args
 
+pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built.
+
 NAMES = [objects.node_name(at) for at in range(12)]
 NODES = [objects.node(at, FIRST_VERSION) for at in range(12)]
 ZONE_A = {0, 3, 6, 9}

@@ -23,6 +23,8 @@ from bench.plugin.variants import Guest, Setup, starting
 from bench.plugin.workload import FIRST_VERSION, Cycle, Synthetic
 from wasm_runtime.protobuf import encode_node, encode_pod
 
+pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built.
+
 HEADROOM = Path(__file__).parents[2] / "sdk-guest" / "rust" / "modules" / "headroom.wasm"
 CHECKOUT = os.environ.get("KWX_UPSTREAM", "")
 TIMEOUT_S = 30.0

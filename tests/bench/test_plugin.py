@@ -42,6 +42,8 @@ from bench.run import PARTS, Case, Machine, Run, RunError
 from bench.statistics import parts, quantile, ratio
 from wasm_runtime.protobuf import encode_pod
 
+pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built.
+
 NODES = 20
 CYCLES = 8
 FEW = 5

@@ -25,6 +25,8 @@ from bench.scheduler.round import Ground
 from bench.scheduler.usage import Usage
 from bench.scheduler.variants import Setup, build_programs
 
+pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built.
+
 ROOT: Final = Path(__file__).parents[2]
 GUEST: Final = ROOT / HEADROOM
 BATCH: Final = Load("batch", 40, 10)

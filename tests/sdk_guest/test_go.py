@@ -22,6 +22,8 @@ from wasm_runtime.compiler import Compiler
 from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.protobuf import encode_node, encode_pod
 
+pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built.
+
 SDK: Final = Path(__file__).parents[2] / "sdk-guest"
 
 RESIDENT: Final = ("nodechanged", "noderemoved", "nodebuffer", "filternodes", "scorenodes")

@@ -27,6 +27,8 @@ from .oracle import ENCODERS, GoTypes, Object
 from .test_encode import FIXTURES
 from .test_encode_error import any_json, fitting
 
+pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built.
+
 SEED: Final = 36
 UNREADABLE: Final = (EncodeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 MEBIBYTE: Final = 1 << 20

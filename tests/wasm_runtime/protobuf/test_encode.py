@@ -15,6 +15,8 @@ from wasm_runtime.protobuf.schema import INLINE, MESSAGES
 
 from .oracle import Answer, GoTypes, Object
 
+pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built.
+
 FIXTURES = Path(__file__).parent / "fixtures"
 
 SEED = 36

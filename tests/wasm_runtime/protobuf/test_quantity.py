@@ -11,6 +11,8 @@ from wasm_runtime.protobuf.quantity import quantity
 
 from .oracle import Answer, GoTypes, Object
 
+pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built.
+
 SEED = 36
 SPELLINGS = 4000
 

@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from wasm_runtime.protobuf import schema
 from wasm_runtime.protobuf.schema import INLINE, MESSAGES
 
 from .oracle import GoTypes
+
+pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built.
 
 
 def test_is_what_the_generator_prints(gotypes: GoTypes) -> None:

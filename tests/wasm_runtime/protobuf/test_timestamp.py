@@ -14,6 +14,8 @@ from wasm_runtime.protobuf.varint import varint
 
 from .oracle import GoTypes, Object
 
+pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built.
+
 SEED = 36
 SPELLINGS = 4000
 

@@ -1,19 +1,15 @@
-"""Runs what needs wasmer, in an environment of CPython 3.10 that it makes in .venv.
-
-wasmer has no release for a newer Python. On CPython 3.10 there is nothing to do: the main run has it all.
-"""
+"""An environment of CPython 3.10 for the tests that need wasmer, in .venv; wasmer has no release for a newer Python."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[2]
 ENVIRONMENT: Final = ROOT / ".venv" / "wasmer-3.10"
 PROJECT: Final = ROOT / "pyproject.toml"
 TESTS: Final = ("tests/conformance", "tests/wasm_runtime/engines", "tests/extender/test_wasmer.py")
@@ -23,17 +19,12 @@ _IS_FIT: Final = (
 )
 
 
-def main() -> int:
-    """Returns the exit status of pytest; 0 where there is no CPython 3.10, which is said."""
-    if sys.version_info < (3, 11):
-        return 0
-    python = next(filter(_is_fit, _candidates()), None)
-    if python is None:
-        print("*** THE WASMER ENGINE WAS NOT TESTED: no CPython 3.10 in PATH, pyenv or uv ***", file=sys.stderr)
-        return 0
-    _provide(python)
-    pytest = [ENVIRONMENT / "bin" / "python", "-m", "pytest", *TESTS, *sys.argv[1:]]
-    return subprocess.run(pytest, check=False, cwd=ROOT).returncode
+def python() -> Path | None:
+    """The interpreter of an environment that has wasmer, made or made anew if need be; None without a CPython 3.10."""
+    if base := next(filter(_is_fit, _candidates()), None):
+        _provide(base)
+        return ENVIRONMENT / "bin" / "python"
+    return None
 
 
 def _candidates() -> Iterator[str]:
@@ -64,7 +55,3 @@ def _provide(python: str) -> None:
     pip = [ENVIRONMENT / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "--editable", ".[wasmer,test]"], check=True, cwd=ROOT)
     stamp.touch()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
