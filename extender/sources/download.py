@@ -18,9 +18,24 @@ import httpx
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from extender.sources.source import SourceError, UnreachableError
+from extender.sources.url import is_web, quoted
 
 REDIRECTS: Final = 5
 """That many are followed."""
+
+_REDIRECTED: Final = frozenset(
+    {
+        HTTPStatus.MOVED_PERMANENTLY,
+        HTTPStatus.FOUND,
+        HTTPStatus.SEE_OTHER,
+        HTTPStatus.TEMPORARY_REDIRECT,
+        HTTPStatus.PERMANENT_REDIRECT,
+    }
+)
+"""Status codes of a redirect, where there is a Location."""
+
+_LOCATION: Final = "kwx_location"
+"""Where a response of httpx keeps its Location from httpx."""
 
 UNAVAILABLE: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS, *range(500, 600)})
 """Status codes of a server that cannot answer now. With any other it has answered."""
@@ -126,7 +141,10 @@ class Session:
 
 def shown(url: str | httpx.URL) -> str:
     """A URL for people, without what may be secret in it: login and query."""
-    text = str(httpx.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
+    try:
+        text = str(httpx.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
+    except httpx.InvalidURL:  # It has no host, which httpx cannot copy.
+        text = quoted(str(url))
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
@@ -145,13 +163,9 @@ def _parse(url: str) -> httpx.URL:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as error:
         raise SourceError(f"{url.partition('?')[0]!r} is no URL: {error}") from error
-    if not _is_web(parsed):
+    if not is_web(parsed):
         raise SourceError(f"{shown(parsed)} is no URL of a web server; expected https://HOST/PATH")
     return parsed
-
-
-def _is_web(url: httpx.URL) -> bool:
-    return url.scheme in {"http", "https"} and bool(url.raw_host) and (url.port or 0) < 65_536
 
 
 def _own_ca(file: Path) -> ssl.SSLContext:
@@ -184,12 +198,23 @@ def _client(tls: ssl.SSLContext, left: float, is_proxied: bool) -> httpx.AsyncCl
     is forgotten where it is cancelled from outside.
     """
     try:
-        return httpx.AsyncClient(verify=tls, timeout=httpx.Timeout(None, connect=left / 2), trust_env=is_proxied)
+        return httpx.AsyncClient(
+            verify=tls,
+            timeout=httpx.Timeout(None, connect=left / 2),
+            trust_env=is_proxied,
+            event_hooks={"response": [_hide_location]},
+        )
     except (ValueError, ImportError, httpx.InvalidURL):  # Quoted by none, for a proxy's URL may hold a password.
         raise SourceError(
             "the proxy in HTTP_PROXY, HTTPS_PROXY or ALL_PROXY, or NO_PROXY, cannot be used; expected http://HOST:PORT"
             " and names of hosts"
         ) from None
+
+
+async def _hide_location(response: httpx.Response) -> None:
+    """Keeps httpx from making the next request of a redirect, which it fails at for some that are no URL."""
+    if response.status_code in _REDIRECTED and response.request.method != "POST":
+        response.extensions[_LOCATION] = response.headers.pop("Location", None)
 
 
 async def _follow(
@@ -199,27 +224,36 @@ async def _follow(
     while True:
         response = await client.send(request, stream=True, follow_redirects=False)
         try:
-            if response.next_request is None or request.method == "POST":
+            location = response.extensions.get(_LOCATION)
+            if location is None:
                 return await _take(response, hops, limit, expected)
         finally:
             await response.aclose()
-        request = response.next_request
-        _check_redirect(hops, request.url)
-        if not _same_origin(request.url, hops[0]):
-            request.headers.pop("Authorization", None)
-        hops.append(request.url)
+        hops.append(_redirect_target(hops, location))
+        kept = {**request.headers}
+        del kept["host"]
+        if not _same_origin(hops[-1], hops[0]):
+            kept.pop("authorization", None)
+        request = client.build_request(request.method, hops[-1], headers=kept)
 
 
-def _check_redirect(hops: Sequence[httpx.URL], target: httpx.URL) -> None:
+def _redirect_target(hops: Sequence[httpx.URL], location: str) -> httpx.URL:
+    """Raises SourceError for one that is not followed."""
+    try:
+        target = hops[-1].join(location)
+    except (httpx.InvalidURL, ValueError):
+        told = quoted(location)[:MOST_QUOTED]
+        raise SourceError(f"{_name(hops)} redirects to {told!r}, which is no URL; see to the server") from None
     if target.scheme != hops[0].scheme:
         raise SourceError(
             f"{_name(hops)} redirects to {shown(target)}, which has another scheme and is not followed; name the URL"
             " that is meant"
         )
-    if not _is_web(target):
+    if not is_web(target):
         raise SourceError(f"{_name(hops)} redirects to {shown(target)}, which is no URL of a web server")
     if len(hops) > REDIRECTS:
         raise SourceError(f"{shown(hops[0])} redirects more than {REDIRECTS} times, at last to {shown(target)}")
+    return target
 
 
 def _same_origin(one: httpx.URL, other: httpx.URL) -> bool:

@@ -20,7 +20,7 @@ def _check_file(url: str) -> None:
 
 def _check_web(url: str) -> None:
     _check_login(url, "put it into a netrc file")
-    if not _is_web(url):
+    if not _is_clean_web(url):
         raise ValueError(
             "expected a URL such as https://modules.example/plugin.wasm, without blanks and #fragment, found"
             f" {url.partition('?')[0]!r}"
@@ -38,11 +38,15 @@ def _check_login(url: str, mend: str) -> None:
         raise ValueError(f"a URL must not hold a login, which would be logged; {mend}")
 
 
-def _is_web(url: str) -> bool:
+def is_web(url: httpx.URL) -> bool:
+    """Whether a web server can be asked for a URL."""
+    return url.scheme in {"http", "https"} and bool(url.raw_host) and (url.port is None or 0 < url.port < 65_536)
+
+
+def _is_clean_web(url: str) -> bool:
     try:
         parsed = httpx.URL(url)
-        port = 443 if parsed.port is None else parsed.port
-        return bool(parsed.host) and 0 < port < 65_536 and not parsed.fragment and url.isprintable() and " " not in url
+        return is_web(parsed) and bool(parsed.host) and not parsed.fragment and url.isprintable() and " " not in url
     except (httpx.InvalidURL, UnicodeError):
         return False
 
@@ -61,7 +65,7 @@ def check_url(url: str) -> None:
     check = _CHECKS.get(scheme)
     if not separator or check is None:
         schemes = ", ".join(f"{name}://" for name in _CHECKS)
-        raise ValueError(f"expected a URL that begins with one of {schemes}, found {_quoted(url)!r}")
+        raise ValueError(f"expected a URL that begins with one of {schemes}, found {quoted(url)!r}")
     check(url)
 
 
@@ -70,6 +74,6 @@ def public(url: str) -> str:
     return url.partition("?")[0] if url.startswith(("http://", "https://")) else url
 
 
-def _quoted(url: str) -> str:
+def quoted(url: str) -> str:
     """What may be a URL, without what may be a login or a token in it."""
     return re.sub(r"^([^/@]*//)?[^/]*@", r"\1", url.partition("?")[0])

@@ -308,7 +308,14 @@ def test_a_redirect_in_a_circle_ends(web: Web) -> None:
     [
         ("https://127.0.0.1/other?token=secret", "https://127.0.0.1/other"),
         ("https://user:password@127.0.0.1/other", "https://127.0.0.1/other"),
-        ("file:///etc/passwd", "file://127.0.0.1/etc/passwd"),
+        ("file:///etc/passwd", "file:/etc/passwd"),
+        ("data:application/wasm;base64,AGFzbQ", "data:application/wasm;base64,AGFzbQ"),
+        ("mailto:admin@example", "mailto:admin@example"),
+        ("javascript:alert(1)", "javascript:alert(1)"),
+        ("blob:http://127.0.0.1/1", "blob:http://127.0.0.1/1"),
+        ("about:blank", "about:blank"),
+        ("urn:isbn:0", "urn:isbn:0"),
+        ("tel:+1", "tel:+1"),
         ("oci://registry/x", "oci://registry/x"),
     ],
 )
@@ -319,16 +326,43 @@ def test_a_redirect_to_another_scheme_is_refused(web: Web, location: str, target
     )
 
 
-@pytest.mark.parametrize("location", ["http://[::1", "http://a..b/", "http://xn--/", "http://host:99999/", "\x7f"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "http://127.0.0.1:-1/m.wasm",
+        "http://127.0.0.1:0/m.wasm",
+        "http://127.0.0.1:65536/m.wasm",
+    ],
+)
+def test_a_redirect_to_no_web_server_is_refused(web: Web, target: str) -> None:
+    web.pages["/m.wasm?token=secret"] = redirect(f"{target}?token=secret")
+    assert refusal(web) == f"URL/m.wasm redirects to {target}, which is no URL of a web server"
+
+
+@pytest.mark.parametrize(
+    ("location", "told"),
+    [
+        ("http://[::1", "http://[::1"),
+        ("http://[zz]/", "http://[zz]/"),
+        ("http://1.2.3.4:80:80/", "http://1.2.3.4:80:80/"),
+        ("http://host:http/", "http://host:http/"),
+        (f"http://host:{'1' * 5000}/", f"http://host:{'1' * 188}"),
+        ("http://user:password@host:x/?token=secret", "http://host:x/"),
+        ("http://host\x7f/", "http://host\\x7f/"),
+        ("::", "::"),
+        (f"/{'a' * 65_536}", f"/{'a' * 199}"),
+    ],
+)
+def test_a_redirect_to_what_is_no_url_is_refused(web: Web, location: str, told: str) -> None:
+    web.pages["/m.wasm?token=secret"] = redirect(location)
+    assert refusal(web) == f"URL/m.wasm redirects to '{told}', which is no URL; see to the server"
+
+
+@pytest.mark.parametrize("location", ["http://a..b/", "http://xn--/", "http://[fe80::1%25none]/"])
 def test_a_redirect_to_nowhere_is_refused(web: Web, location: str) -> None:
     web.pages["/m.wasm?token=secret"] = redirect(location)
-    with pytest.raises(SourceError, match=rf"^{web.url('/m.wasm')}"):
+    with pytest.raises(SourceError, match=rf"^{web.url('/m.wasm')}, redirected to http://"):
         Session(20).request(web.url("/m.wasm?token=secret"), LIMIT)
-
-
-def test_a_redirect_to_a_port_that_is_none_is_refused(web: Web) -> None:
-    web.pages["/m.wasm?token=secret"] = redirect("http://127.0.0.1:65536/m.wasm?token=secret")
-    assert refusal(web) == "URL/m.wasm redirects to http://127.0.0.1:65536/m.wasm, which is no URL of a web server"
 
 
 @pytest.mark.parametrize(("status", "reason"), [(401, "Unauthorized"), (403, "Forbidden")])
