@@ -19,9 +19,18 @@ import httpx
 from kubernetes.client import Configuration
 
 from extender.cluster.access import from_kubeconfig, from_service_account
-from extender.cluster.errors import AccessError, RefusedError, UnauthorizedError, UnreachableError, UntrustedError
+from extender.cluster.errors import (
+    AccessError,
+    ProtocolError,
+    RefusedError,
+    UnauthorizedError,
+    UnconnectedError,
+    UnreachableError,
+    UntrustedError,
+)
 from extender.cluster.session import CONNECT_TIMEOUT, Session
-from extender.cluster.status import read_message
+from extender.cluster.status import read_status
+from wasm_runtime.engine import MEBIBYTE
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +43,10 @@ ANONYMOUS: Final = '"system:anonymous"'
 """How a refusal names us where no credentials came, for instance because a credential plugin has failed."""
 RENEWAL_INTERVAL: Final = 10.0
 """Seconds. Credentials that are refused are loaded anew at most this often: loading may run a program."""
+MAX_OBJECT_BYTES: Final = 16 * MEBIBYTE
+"""Of an answer with one object; etcd stores 1.5 MiB by default."""
+MAX_REFUSAL_BYTES: Final = MEBIBYTE
+"""That are read of an answer that is no success."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +102,12 @@ class ApiServer:
         """The server's URL, without credentials."""
         return self._session.address
 
-    async def call(self, request: ApiRequest, timeout: float) -> bytes:
-        """The whole body of a successful answer, at most `timeout` seconds from now."""
+    async def call(self, request: ApiRequest, timeout: float, limit: int = MAX_OBJECT_BYTES) -> bytes:
+        """The whole body of a successful answer: at most `limit` bytes, at most `timeout` seconds from now."""
         try:
             # Not asyncio.wait_for: before Python 3.12 it may swallow a cancellation that meets the answer.
             with anyio.fail_after(timeout):
-                return await self._read(request, timeout)
+                return await self._read(request, timeout, limit)
         except TimeoutError:
             raise UnreachableError(f"{request}: no answer of {self.address} within {timeout:g} s") from None
 
@@ -112,9 +125,12 @@ class ApiServer:
         """Close all connections. The object is of no use afterwards."""
         await self._session.client.aclose()
 
-    async def _read(self, request: ApiRequest, timeout: float) -> bytes:
+    async def _read(self, request: ApiRequest, timeout: float, limit: int) -> bytes:
         async with self.stream(request, timeout) as chunks:
-            return b"".join([chunk async for chunk in chunks])
+            body = await _bounded(chunks, limit)
+        if len(body) > limit:
+            raise ProtocolError(f"{request}: {self.address} answers with more than {limit} bytes")
+        return body
 
     async def _send(self, request: ApiRequest, silence: float) -> httpx.Response:
         """An answer that is a success, its body still to be read."""
@@ -147,8 +163,12 @@ class ApiServer:
             )
             if response.is_success:
                 return response
-            body = await response.aread()
-        raise self._refusal(request, response.status_code, read_message(body))
+            try:
+                body = await _bounded(response.aiter_raw(), MAX_REFUSAL_BYTES)
+            finally:
+                await response.aclose()
+        message = read_status(body).message or response.reason_phrase
+        raise self._refusal(request, response.status_code, message)
 
     def _refusal(self, request: ApiRequest, code: int, message: str) -> RefusedError:
         explanation = f"{request}: {self.address} answered {code}: {message}"
@@ -180,13 +200,23 @@ class ApiServer:
         return Session(self._load())
 
 
+async def _bounded(chunks: AsyncIterator[bytes], limit: int) -> bytes:
+    """What comes until the end, or until it is more than `limit` bytes."""
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > limit:
+            break
+    return bytes(body)
+
+
 @contextmanager
 def _network_errors(request: ApiRequest, address: str) -> Iterator[None]:
     """Makes httpx's errors ours."""
     try:
         yield
     except httpx.ConnectTimeout as error:
-        raise UnreachableError(f"{request}: no connection to {address} in time") from error
+        raise UnconnectedError(f"{request}: no connection to {address} in time") from error
     except httpx.TimeoutException as error:
         raise UnreachableError(f"{request}: {address} has fallen silent") from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -195,10 +225,11 @@ def _network_errors(request: ApiRequest, address: str) -> Iterator[None]:
         if untrusted:
             mend = "compare the certificate authority of the configuration with the server's certificate"
             raise UntrustedError(f"{request}: {address} is not trusted: {untrusted[0]}; {mend}") from error
-        what = "cannot be reached" if isinstance(error, httpx.ConnectError) else "gave no whole answer"
         # The operating system's own words, if there are any, rather than a library's.
         words = [str(cause) for cause in causes if str(cause)] or [type(error).__name__]
-        raise UnreachableError(f"{request}: {address} {what}: {words[-1]}") from error
+        if isinstance(error, httpx.ConnectError):
+            raise UnconnectedError(f"{request}: {address} cannot be reached: {words[-1]}") from error
+        raise UnreachableError(f"{request}: {address} gave no whole answer: {words[-1]}") from error
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -11,8 +11,9 @@ from typing import Final, Protocol
 
 from extender.cluster.api import ApiRequest, ApiServer
 from extender.cluster.backoff import pauses
-from extender.cluster.errors import ClusterError, RefusedError
+from extender.cluster.errors import ClusterError, ProtocolError, RefusedError
 from extender.cluster.pods import PodKey
+from extender.cluster.status import read_status
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +28,10 @@ MEANINGS: Final[dict[int, str]] = {
     HTTPStatus.CONFLICT: "the pod is not waiting for a node any more",
 }
 """What the API server's codes say about a pod that was to be bound."""
+
+UNKNOWN: Final = "; whether the pod is bound all the same is not known"
+
+_ASSIGNED: Final = "is already assigned to node"
 
 
 class BindError(Exception):
@@ -74,21 +79,33 @@ class ApiBinder:
         """Assign `pod` to `node`; raises BindError.
 
         Tried again while the server is away or overloaded, also after an answer was lost: a pod that turns
-        out to be on `node` already is a success.
+        out to be on `node` already is a success. The error says so if the pod may be bound in spite of it.
         """
         request = _binding_request(pod, node)
         deadline = time.monotonic() + self._timeout
+        may_be_bound = False
         for pause in pauses(FIRST_PAUSE, LONGEST_PAUSE):
             try:
-                await self._api.call(request, min(self._timeout / 2, deadline - time.monotonic()))
+                await self._create(request, min(self._timeout / 2, deadline - time.monotonic()))
                 return
             except ClusterError as error:
                 if _is_bound_already(error, node):
                     return
+                may_be_bound = (may_be_bound or error.may_have_happened) and not _is_final(error)
                 left = deadline - time.monotonic() - pause
                 if not error.may_pass or left < self._timeout / 4:
-                    raise BindError(f"cannot bind pod {pod} to node {node}: {_explain(error)}") from error
+                    cause = f"{_explain(error)}{UNKNOWN if may_be_bound else ''}"
+                    raise BindError(f"cannot bind pod {pod} to node {node}: {cause}") from error
             await asyncio.sleep(pause)
+
+    async def _create(self, request: ApiRequest, timeout: float) -> None:
+        """Raises ClusterError, also for an answer that does not say in words that it is done."""
+        status = read_status(await self._api.call(request, timeout))
+        if not status.is_success:
+            mend = "look what stands before the API server"
+            raise ProtocolError(
+                f"{request}: {self._api.address} sent a success that is none: {status.message!r}; {mend}"
+            )
 
 
 def _binding_request(pod: PodKey, node: str) -> ApiRequest:
@@ -113,8 +130,16 @@ def _is_bound_already(error: ClusterError, node: str) -> bool:
     https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/registry/core/pod/storage/storage.go;
     reading the pod would be one request more, of a server that may be overloaded.
     """
-    is_conflict = isinstance(error, RefusedError) and error.code == HTTPStatus.CONFLICT
-    return is_conflict and f'is already assigned to node "{node}"' in str(error)
+    return _is_assigned(error) and f'{_ASSIGNED} "{node}"' in str(error)
+
+
+def _is_final(error: ClusterError) -> bool:
+    """Whether the pod is surely not on the node, whatever became of earlier attempts: it is gone or elsewhere."""
+    return _is_assigned(error) or (isinstance(error, RefusedError) and error.code == HTTPStatus.NOT_FOUND)
+
+
+def _is_assigned(error: ClusterError) -> bool:
+    return isinstance(error, RefusedError) and error.code == HTTPStatus.CONFLICT and _ASSIGNED in error.message
 
 
 def _explain(error: ClusterError) -> str:

@@ -13,21 +13,40 @@ class ClusterError(Exception):
         """Whether the same request can succeed soon without anybody's doing."""
         return False
 
+    @property
+    def may_have_happened(self) -> bool:
+        """Whether the API server may have done what it was asked."""
+        return False
+
 
 class AccessError(ClusterError):
     """Where the API server is, or who we are there, cannot be learnt: kubeconfig, service account."""
 
 
 class UnreachableError(ClusterError):
-    """No answer, or only a part of it: refused, reset, late. What was asked for may have happened."""
+    """No answer, or only a part of it: reset, late."""
 
     @property
     def may_pass(self) -> bool:
         """Servers and networks come back."""
         return True
 
+    @property
+    def may_have_happened(self) -> bool:
+        """The answer may be all that was lost."""
+        return True
 
-class UntrustedError(UnreachableError):
+
+class UnconnectedError(UnreachableError):
+    """There is no connection. Nothing was asked."""
+
+    @property
+    def may_have_happened(self) -> bool:
+        """Nobody heard of it."""
+        return False
+
+
+class UntrustedError(UnconnectedError):
     """The server's certificate is not trusted. Nothing was asked."""
 
     @property
@@ -38,6 +57,11 @@ class UntrustedError(UnreachableError):
 
 class ProtocolError(ClusterError):
     """The answer is not what an API server sends."""
+
+    @property
+    def may_have_happened(self) -> bool:
+        """What answered may stand before an API server."""
+        return True
 
 
 class RefusedError(ClusterError):
@@ -54,7 +78,12 @@ class RefusedError(ClusterError):
     @property
     def may_pass(self) -> bool:
         """The server is overloaded, starting, or has lost etcd."""
-        return self.code == HTTPStatus.TOO_MANY_REQUESTS or self.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+        return self.code == HTTPStatus.TOO_MANY_REQUESTS or self.may_have_happened
+
+    @property
+    def may_have_happened(self) -> bool:
+        """A server that lost etcd does not know itself."""
+        return self.code >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 class PodGoneError(ClusterError):

@@ -25,6 +25,7 @@ from extender.cluster.errors import (
 from extender.cluster.frames import FrameDecoder
 from extender.cluster.messages import EventType, WatchEvent, decode_event, decode_list
 from extender.cluster.status import decode_status
+from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.protobuf.read import Identity
 
 T = TypeVar("T")
@@ -37,6 +38,8 @@ PAGE_SIZE: Final = 500
 """Objects in one answer of a list, so that a large cluster's list keeps neither side busy for long."""
 LIST_TIMEOUT: Final = 60.0
 """Seconds for one page of a list."""
+MAX_PAGE_BYTES: Final = 512 * MEBIBYTE
+"""Of one page of a list: 1 MiB an object."""
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
 """Seconds before a failed list or watch is tried again."""
@@ -213,7 +216,7 @@ class Reflector(Generic[T]):
         query = {**self._resource.query, "limit": str(PAGE_SIZE)}
         while True:
             request = ApiRequest("list", self._resource.name, self._resource.path, query)
-            page = decode_list(await self._api.call(request, LIST_TIMEOUT))
+            page = decode_list(await self._api.call(request, LIST_TIMEOUT, MAX_PAGE_BYTES))
             objects.update(starmap(self._entry, page.objects))
             if not page.continuation:
                 break

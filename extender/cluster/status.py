@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from typing import Final, NamedTuple
 
+import msgspec
+
 from extender.cluster.envelope import MAGIC, decoding, member, unwrap
+from extender.cluster.errors import ProtocolError
 from wasm_runtime.protobuf.read import fields
 
-LONGEST_TEXT: Final = 300
+MAX_TEXT: Final = 300
 """Characters that are kept of an answer that is no Status, such as a proxy's page of HTML."""
+MAX_MESSAGE: Final = 4_000
+"""Characters that are kept of a Status' own sentence."""
+
+_SUCCESS: Final = "Success"
 
 
 class Status(NamedTuple):
@@ -17,25 +23,44 @@ class Status(NamedTuple):
 
     code: int
     message: str
+    is_success: bool = False
+
+
+class _JsonStatus(msgspec.Struct):
+    kind: str = ""
+    status: str = ""
+    code: int = 0
+    message: str = ""
+
+
+_STATUS: Final = msgspec.json.Decoder(_JsonStatus)
 
 
 def decode_status(content: bytes) -> Status:
-    """Read a bare v1.Status{3: message, 6: code}. Raises ProtocolError."""
+    """Read a bare v1.Status{2: status, 3: message, 6: code}. Raises ProtocolError."""
     with decoding("a status"):
         codes = [value for number, _, value in fields(content) if number == 6 and isinstance(value, int)]
-        return Status(codes[0] if codes else 0, member(content, 3).decode())
+        is_success = member(content, 2) == _SUCCESS.encode()
+        return Status(codes[0] if codes else 0, member(content, 3).decode()[:MAX_MESSAGE], is_success)
 
 
-def read_message(body: bytes) -> str:
-    """The sentence in the body of a failed request: a Status in protobuf or JSON, or any text.
+def read_status(body: bytes) -> Status:
+    """The Status in the body of an answer, in protobuf or JSON. Any other text is a failure with that text.
 
-    The API server mixes all three, whatever was asked for. Raises ProtocolError.
+    The API server mixes all three, whatever was asked for.
     """
+    try:
+        return _decode(body)
+    except (ProtocolError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return Status(0, body[: 4 * MAX_TEXT].decode(errors="replace").strip()[:MAX_TEXT])
+
+
+def _decode(body: bytes) -> Status:
     if body.startswith(MAGIC):
         with decoding("a status"):
-            return decode_status(unwrap(body)).message
-    text = body.decode(errors="replace").strip()
-    try:
-        return str(json.loads(text)["message"])
-    except (ValueError, KeyError, TypeError):
-        return text[:LONGEST_TEXT]
+            return decode_status(unwrap(body))
+    status = _STATUS.decode(body)
+    is_success = status.kind == "Status" and status.status == _SUCCESS
+    if not (status.message or is_success):
+        raise ProtocolError("there is no sentence in it")
+    return Status(status.code, status.message[:MAX_MESSAGE], is_success)

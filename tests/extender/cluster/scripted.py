@@ -95,7 +95,7 @@ class ScriptedServer:
         assert task is not None
         self._tasks.add(task)
         try:
-            request = await _read_request(reader)
+            request = await read_request(reader)
             self.received.append(request)
             behave = self._script.pop(0) if len(self._script) > 1 else self._script[0]
             await behave(request, writer)
@@ -106,7 +106,8 @@ class ScriptedServer:
             writer.close()
 
 
-async def _read_request(reader: asyncio.StreamReader) -> Received:
+async def read_request(reader: asyncio.StreamReader) -> Received:
+    """The next request of a connection."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
     first, *lines = head.strip().split("\r\n")
     method, target, _ = first.split()

@@ -264,7 +264,7 @@ def test_an_answer_that_trickles_ends_with_the_time_for_it(tmp_path: Path) -> No
 class InstantServer(ApiServer):
     """Answers without a network, so that a cancellation can be made to meet the answer."""
 
-    async def _read(self, request: ApiRequest, timeout: float) -> bytes:  # noqa: ARG002
+    async def _read(self, request: ApiRequest, timeout: float, limit: int) -> bytes:  # noqa: ARG002
         await asyncio.sleep(0)
         return b"fine"
 

@@ -7,7 +7,7 @@ import pytest
 from bench.peers.protobuf import enveloped, event, integer, node, node_list, status, text
 from extender.cluster.errors import ProtocolError
 from extender.cluster.messages import EventType, decode_event, decode_list
-from extender.cluster.status import LONGEST_TEXT, Status, decode_status, read_message
+from extender.cluster.status import MAX_MESSAGE, MAX_TEXT, Status, decode_status, read_status
 from wasm_runtime.protobuf.read import Identity, identity
 
 
@@ -77,11 +77,33 @@ def test_what_is_no_event_is_refused(frame: bytes, problem: str) -> None:
         (b'{"kind":"Status"}', '{"kind":"Status"}'),
         (b"[]", "[]"),
         (b"", ""),
-        (b"\xff" * 1000, "\N{REPLACEMENT CHARACTER}" * LONGEST_TEXT),
+        (b"\xff" * 5000, "\N{REPLACEMENT CHARACTER}" * MAX_TEXT),
+        (b'{"message":7}', '{"message":7}'),
+        (b'{"message":"%s"}' % (b"x" * 5000), "x" * MAX_MESSAGE),
+        (b"k8s\x00\xff", "k8s\x00\N{REPLACEMENT CHARACTER}"),
+        (b"[" * 200_000, "[" * MAX_TEXT),
+        (b'{"message":"why","details":' + b"[" * 200_000, '{"message":"why","details":' + "[" * 273),
     ],
 )
 def test_the_message_of_a_refusal_is_found_in_any_form(body: bytes, message: str) -> None:
-    assert read_message(body) == message
+    assert read_status(body).message == message
+
+
+@pytest.mark.parametrize(
+    ("body", "is_success"),
+    [
+        (b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}', True),
+        (enveloped(text(1, b"") + text(2, "Success") + integer(6, 201), "Status"), True),
+        (b'{"kind":"Status","status":"Failure","message":"no","code":500}', False),
+        (enveloped(status(500, "no"), "Status"), False),
+        (b'{"kind":"Pod","status":"Success"}', False),
+        (b'{"status":"Success"}', False),
+        (b"Success", False),
+        (b"", False),
+    ],
+)
+def test_only_a_status_that_says_so_is_a_success(body: bytes, is_success: bool) -> None:
+    assert read_status(body).is_success == is_success
 
 
 def test_a_status_without_a_code_has_code_0() -> None:
