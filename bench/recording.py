@@ -179,7 +179,7 @@ class _Reader:
         except zlib.error as error:
             is_gzip = self._size or piece.startswith(MAGIC)
             raise (self._damaged(str(error)) if is_gzip else self._foreign()) from error
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise (self._damaged(str(error)) if self._begun else self._foreign()) from error
 
     def finish(self) -> Recording:

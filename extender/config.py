@@ -26,6 +26,7 @@ from pydantic.alias_generators import to_camel
 from extender.profile import FailurePolicy
 from extender.quantity import Bytes, Seconds
 from extender.sources.url import FILE_SCHEME, check_url
+from extender.yaml_loader import BoundedLoader
 from wasm_runtime.abi import EXTENSION_POINTS, Severity
 from wasm_runtime.engine import KIBIBYTE, MEBIBYTE
 from wasm_runtime.engines.wasmtime.engine import LARGEST_STACK
@@ -271,7 +272,7 @@ class ExtenderConfiguration(_Model):
     profiles: Annotated[tuple[ProfileConfig, ...], Field(min_length=1)]
 
 
-class _StrictLoader(yaml.SafeLoader):
+class _StrictLoader(BoundedLoader):
     """Refuses a key that comes twice in a mapping, of which YAML would silently take the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

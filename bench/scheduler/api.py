@@ -20,7 +20,7 @@ from bench.peers.protobuf import enveloped, text
 from bench.scheduler.errors import MeasureError
 from bench.scheduler.load import NAMESPACE
 from extender.cluster.api import JSON, PROTOBUF
-from extender.cluster.status import read_message
+from extender.cluster.status import read_status
 
 PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 EVENTS: Final = f"/api/v1/namespaces/{NAMESPACE}/events"
@@ -101,7 +101,7 @@ class Api:
         connection.request(method, path, body, headers)
         response = connection.getresponse()
         if response.status >= 400:
-            raise MeasureError(f"{method} {path}: {response.status} {read_message(response.read())}")
+            raise MeasureError(f"{method} {path}: {response.status} {read_status(response.read()).message}")
         return response
 
     def create(self, path: str, bodies: Sequence[bytes]) -> None:

@@ -6,11 +6,13 @@ import ssl
 from pathlib import Path
 from typing import Final
 
+import yaml
 from kubernetes.client import Configuration
 from kubernetes.client.rest import should_bypass_proxies
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 
 from extender.cluster.errors import AccessError
+from extender.yaml_loader import BoundedLoader
 
 NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """Mounted into every pod. https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/"""
@@ -30,13 +32,15 @@ def from_kubeconfig(path: Path, context: str | None) -> Configuration:
         )
     configuration = Configuration()
     try:
+        yaml.compose(path.read_bytes(), BoundedLoader)  # The client's own loading knows no bounds.
         load_kube_config(str(path), context, configuration)
     except ConfigException as error:
         raise AccessError(f"kubeconfig {path}: {error}; {_context_mend(path, context)}") from error
     except Exception as error:
         # The client lets through whatever a malformed file makes of it: KeyError, TypeError, errors of YAML
         # and base64.
-        raise AccessError(f"kubeconfig {path} cannot be read: {type(error).__name__}: {error}") from error
+        cause = " ".join(str(error).split())
+        raise AccessError(f"kubeconfig {path} cannot be read: {type(error).__name__}: {cause}") from error
     return configuration
 
 

@@ -23,6 +23,7 @@ from extender.output import View, ViewOption, fail, write_json
 from extender.registry.revision import Stage
 from extender.remote import table
 from extender.remote.client import AdminClient, RemoteError, plugin_path
+from extender.yaml_loader import BoundedLoader
 
 T = TypeVar("T")
 
@@ -252,9 +253,9 @@ def _settings(given: Iterable[str]) -> dict[str, Any]:
                 raise ValueError("expected KEY=VALUE")
             if key in settings:
                 raise ValueError(f"{key} comes twice")
-            settings[key] = yaml.safe_load(text)
+            settings[key] = yaml.load(text, BoundedLoader)
             json.dumps(settings[key], allow_nan=False)
-        except (ValueError, TypeError, yaml.YAMLError) as error:
+        except (ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
             raise typer.BadParameter(f"{each}: {' '.join(str(error).split())}", param_hint="'--set'") from error
     return settings
 

@@ -206,8 +206,11 @@ WHOLE: list[Record] = [BEGUN, Node("a", b"a1"), FRAME, Ended("pods", 3)]
 
 
 def packed(*records: Record) -> bytes:
-    encoded = map(msgspec.msgpack.encode, records)
-    return gzip.compress(b"".join(len(each).to_bytes(4, "big") + each for each in encoded))
+    return packed_frames(*map(msgspec.msgpack.encode, records))
+
+
+def packed_frames(*frames: bytes) -> bytes:
+    return gzip.compress(b"".join(len(each).to_bytes(4, "big") + each for each in frames))
 
 
 def test_a_file_is_read_and_so_is_what_is_left_of_one(file: Path) -> None:
@@ -289,6 +292,13 @@ EMPTY = "{} holds no pod: profile default judged none meanwhile; record while po
             packed(*WHOLE)[:-8] + b"\0" * 8,
             DAMAGED % "Error -3 while decompressing data: incorrect data check",
         ),
+        (
+            packed_frames(
+                b"\x95" + b"".join(map(msgspec.msgpack.encode, ("begun", FORMAT, "a", "b"))) + b"\x91" * 200_000
+            ),
+            FOREIGN,
+        ),
+        (packed_frames(b"\x94" + b"".join(map(msgspec.msgpack.encode, ("begun", FORMAT, "a"))) + b"\xa1\xff"), FOREIGN),
         (packed(BEGUN, Ended("time", 0)), EMPTY),
         (packed(BEGUN, Node("a", b"a1"))[:-8], EMPTY),
     ],

@@ -481,6 +481,33 @@ def test_what_is_no_yaml_is_refused(tmp_path: Path, text: str) -> None:
     assert "\n" not in only
 
 
+LAUGHS = "a: &a [1, 2]\n" + "".join(
+    f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+)
+MERGED = "a: &a {k: 1}\n" + "".join(
+    f"{new}: &{new} {{<<: [{', '.join([f'*{old}'] * 9)}]}}\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+)
+LONG = f"a: &a {'x' * 10_000}\nb: [{', '.join(['*a'] * 200)}]\n"
+
+
+@pytest.mark.parametrize("text", [LAUGHS, MERGED, LONG, "a: &a [*a]\n"], ids=["lists", "merges", "text", "itself"])
+def test_aliases_make_no_more_than_a_million_characters(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "extender.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        config.read(file)
+    (only,) = refused.value.problems
+    assert only.startswith("is no YAML: the aliases stand for more than 1000000 characters in ")
+
+
+def test_aliases_of_moderate_size_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "extender.yaml"
+    plugin = "&p {guestURL: file://./a.wasm, guestConfig: &c {a: [1, 2]}, name: a}"
+    file.write_text(f"{HEAD}profiles:\n- name: a\n  plugins: [{plugin}, {{<<: *p, name: b, guestConfig: *c}}]\n")
+    (first, second) = config.read(file).profiles[0].plugins
+    assert (second.guest_url, second.guest_config) == (first.guest_url, first.guest_config)
+
+
 def test_a_key_that_comes_twice_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "extender.yaml"
     file.write_text("profiles:\n- name: a\n  plugins: []\n  plugins: []\n")

@@ -134,3 +134,14 @@ def test_a_proxy_of_the_environment_counts_unless_it_is_excepted(
     configuration = Configuration()
     configuration.host = "https://10.1.2.3"
     assert proxy(configuration) == expected
+
+
+def test_aliases_without_end_are_refused_before_they_are_followed(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    aliases = (
+        f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+    )
+    file.write_text(f"a: &a [1, 2]\n{''.join(aliases)}")
+    assert load_error(file).startswith(
+        f"kubeconfig {file} cannot be read: ComposerError: the aliases stand for more than 1000000 characters in "
+    )

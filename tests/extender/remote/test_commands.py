@@ -394,6 +394,7 @@ def test_a_token_is_read_from_a_file(command: Command, tmp_path: Path) -> None:
         (["swap", "a", "--set", "weight"], "weight: expected KEY=VALUE"),
         (["swap", "a", "--set", "weight=1", "--set", "weight=2"], "weight=2: weight comes twice"),
         (["swap", "a", "--set", "timeout=2020-01-01"], "timeout=2020-01-01: Object of type date is not JSON"),
+        (["swap", "a", "--set", f"guestConfig={'[' * 5000}"], "maximum recursion depth exceeded"),
         (["swap", "a", "--timeout", "5"], "expected a duration such as 500ms or 2s, at most 1h, found '5'"),
         (["list", "--token-file", "/none"], "/none cannot be read: No such file or directory"),
         (["rollback"], "Missing argument 'NAME'."),
