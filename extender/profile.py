@@ -158,9 +158,25 @@ class Profile:
         object.__setattr__(self, "wants_nodes", any(entry.plugin.wants_nodes for entry in self.entries))
         object.__setattr__(self, "binds", any(entry.plugin.binds for entry in self.entries))
 
-    def is_quick(self, verb: str, pod: Pod) -> bool:
-        """Whether the plugins are quick enough to run on the loop that serves all verbs, and none is waited for."""
-        return all(entry.paces[verb].is_quick and entry.plugin.is_free(pod) for entry in self.entries)
+    def reserve(self, verb: str, pod: Pod) -> bool:
+        """Holds a guest of each plugin for this thread, if all are quick enough for the loop that serves all verbs.
+
+        False, and nothing is held, if one is not or its guest would have to be waited for. Until `release` no call of
+        this thread waits for a guest.
+        """
+        for entry in self.entries:
+            if not entry.paces[verb].is_quick:
+                return False
+        for entry in self.entries:
+            if not entry.plugin.reserve(pod):
+                self.release()
+                return False
+        return True
+
+    def release(self) -> None:
+        """Gives back what this thread has reserved."""
+        for entry in self.entries:
+            entry.plugin.release()
 
     def note(self, verb: str, seconds: float) -> None:
         """Counts a verb that has taken the plugins so many seconds of the processor."""

@@ -198,8 +198,11 @@ class Verbs:
             laps.end("encode")
             return answer
 
-        if profile.is_quick(laps.verb, sample.pod):
-            return judge()
+        if profile.reserve(laps.verb, sample.pod):
+            try:
+                return judge()
+            finally:
+                profile.release()
         return asyncio.get_running_loop().run_in_executor(self._judging, judge)
 
     def _report(self, verb: str, request: PodRequest, error: Exception) -> None:

@@ -147,9 +147,21 @@ class Plugin:
         self._closed = True
         self._pool.close()
 
-    def is_free(self, pod: Pod) -> bool:
-        """Whether a verb for the pod need not wait for a guest, nor for its making."""
-        return self._pool.has_idle(pod.uid)
+    def reserve(self, pod: Pod) -> bool:
+        """Holds a guest for this thread if a verb for the pod can have it at once. Returns whether there was one.
+
+        From then on until `release` no call of this thread waits for a guest.
+        """
+        return self._pool.reserve(pod.uid)
+
+    def release(self) -> None:
+        """Gives back what this thread has reserved."""
+        self._pool.release()
+
+    @property
+    def problem(self) -> str:
+        """Why there is no guest, since none can be made; empty otherwise."""
+        return self._pool.problem
 
     def tend(self, nodes: Snapshot, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Does some of what is better done while no pod needs the guests. Returns whether there is more to do.

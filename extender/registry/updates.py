@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from extender.cycles import Cycles
+from extender.profile import FailurePolicy
 from extender.registry.drain import Drain
 from extender.registry.follower import Followers
 from extender.registry.load import Loaded
@@ -41,7 +42,8 @@ class Updates:
     def missing(self) -> str | None:
         """Why pods of some profiles cannot be judged."""
         profiles = self._loaded.registry.profiles
-        return "; ".join(f"profile {each.name}: {each.problem}" for each in profiles if each.problem) or None
+        words = [f"profile {each.name}: {each.problem}" for each in profiles if each.problem]
+        return "; ".join([*words, *self._without_guests(FailurePolicy.FAIL)]) or None
 
     @property
     def oddities(self) -> str | None:
@@ -49,9 +51,21 @@ class Updates:
         slots = self._loaded.registry.slots
         words = [f"plugin {each.name}: {each.problem}" for each in slots if each.problem]
         words += [f"plugin {each.name}: {each.notice}" for each in slots if each.notice]
+        words += self._without_guests(FailurePolicy.IGNORE)
         if self._loaded.store.problem:
             words.append(f"a restart will not know what is live now, nor the history: {self._loaded.store.problem}")
         return "; ".join(filter(None, [*words, self._reloader.problem])) or None
+
+    def _without_guests(self, policy: FailurePolicy) -> list[str]:
+        """The plugins of a failure policy that have no guest, since none can be made."""
+        lives = [slot.live for slot in self._loaded.registry.slots if slot.live]
+        plugins = [live.entry.plugin for live in lives if live.entry.failure_policy is policy]
+        problems = [(plugin.name, plugin.problem) for plugin in plugins]
+        return [
+            f"plugin {name} has no guest, and none can be made: {problem}; it is tried again now and then"
+            for name, problem in problems
+            if problem
+        ]
 
     def start(self) -> None:
         """Begins."""

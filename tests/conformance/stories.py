@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 from tests.conformance.calls import POD, TARGET, Does, attempt
+from tests.wasm_runtime.world import idle_guests
 from wasm_runtime import Nodes, Plugin, Pod, Snapshot
 from wasm_runtime.guest import Guest
 
@@ -152,7 +153,7 @@ def tend(scene: Scene) -> bool:
 
 def idle(scene: Scene) -> None:
     """Nobody needs the guests for a long while."""
-    for guest in scene.plugin._pool._idle:
+    for guest in idle_guests(scene.plugin._pool):
         guest.left = 0.0
 
 

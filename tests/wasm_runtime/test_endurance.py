@@ -16,7 +16,7 @@ import pytest
 from tests.wasm_runtime import moody
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guests import binary, export, module
-from tests.wasm_runtime.world import close, filter_nodes, settle, world
+from tests.wasm_runtime.world import close, filter_nodes, idle_guests, settle, world
 from wasm_runtime import Guest, GuestError, Nodes, Plugin, Pod, Settings, Snapshot, WasmtimeEngine
 from wasm_runtime.abi import EXPORTS, Code, Severity
 from wasm_runtime.engine import Event, Journal, Log, NodeResults
@@ -265,7 +265,7 @@ def test_a_hundred_thousand_calls_from_many_threads(engine: WasmtimeEngine, open
         assert sum(done.result() for done in running) >= CALLS
     for plugin in hammer.plugins.values():
         settle(plugin._pool)
-        assert len(plugin._pool._idle) == len(plugin._pool)
+        assert len(idle_guests(plugin._pool)) == len(plugin._pool)
     assert open_instances() == sum(len(plugin._pool) for plugin in hammer.plugins.values())
     for plugin in hammer.plugins.values():
         close(plugin)

@@ -17,7 +17,7 @@ from wasmtime._func import FUNCTIONS
 
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guests import EXIT, LOG, NODE, REASON, SPIN, TEXT, binary, call, export, module
-from tests.wasm_runtime.world import close, filter_nodes, score, until, world
+from tests.wasm_runtime.world import close, end_of_maker, filter_nodes, idle_guests, score, until, world
 from wasm_runtime import Fault, GuestError, ModuleError, Nodes, Plugin, Pod, Settings, Snapshot, WasmtimeEngine
 from wasm_runtime.engine import Journal, Log, NodeResults, Span
 from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
@@ -160,7 +160,7 @@ def test_the_guest_in_place_of_a_broken_one_knows_the_nodes(load: Loader) -> Non
     with pytest.raises(GuestError, match=r"^filter of node bad: trap: unreachable in filter$"):
         filter_nodes(plugin, at)
     load.settle()
-    (guest,) = plugin._pool._idle
+    (guest,) = idle_guests(plugin._pool)
     assert [guest._instance._snapshot.name(at) for at in range(2)] == ["bad", "other"]
     at.snapshot.remove("bad")
     assert filter_nodes(plugin, at) == NodeResults(2, [], [], [])
@@ -217,7 +217,7 @@ def keeps(changed: str = "", *fields: str) -> str:
 
 def told(plugin: Plugin) -> list[int]:
     """Of how many nodes the idle guests were told."""
-    return [len(guest._instance._residents._told) for guest in plugin._pool._idle]
+    return [len(guest._instance._residents._told) for guest in idle_guests(plugin._pool)]
 
 
 Make = Callable[..., Plugin]
@@ -277,12 +277,12 @@ class TestLearning:
 
         observed = Observed()
         plugin = make(keeps(says("nodechanged")), Snapshot(), sink=observed.sink)
-        (guest,) = plugin._pool._idle
+        (guest,) = idle_guests(plugin._pool)
         nodes = Closing()
         nodes.put((name, b"N") for name in MANY.nodes.names)
         with plugin.guest(MANY.pod, Nodes(nodes, ["node-0"]), "filter"):
             guest.is_broken = True
-        plugin._pool._maker.shutdown()
+        end_of_maker(plugin._pool)
         assert observed.logged == [(None, ["nodechanged"] * AT_A_TIME, 0)]
 
 
@@ -324,7 +324,7 @@ def test_what_a_guest_does_between_pods_is_no_pods(make: Make) -> None:
     at.snapshot.put([("node-b", b"B"), ("node-c", b"C")])
     plugin.tend(at.snapshot)
     filter_nodes(plugin, at)
-    plugin._pool._idle[0].left -= IDLE
+    idle_guests(plugin._pool)[0].left -= IDLE
     plugin.tend(at.snapshot)
     assert observed.logged[2:] == [
         (None, ["nodechanged"] * 2, 0),
@@ -515,7 +515,7 @@ def test_what_a_closed_plugin_has_held_needs_no_collector(engine: WasmtimeEngine
     gc.disable()
     try:
         plugin = Plugin(engine, binary(guest), Settings("plugin"))
-        code, (idle,) = weakref.ref(plugin._module), plugin._pool._idle
+        code, (idle,) = weakref.ref(plugin._module), idle_guests(plugin._pool)
         instance = weakref.ref(idle._instance)
         del idle
         with contextlib.suppress(GuestError):

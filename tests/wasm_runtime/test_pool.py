@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.wasm_runtime.guests import binary, export, module
-from tests.wasm_runtime.world import settle, until
+from tests.wasm_runtime.world import end_of_maker, idle_guests, settle, until
 from wasm_runtime import Fault, Guest, GuestError, Settings, WasmtimeEngine
 from wasm_runtime.engine import NoHandle
 from wasm_runtime.pool import CYCLE, Pool
@@ -60,7 +60,7 @@ class Pools:
         self.may_make.set()
         for pool in self._pools:
             pool.close()
-            pool._maker.shutdown()
+            end_of_maker(pool)
         self._threads.shutdown()
         for guest in self.made:
             guest.close()
@@ -76,6 +76,13 @@ def pools(engine: WasmtimeEngine) -> Iterator[Pools]:
 def take(pool: Pool, uid: str = NOBODY, spare: int = 0) -> Guest:
     """A guest that can be had at once."""
     return pool.take(uid, time.monotonic(), spare)
+
+
+def at_once(pool: Pool, uid: str = NOBODY) -> bool:
+    """Whether a pod can have a guest at once."""
+    has_one = pool.reserve(uid)
+    pool.release()
+    return has_one
 
 
 def busy(pool: Pool, spare: int = 0) -> str:
@@ -195,9 +202,9 @@ class TestChoice:
         """Where another one would be made, which takes its time, that is not at once."""
         pool = pools(limit, keeps_cycles=keeps_cycles)
         on_cycle(pool, "a", "b")
-        assert [pool.has_idle(uid) for uid in ("a", "c", NOBODY)] == idle
+        assert [at_once(pool, uid) for uid in ("a", "c", NOBODY)] == idle
         pool.forget("b")
-        assert pool.has_idle("c")
+        assert at_once(pool, "c")
         assert len(pools.made) == 2
 
     def test_of_one_that_leaves_some_to_others_is_the_same(self, pools: Pools) -> None:
@@ -427,7 +434,7 @@ class TestTending:
         pool = pools(5)
         work = Work(pools)
         tending = work.tends(pool)
-        assert not pool.has_idle(NOBODY)
+        assert not at_once(pool)
         waiting = pools.waits(pool)
         work.may_end.set()
         assert waiting.result() is pools.made[0]
@@ -439,7 +446,7 @@ class TestTending:
         first, second = on_cycle(pool, "a", "b")
         work = Work(pools)
         tending = work.tends(pool)
-        assert [pool.has_idle(uid) for uid in "abc"] == [False, True, True]
+        assert [at_once(pool, uid) for uid in "abc"] == [False, True, True]
         assert take(pool, "c") is second
         work.may_end.set()
         assert not tending.result()
@@ -454,7 +461,7 @@ class TestTending:
         work = Work(pools)
         tending = work.tends(pool)
         waiting = pools.waits(pool, uid="a")
-        assert pool._idle == [other]
+        assert idle_guests(pool) == [other]
         work.may_end.set()
         assert waiting.result() is own
         assert not tending.result()
@@ -472,7 +479,7 @@ class TestTending:
     def test_of_a_guest_that_is_on_no_known_pods_cycle_is_not_waited_for(self, pools: Pools) -> None:
         pool = pools(2)
         _, other = on_cycle(pool, "a", "b")
-        pool._idle[0].uid = NOBODY
+        idle_guests(pool)[0].uid = NOBODY
         work = Work(pools)
         tending = work.tends(pool)
         assert take(pool, NOBODY) is other
@@ -638,7 +645,7 @@ class TestLearning:
         assert waiting.result() is guest
         pools.may_make.set()
         settle(pool)
-        assert pool._idle == pools.made[1:]
+        assert idle_guests(pool) == pools.made[1:]
 
     def test_of_several_is_one_after_the_other(self, pools: Pools, pool: Pool, prepared: list[Guest]) -> None:
         guests = [pool.take(NOBODY, time.monotonic() + 60) for _ in range(3)]
@@ -689,7 +696,7 @@ class TestLearning:
         pool.close()
         pools.may_make.set()
         guests = [pools.made[0], waiting.result(), take(pool)]
-        pool._maker.shutdown()
+        end_of_maker(pool)
         assert open_instances() == len(pool) == 3
         for guest in guests:
             pool.put_back(guest)
@@ -729,7 +736,7 @@ class TestClose:
         assert open_instances() == 2
         pool.close()
         pools.may_make.set()
-        pool._maker.shutdown()
+        end_of_maker(pool)
         assert open_instances() == len(pool) == 0
         assert len(pools.made) == 4
 
@@ -747,12 +754,8 @@ class TestClose:
     def test_ends_the_thread(self, pools: Pools) -> None:
         pool = pools(1)
         pool.put_back(breaks(take(pool)))
-        settle(pool)
-        (thread,) = pool._maker._threads
-        assert thread.name.startswith("makes-plugin")
         pool.close()
-        thread.join(60)
-        assert not thread.is_alive()
+        end_of_maker(pool)
 
 
 def test_a_pool_whose_first_guest_cannot_be_made(pools: Pools) -> None:
@@ -786,4 +789,4 @@ def test_many_threads(pools: Pools, open_instances: Callable[[], int], limit: in
         for done in [threads.submit(run, thread) for thread in range(6)]:
             done.result()
     settle(pool)
-    assert 1 <= open_instances() == len(pool) == len(pool._idle) <= limit
+    assert 1 <= open_instances() == len(pool) == len(idle_guests(pool)) <= limit

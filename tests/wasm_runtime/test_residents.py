@@ -9,7 +9,7 @@ import pytest
 
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guests import NOW, SPIN, binary, export, module, types
-from tests.wasm_runtime.world import World, close, filter_nodes, score, world
+from tests.wasm_runtime.world import World, close, filter_nodes, idle_guests, score, world
 from wasm_runtime import Fault, GuestError, Nodes, Plugin, Settings, WasmtimeEngine, abi
 from wasm_runtime.engine import MEBIBYTE, Call, NodeResults
 from wasm_runtime.residents import AT_A_TIME, News, Residents
@@ -36,7 +36,7 @@ def tend(plugin: Plugin, at: World) -> bool:
 def rest(plugin: Plugin, at: World) -> None:
     """Calls the guest, and has it idle for long."""
     filter_nodes(plugin, at)
-    for guest in plugin._pool._idle:
+    for guest in idle_guests(plugin._pool):
         guest.left = 0.0
 
 
@@ -109,7 +109,7 @@ def test_the_guest_that_follows_on_one_that_broke(load: Loader, name: str) -> No
     if name == "nodechanged":
         assert len(plugin._pool) == 0
     else:
-        (guest,) = plugin._pool._idle
+        (guest,) = idle_guests(plugin._pool)
         assert guest._instance._residents.is_level
         assert set(guest._instance._residents._told.values()) == {("node-a", b"A")}
 
@@ -131,7 +131,7 @@ class TestTime:
 
     def test_of_a_verb_is_over_when_it_has_waited_for_nodes_and_the_guest_goes_on(self, load: Loader) -> None:
         plugin = load.plugin(self.SLOW, timeout=0.3)
-        (guest,) = plugin._pool._idle
+        (guest,) = idle_guests(plugin._pool)
         message, fault, fatal = failure(lambda: filter_nodes(plugin, self.MANY))
         told = len(guest._instance._residents._told)
         cause = f"its time was over while it learned of nodes: {told} of {len(self.MANY.nodes)} are told"
@@ -140,7 +140,7 @@ class TestTime:
         while tend(plugin, self.MANY):
             pass
         assert filter_nodes(plugin, self.ONE_OF_THEM) == NodeResults(1, [], [], [])
-        assert plugin._pool._idle == [guest]
+        assert idle_guests(plugin._pool) == [guest]
 
     def test_of_nodes_that_a_guest_is_told_of_before(self, engine: WasmtimeEngine) -> None:
         """Each few of them have a timeout of their own."""

@@ -11,7 +11,7 @@ import pytest
 from tests.wasm_runtime import keeper
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guests import binary, export, module
-from tests.wasm_runtime.world import World, filter_nodes, score, until, world
+from tests.wasm_runtime.world import World, filter_nodes, idle_guests, score, until, world
 from wasm_runtime import Nodes, Plugin, Settings, Snapshot, WasmtimeEngine
 from wasm_runtime.engine import NoHandle
 from wasm_runtime.guest import CALM, IDLE, Guest
@@ -51,7 +51,7 @@ def kept() -> Iterator[Kept]:
 
 def only_guest(plugin: Plugin) -> Guest | None:
     """The guest that is idle, if one is."""
-    return next(iter(plugin._pool._idle), None)
+    return next(iter(idle_guests(plugin._pool)), None)
 
 
 def knows(plugin: Plugin, nodes: int) -> bool:
@@ -61,7 +61,7 @@ def knows(plugin: Plugin, nodes: int) -> bool:
 
 def leave(plugin: Plugin) -> None:
     """Makes as if nobody had called the guest for long."""
-    for guest in plugin._pool._idle:
+    for guest in idle_guests(plugin._pool):
         guest.left -= IDLE
 
 
@@ -284,7 +284,7 @@ class TestStop:
         with plugin.guest(ONE.pod, ONE.nodes, "score"):
             score(plugin, ONE.with_pod("2"))
         leave(plugin)
-        first, second = plugin._pool._idle
+        first, second = idle_guests(plugin._pool)
         assert not plugin.tend(ONE.snapshot, lambda: not first._is_called)
         assert [first._is_called, second._is_called] == [False, True]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
@@ -51,13 +52,27 @@ def until(condition: Callable[[], bool]) -> None:
 def settle(pool: Pool) -> None:
     """Waits until no guest of the pool is in the making."""
     with pool._changed:
-        assert pool._changed.wait_for(lambda: not pool._making, timeout=60)
+        assert pool._changed.wait_for(lambda: not pool._count("due"), timeout=60)
+
+
+def idle_guests(pool: Pool) -> list[Guest]:
+    """The guests that are to be had, the one that was idle longest first."""
+    return [place.guest for place in pool._places if place.state == "idle" and place.guest]
+
+
+def end_of_maker(pool: Pool) -> None:
+    """Waits until nothing of the pool is in the making, and the thread for it has ended."""
+    settle(pool)
+    for thread in threading.enumerate():
+        if thread.name == f"makes-{pool._name}":
+            thread.join(60)
+            assert not thread.is_alive()
 
 
 def close(plugin: Plugin) -> None:
     """Closes a plugin, and waits until all that it had is given back."""
     plugin.close()
-    plugin._pool._maker.shutdown()
+    end_of_maker(plugin._pool)
 
 
 def pre_filter(plugin: Plugin, at: World, stage: Stage = "filter") -> PreFilter:

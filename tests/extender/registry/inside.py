@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from extender.candidates import NodeSource
 from extender.cluster import Binder, DryRunBinder
+from extender.connection import Answer
 from extender.cycles import Cycles
 from extender.guest_log import GuestLog
 from extender.metrics import Metrics
@@ -30,6 +31,8 @@ from tests.extender import kwx
 from tests.extender.objects import NODE_NAMES, binding_args, names_args, pod
 from tests.patience import wait_until
 from wasm_runtime.snapshot import Snapshot
+
+T = TypeVar("T")
 
 
 class Inside:
@@ -91,12 +94,20 @@ class Inside:
         """The answer of a verb, which must be 200."""
 
         async def answer() -> Any:
-            answer = self._webhook.answer("POST", path, msgspec.json.encode(request))
+            answer = self.begin_to_ask(path, request)
             return await answer if inspect.isawaitable(answer) else answer
 
-        status, body, *_ = self._loop.run_until_complete(answer())
+        status, body, *_ = self.run(answer())
         assert status == 200, body
         return msgspec.json.decode(body)
+
+    def begin_to_ask(self, path: str, request: Any) -> Answer | Awaitable[Answer]:
+        """What a verb gives at once; to be called on the loop."""
+        return self._webhook.answer("POST", path, msgspec.json.encode(request))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Does something on the loop."""
+        return self._loop.run_until_complete(work)
 
     def filter(self, name: str, profile: str = "", names: Sequence[str] = NODE_NAMES) -> Any:
         """Begins a pod's cycle."""

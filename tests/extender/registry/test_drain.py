@@ -22,6 +22,7 @@ from tests.extender.kwx import plugin, profile
 from tests.extender.objects import meta_victims, pod, preemption_args
 from tests.extender.registry.inside import Inside
 from tests.extender.registry.test_swaps import put
+from tests.wasm_runtime.world import idle_guests
 from wasm_runtime.guest import Pod
 from wasm_runtime.plugin import Plugin
 from wasm_runtime.pool import CYCLE
@@ -260,7 +261,7 @@ def test_what_is_retired_is_given_back_without_a_collector(tmp_path: Path, clock
             for at in range(SWAPS):
                 now = live(inside)
                 plugin = now.entry.plugin
-                guest = plugin._pool._idle[0]
+                guest = idle_guests(plugin._pool)[0]
                 seen.append(weakref.ref(now.entry.tally))
                 seen.extend(map(weakref.ref, (plugin, plugin._pool, plugin._module, guest, guest._instance)))
                 del now, plugin, guest

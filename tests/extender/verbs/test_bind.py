@@ -15,6 +15,7 @@ from extender.verbs import bind
 from extender.verbs.bind import Binding, RejectedError
 from extender.waiting import WaitingPods
 from tests.extender import guests
+from tests.wasm_runtime.world import idle_guests
 from wasm_runtime.engine import Settings
 from wasm_runtime.engines.wasmtime import WasmtimeEngine
 from wasm_runtime.guest import Pod
@@ -330,10 +331,10 @@ def test_failures_of_unreserve_and_postbind_are_logged_and_change_nothing(
 def test_a_guest_keeps_its_memory_when_a_binding_comes_to_nothing(cycles: Cycles) -> None:
     """What it has counted of other pods is not lost, whoever stopped the binding."""
     profile = cycles.profile(steps(), steps(reserve="2"), steps(prebind="t"))
-    before = [list(entry.plugin._pool._idle) for entry in profile.entries]
+    before = [idle_guests(entry.plugin._pool) for entry in profile.entries]
     for _ in range(3):
         assert cycles.bind(profile) == "plugin b: reserve: Unschedulable: not today"
-    assert [entry.plugin._pool._idle for entry in profile.entries] == before
+    assert [idle_guests(entry.plugin._pool) for entry in profile.entries] == before
 
 
 OUTCOMES = pytest.mark.parametrize("answers", [{}, {"reserve": "2"}, {"prebind": "1"}])

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from itertools import chain
 
 from tests.wasm_runtime.protobuf_bytes import image, node_with_images
-from tests.wasm_runtime.world import close
+from tests.wasm_runtime.world import close, idle_guests
 from wasm_runtime import GuestError, ModuleError, Nodes, Plugin, Pod, Settings, Snapshot, WasmtimeEngine, sections
 from wasm_runtime.abi import Severity
 from wasm_runtime.engine import MEBIBYTE, Journal, Log, NodeResults
@@ -108,7 +108,7 @@ class Player:
 
     def _tend(self, plugin: Plugin) -> None:
         """What upkeep does when no pod has come for a while."""
-        for guest in plugin._pool._idle:
+        for guest in idle_guests(plugin._pool):
             guest.left = 0.0
         try:
             while plugin.tend(self._nodes.snapshot):
