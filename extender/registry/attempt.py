@@ -39,8 +39,8 @@ class Attempt:
         self.record(self.rollout.at(Stage.FAILED, problem=problem, report=report or self.rollout.report))
 
     def cancel(self, reason: str) -> None:
-        """Makes it end at its next step, which is never the switch."""
-        self._reason = reason
+        """Makes it end at its next step, which is never the switch. The first reason counts."""
+        self._reason = self._reason or reason
         self._cancelled.set()
 
     @property

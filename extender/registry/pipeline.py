@@ -160,11 +160,29 @@ class Pipeline:
                 return warmed(attempt, self.store, revision, wasm, config, self._workshop.twin(trial, self._nodes()))
 
     def allow(self, config: PluginConfig, revision: Revision) -> None:
-        """Raises SourceError for an earlier revision that the configuration does not let in any more."""
+        """Raises SourceError for a revision that the configuration does not let in any more."""
         check_digest(config, revision.module, revision.origin)
         key = _required_key(config, self._folder)
-        if key and key.fingerprint != revision.signer:
-            key.check(Fetched(b"", revision.origin, ""))  # Raises: signatures are not kept.
+        if key:
+            key.check_signer(revision.origin, revision.signer)  # Signatures are not kept.
+
+    def unmet(self, config: PluginConfig, revision: Revision) -> str:
+        """Why the configuration does not let a revision in any more; empty if it does."""
+        try:
+            self.allow(config, revision)
+        except SourceError as error:
+            return str(error)
+        return ""
+
+    def admits(self, config: PluginConfig, fetched: Fetched) -> bool:
+        """Whether the configuration lets in what a source gives."""
+        with suppress(SourceError):
+            check_digest(config, fetched.digest, fetched.origin)
+            key = _required_key(config, self._folder)
+            if key:
+                key.check(fetched)
+            return True
+        return False
 
     def restore(self, attempt: Attempt, slot: Slot, revision: Revision) -> Live:
         """A revision that has served before, ready to be switched in; it is not probed. Raises RolloutFailedError."""

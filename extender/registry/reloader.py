@@ -87,6 +87,7 @@ class Reloader:
             self._refuse(error.problems)
 
     def _apply(self, configuration: ExtenderConfiguration) -> None:
+        self._rollouts.requirements.enforce(configuration.profiles)
         if configuration.profiles != self._profiles and not self._configure(configuration.profiles):
             return
         self._refused, self._again = None, math.inf

@@ -18,6 +18,7 @@ from extender.registry.journal import Journal
 from extender.registry.order import Order
 from extender.registry.pipeline import Pipeline, RolloutFailedError, failing
 from extender.registry.registry import Registry
+from extender.registry.requirements import Requirements
 from extender.registry.revision import REVISED, Revision, Stage
 from extender.registry.rollout import Rollout
 from extender.registry.slot import Slot
@@ -55,6 +56,7 @@ class Rollouts:
         self._switch = Switch(registry, pipeline.store, drain, profiles, wake)
         self._lock = self._switch.lock
         self._attempts = Attempts(journal, pipeline.store, self._lock)
+        self.requirements = Requirements(registry, pipeline, self._switch, self._attempts)
         self._threads: list[threading.Thread] = []
 
     def slot(self, profile: str, plugin: str) -> Slot | None:
@@ -126,6 +128,8 @@ class Rollouts:
 
         False if an order has come before it: it is to be offered again when that is carried out.
         """
+        self.requirements.review([slot])  # What is required may be what has changed: another key is in its file.
+        is_signed_now = bool(slot.unmet) and self._pipeline.admits(slot.config, fetched)
         with slot.turn:
             with self._lock:
                 if source is not slot.source:
@@ -134,9 +138,10 @@ class Rollouts:
                     return False
                 revision = Revision.of(fetched.digest, slot.config, fetched.origin)
                 slot.refusal = ""
-                if slot.live and revision.id == slot.offered:
+                is_cure = is_signed_now and slot.serves(revision.id)
+                if slot.live and revision.id == slot.offered and not is_cure:
                     return True
-                if slot.serves(revision.id):
+                if slot.serves(revision.id) and not is_cure:
                     self._switch.set_offered(slot, revision.id)
                     return True
                 attempt = self._attempts.begin(slot, "source", revision=revision.id)
@@ -170,7 +175,7 @@ class Rollouts:
         not waited for: its source brings it live.
         """
         configs = self._places(profiles)
-        changing = _changing(configs)
+        changing = self._changing(configs)
         self._attempts.cancel(changing, CONFIGURED)
         with ExitStack() as stack:
             for slot in changing:
@@ -185,11 +190,12 @@ class Rollouts:
                     self._reconfigure(slot, configs[slot], is_ready=slot in changing)
                     slot.key = key
                 self._switch.all(changes, list(configs), profiles)
+        self.requirements.review(self.registry.slots)
 
     def given(self, profiles: Sequence[ProfileConfig]) -> list[str]:
         """What the sources give of the plugins that other profiles would change: versions, or why there is none."""
         configs = self._places(profiles)
-        return [self._given(configs[slot]) for slot in _changing(configs)]
+        return [self._given(configs[slot]) for slot in self._changing(configs)]
 
     def close(self) -> None:
         """Ends what is under way; nothing goes live any more."""
@@ -262,6 +268,14 @@ class Rollouts:
             for plugin in profile.plugins
         }
 
+    def _changing(self, configs: Mapping[Slot, PluginConfig]) -> list[Slot]:
+        """The plugins that a switch waits for: new ones, and those that serve and are to be others."""
+        return [
+            slot
+            for slot, config in configs.items()
+            if not slot.key or (slot.live and _differs(self._switch.configured(slot), config))
+        ]
+
     def _prepare_all(
         self, slots: Sequence[Slot], configs: Mapping[Slot, PluginConfig], stack: ExitStack
     ) -> list[Change]:
@@ -291,7 +305,11 @@ class Rollouts:
         try:
             return self._pipeline.fetch(config)
         except UnreachableError:
-            if slot.live is None or not slot.serves(slot.offered) or _origin(slot.config) != _origin(config):
+            if (
+                slot.live is None
+                or not slot.serves(slot.offered)
+                or _origin(self._switch.configured(slot)) != _origin(config)
+            ):
                 raise
             return self._pipeline.kept(slot.live.revision)
 
@@ -339,11 +357,6 @@ def _differs(old: PluginConfig, new: PluginConfig) -> bool:
 def _origin(config: PluginConfig) -> tuple[str | Path | None, ...]:
     """Where modules come from, and which are allowed."""
     return config.guest_url, config.digest, config.source.public_key
-
-
-def _changing(configs: Mapping[Slot, PluginConfig]) -> list[Slot]:
-    """The plugins that a switch to a configuration waits for: new ones, and those that serve and are to be others."""
-    return [slot for slot, config in configs.items() if not slot.key or (slot.live and _differs(slot.config, config))]
 
 
 def keys(profiles: Sequence[ProfileConfig]) -> list[str]:

@@ -44,6 +44,8 @@ class Slot:
     """What is wrong with the source now; empty if nothing is."""
     refusal: str = ""
     """Why what the source gives now was refused; empty if it was not."""
+    unmet: str = ""
+    """Why what serves could not go live now: something else is required than when it did. Empty if it could."""
     turn: threading.Lock = field(default_factory=threading.Lock)
     """Held during a rollout: there is one at a time."""
 
@@ -58,7 +60,12 @@ class Slot:
 
     @property
     def notice(self) -> str:
-        """Says so if what serves is not what the source gives."""
+        """Says so if what serves is not what the source gives, or could not go live any more."""
+        unmet = f"serves on, but could not go live now: {self.unmet}" if self.unmet else ""
+        return "; ".join(filter(None, [self._difference, unmet]))
+
+    @property
+    def _difference(self) -> str:
         if self.live and self.refusal:
             return f"what {public(self.config.guest_url)} gives is refused: {self.refusal}"
         if self.live is None or self.offered is None or self.live.revision.id == self.offered:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from extender.config import ProfileConfig
+from extender.config import PluginConfig, ProfileConfig
 from extender.registry.attempt import Attempt, CancelledError
 from extender.registry.drain import Drain
 from extender.registry.guard import Guard
@@ -77,6 +77,18 @@ class Switch:
         """Makes the profiles anew, of what is in the slots now."""
         self._registry.switch(assemble(self._profiles, self._registry.slots), self._registry.slots)
 
+    def configured(self, slot: Slot) -> PluginConfig:
+        """What is configured for a slot, of the configuration that is live."""
+        return next(
+            (
+                plugin
+                for profile in self._profiles
+                for plugin in profile.plugins
+                if (profile.name, plugin.name) == (slot.profile, slot.name)
+            ),
+            slot.config,
+        )
+
     def remove(self, slot: Slot) -> None:
         """Lets a plugin go that is configured no more. For who has the lock."""
         self.end_probation(slot)
@@ -125,7 +137,7 @@ class Switch:
         slot = change.slot
         rollout = change.attempt.rollout.at(Stage.ACTIVE, replaces=before.revision.id if before else None)
         slot.live = dataclasses.replace(change.live, rollout=rollout)
-        slot.problem = ""
+        slot.problem = slot.unmet = ""
         if change.offers:
             slot.offered, slot.refusal = slot.live.revision.id, ""
         elif change.attempt.overrules:

@@ -11,6 +11,7 @@ from extender.sources.download import Limit
 from extender.sources.file import FileSource
 from extender.sources.http import HttpSource
 from extender.sources.oci.source import OciSource
+from extender.sources.signed import SignedSource
 from extender.sources.source import Source
 
 if TYPE_CHECKING:
@@ -27,17 +28,20 @@ def open_source(plugin: PluginConfig, folder: Path, limit: int) -> Source:
     allowed = Limit(limit, "runtime.moduleLimit")
     source = plugin.source
     signed = source.public_key is not None
-    if scheme not in _REMOTE:
+    opened: Source
+    if scheme in _REMOTE:
+        opened = _REMOTE[scheme](
+            plugin.guest_url,
+            allowed,
+            interval=source.interval,
+            timeout=source.timeout,
+            ca_file=source.ca_file and folder / source.ca_file,
+            signed=signed,
+        )
+    else:
         path = os.path.expanduser(rest)  # noqa: PTH111 - Path's raises for an unknown user
-        return FileSource(folder / path, allowed, signed=signed)
-    return _REMOTE[scheme](
-        plugin.guest_url,
-        allowed,
-        interval=source.interval,
-        timeout=source.timeout,
-        ca_file=source.ca_file and folder / source.ca_file,
-        signed=signed,
-    )
+        opened = FileSource(folder / path, allowed, signed=signed)
+    return SignedSource(opened, folder / source.public_key) if source.public_key else opened
 
 
 _REMOTE: Final[Mapping[str, type[HttpSource | OciSource]]] = {"http": HttpSource, "https": HttpSource, "oci": OciSource}

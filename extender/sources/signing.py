@@ -89,10 +89,15 @@ class PublicKey:
             return
         count = len(fetched.signatures)
         found = f"none of its {count} signatures is" if count > 1 else "its signature is not"
-        raise SourceError(
-            f"{fetched.origin} {'is not signed' if not count else f'is signed, but {found} by this key'};"
-            f" expected a signature by {self._path} ({self.fingerprint})"
-        )
+        raise self._missed(fetched.origin, f"is signed, but {found} by this key" if count else "is not signed")
+
+    def check_signer(self, origin: str, signer: str | None) -> None:
+        """Raises SourceError unless a signature of the module from there was verified by this key: its fingerprint."""
+        if signer != self.fingerprint:
+            raise self._missed(origin, f"is signed by another key ({signer})" if signer else "is not signed")
+
+    def _missed(self, origin: str, found: str) -> SourceError:
+        return SourceError(f"{origin} {found}; expected a signature by {self._path} ({self.fingerprint})")
 
     def _made(self, signature: Signature) -> bool:
         for verify in self._verifiers:
