@@ -41,6 +41,8 @@ class HttpSource:
         self._timeout = timeout
         self._ca_file = ca_file
         self._signed = signed
+        self._last: Response | None = None
+        """The document with the signature, which is not sent again either."""
 
     def fetch(self, known: str | None = None) -> Fetched | None:
         """The module as it is now; None if it is still of the `known` version."""
@@ -63,8 +65,13 @@ class HttpSource:
         """The document beside the module, if there is one."""
         path, mark, query = self._url.partition("?")
         url = f"{path}{SUFFIX}{mark}{query}"
-        answer = session.request(url, LIMIT, headers=login, expected=(HTTPStatus.OK, HTTPStatus.NOT_FOUND))
-        return answer.body if answer.status == HTTPStatus.OK else None
+        last, condition = self._last, _condition(_version(self._last)) if self._last else {}
+        expected = (HTTPStatus.OK, HTTPStatus.NOT_FOUND, *([HTTPStatus.NOT_MODIFIED] if condition else []))
+        answer = session.request(url, LIMIT, headers={**login, **condition}, expected=expected)
+        if last and answer.status == HTTPStatus.NOT_MODIFIED:
+            return last.body
+        self._last = answer if answer.status == HTTPStatus.OK else None
+        return self._last and self._last.body
 
 
 def _login(url: str) -> Mapping[str, str]:

@@ -204,6 +204,20 @@ def test_a_signature_that_comes_after_its_module_is_news(web: Web) -> None:
     assert asked == [None, None, '"v1"']
 
 
+def test_a_signature_is_sent_again_only_when_it_has_changed(web: Web) -> None:
+    web.pages |= {"/m.wasm": tagged('"v1"', b"one"), "/m.wasm.sig": tagged('"s1"', signature(b"first"))}
+    source = source_of(web.url("/m.wasm"), signed=True)
+    first = fetch(source)
+    assert source.fetch(first.version) is None
+    web.pages["/m.wasm.sig"] = tagged('"s2"', signature(b"second"))
+    second = fetch(source, first.version)
+    assert second.signatures == (Signature(b"one", b"second"),)
+    web.pages["/m.wasm.sig"] = answer(404)
+    assert fetch(source, second.version).signatures == ()
+    asked = [each.headers.get("if-none-match") for each in web.requests if each.target == "/m.wasm.sig"]
+    assert asked == [None, '"s1"', '"s1"', '"s2"']
+
+
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
