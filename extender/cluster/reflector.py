@@ -12,6 +12,8 @@ from http import HTTPStatus
 from itertools import starmap
 from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
+import anyio
+
 from extender.cluster.api import PROTOBUF, ApiRequest, ApiServer
 from extender.cluster.backoff import pauses
 from extender.cluster.errors import (
@@ -140,7 +142,8 @@ class Reflector(Generic[T]):
     ) -> None:
         """`entry` makes of a bare protobuf object what the sink takes.
 
-        Each watch is asked to end after `lifetime` seconds; one silent for `grace` longer is dead.
+        Each watch is asked to end after `lifetime` seconds; one without a whole event for `grace` longer is dead,
+        and so is one of which an event takes longer than `grace` to come.
         So a server that vanished without a word is noticed after the sum of both at the latest.
         """
         self._api = api
@@ -150,12 +153,15 @@ class Reflector(Generic[T]):
         self._count = count
         self._stale_after = stale_after
         self._lifetime = lifetime
+        self._grace = grace
         self._silence = lifetime + grace
         self._version = ""
         self._pauses = pauses(FIRST_PAUSE, LONGEST_PAUSE)
         self._synced = False
         self._heard = time.monotonic()
         """When the server last said something in a watch: what it has not said since is missing."""
+        self._owes_event = False
+        """Whether a part of an event has come: until the rest has, something is missing."""
         self._lapse: _Lapse | None = _Lapse(BEING_READ, self._heard)
 
     @property
@@ -224,6 +230,7 @@ class Reflector(Generic[T]):
         self._sink.replace(objects)
         self._version = page.version
         self._synced = True
+        self._owes_event = False
         fields = {"objects": len(objects), "resource_version": page.version}
         logger.info("listed the %s", self._resource.name, extra=fields)
 
@@ -237,24 +244,39 @@ class Reflector(Generic[T]):
             "timeoutSeconds": str(self._lifetime),
         }
         request = ApiRequest("watch", self._resource.name, self._resource.path, query, accept=WATCH_STREAM)
-        async with self._api.stream(request, self._silence) as chunks:
-            opened = self._heard = time.monotonic()
-            self._clear()
-            try:
-                await self._follow(chunks)
-                self._heard = time.monotonic()
-            finally:
-                # A server that ends each watch at once is one to be left alone for a while.
-                if time.monotonic() - opened >= LONGEST_PAUSE:
-                    self._pauses = pauses(FIRST_PAUSE, LONGEST_PAUSE)
+        try:
+            with anyio.fail_after(self._silence) as patience:
+                async with self._api.stream(request, self._silence) as chunks:
+                    await self._follow(chunks, patience)
+        except TimeoutError:
+            how = f"takes longer than {self._grace:g} s for an event" if self._owes_event else "has fallen silent"
+            raise UnreachableError(f"{request}: {self._api.address} {how}") from None
 
-    async def _follow(self, chunks: AsyncIterator[bytes]) -> None:
+    async def _follow(self, chunks: AsyncIterator[bytes], patience: anyio.CancelScope) -> None:
+        opened = self._heard = time.monotonic()
+        if not self._owes_event:
+            self._clear()
         decoder = FrameDecoder()
-        async for chunk in _gathered(chunks):
-            for frame in decoder.feed(chunk):
-                self._apply(decode_event(frame))
-        if not decoder.is_between_frames:
-            raise UnreachableError(f"watch {self._resource.name}: the answer ended in the middle of an event")
+        try:
+            async for chunk in _gathered(chunks):
+                was_between = decoder.is_between_frames
+                frames = decoder.feed(chunk)
+                for frame in frames:
+                    self._apply(decode_event(frame))
+                self._owes_event = not decoder.is_between_frames
+                if not self._owes_event:
+                    patience.deadline = anyio.current_time() + self._silence
+                elif frames or was_between:
+                    patience.deadline = anyio.current_time() + self._grace
+            if not decoder.is_between_frames:
+                raise UnreachableError(f"watch {self._resource.name}: the answer ended in the middle of an event")
+            self._heard = time.monotonic()
+            self._owes_event = False
+            self._clear()
+        finally:
+            # A server that ends each watch at once is one to be left alone for a while.
+            if time.monotonic() - opened >= LONGEST_PAUSE:
+                self._pauses = pauses(FIRST_PAUSE, LONGEST_PAUSE)
 
     def _apply(self, event: WatchEvent) -> None:
         self._heard = time.monotonic()
@@ -273,6 +295,7 @@ class Reflector(Generic[T]):
             else:
                 self._sink.put([(key, entry)])
         self._version = event.identity.resource_version
+        self._clear()
 
     def _note(self, end: End, error: ClusterError) -> None:
         """Remember what is wrong, and log it once; list again where the watch cannot be resumed."""

@@ -55,6 +55,19 @@ def stream(*chunks: bytes, whole: bool = True, linger: float = 0.0, when: asynci
     return behave
 
 
+def drip(head: bytes, piece: bytes) -> Behaviour:
+    """Writes bytes as they are, and from then on more of them, little by little."""
+
+    async def behave(_: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(head)
+        while True:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    return behave
+
+
 async def hang_up(_: Received, __: asyncio.StreamWriter) -> None:
     """Closes the connection without an answer."""
 
@@ -99,8 +112,8 @@ class ScriptedServer:
             self.received.append(request)
             behave = self._script.pop(0) if len(self._script) > 1 else self._script[0]
             await behave(request, writer)
-        except (asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # a connection that was opened and not used, or the end of the test
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # A connection that was opened and not used, or given up, or the end of the test.
         finally:
             self._tasks.discard(task)
             writer.close()

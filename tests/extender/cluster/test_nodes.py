@@ -18,7 +18,16 @@ from bench.peers.protobuf import event, framed, node, node_list, status, text
 from extender.cluster import ApiServer, NodeCache, reflector
 from extender.cluster.envelope import unwrap
 from extender.cluster.reflector import PAGE_SIZE
-from tests.extender.cluster.scripted import Behaviour, ScriptedServer, answer, hang_up, say_nothing, stream
+from tests.extender.cluster.scripted import (
+    Behaviour,
+    Received,
+    ScriptedServer,
+    answer,
+    drip,
+    hang_up,
+    say_nothing,
+    stream,
+)
 from tests.extender.cluster.support import Ends, ageless, objects, running, until, warnings
 from wasm_runtime.snapshot import Snapshot
 
@@ -213,6 +222,66 @@ def test_a_watch_that_fell_silent_is_given_up(tmp_path: Path) -> None:
         async with play(tmp_path, *script, lifetime=1, grace=0.2) as scene:
             await until(lambda: scene.nodes.keys() == {"a", "b"})
             assert scene.watches == ["7", "7"]
+
+    asyncio.run(scenario())
+
+
+WATCHING = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+LARGE_FRAME = (1_000_000).to_bytes(4, "big")
+
+
+def test_a_watch_that_drips_is_given_up_and_a_later_one_is_believed_by_a_whole_event(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        dripping = drip(WATCHING + b"4\r\n" + LARGE_FRAME + b"\r\n", b"1\r\nx\r\n")
+        when = asyncio.Event()
+        script = listed("7", "a"), dripping, stream(told("ADDED", "b", "8"), when=when, linger=60)
+        async with play(tmp_path, *script, grace=0.5, stale_after=0.3) as scene:
+            url = scene.server.url
+            await until(lambda: len(scene.watches) == 2)
+            assert ageless(scene.cache.problem) == (
+                f"watch nodes: {url} takes longer than 0.5 s for an event (for N s)"
+            )
+            assert "may be outdated" in (scene.cache.unusable or "")
+            when.set()
+            await until(lambda: scene.cache.problem is None)
+            assert scene.nodes.keys() == {"a", "b"}
+
+    asyncio.run(scenario())
+    assert len(warnings(caplog)) == 1
+
+
+@pytest.mark.parametrize(
+    "dripping",
+    [drip(WATCHING[:-2] + b"X-Drip: ", b"x"), drip(WATCHING, b"0")],
+    ids=["in its head", "in the head of a chunk"],
+)
+def test_a_watch_that_drips_what_is_no_event_has_fallen_silent(tmp_path: Path, dripping: Behaviour) -> None:
+    async def scenario() -> None:
+        async with play(tmp_path, listed("7", "a"), dripping, lifetime=1, grace=0.2) as scene:
+            await until(lambda: "has fallen silent" in (scene.cache.problem or ""))
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "later", [stream(), stream(bookmark("9"), linger=60)], ids=["a watch that ends in time", "a bookmark"]
+)
+def test_after_half_an_event_a_cache_is_current_when_the_server_has_said_all(tmp_path: Path, later: Behaviour) -> None:
+    async def scenario() -> None:
+        when = asyncio.Event()
+
+        async def hold(received: Received, writer: asyncio.StreamWriter) -> None:
+            await when.wait()
+            await later(received, writer)
+
+        script = listed("7", "a"), stream(bookmark("9")[:-1], whole=False), hold, QUIET
+        async with play(tmp_path, *script) as scene:
+            await until(lambda: len(scene.watches) == 2)
+            assert scene.cache.problem
+            when.set()
+            await until(lambda: scene.cache.problem is None)
 
     asyncio.run(scenario())
 
