@@ -11,7 +11,7 @@ from urllib.parse import quote
 from extender.cluster.api import ApiRequest, ApiServer
 from extender.cluster.envelope import decoding, unwrap
 from extender.cluster.errors import ClusterError, PodGoneError, RefusedError
-from extender.cluster.reflector import Count, Reflector, Resource
+from extender.cluster.reflector import GRACE, LIFETIME, Count, Reflector, Resource
 from wasm_runtime.protobuf.read import Identity, identity
 
 TIMEOUT: Final = 1.0
@@ -78,10 +78,27 @@ class PodCache(Reflector[VersionedPod]):
     `get`, `find` and the properties may be asked for from any thread.
     """
 
-    def __init__(self, api: ApiServer, count: Count, *, stale_after: float = math.inf) -> None:
+    def __init__(
+        self,
+        api: ApiServer,
+        count: Count,
+        *,
+        stale_after: float = math.inf,
+        lifetime: int = LIFETIME,
+        grace: float = GRACE,
+    ) -> None:
         """As for a Reflector."""
         self._pods = _Pods()
-        super().__init__(api, UNFINISHED, self._pods, self._pods.entry, count, stale_after=stale_after)
+        super().__init__(
+            api,
+            UNFINISHED,
+            self._pods,
+            self._pods.entry,
+            count,
+            stale_after=stale_after,
+            lifetime=lifetime,
+            grace=grace,
+        )
 
     @property
     def size(self) -> int:

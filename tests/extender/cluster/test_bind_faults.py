@@ -358,7 +358,11 @@ def _random_steps(chance: random.Random) -> list[Step]:
 
 
 @pytest.mark.parametrize(
-    "cases", [pytest.param(60, id="short"), pytest.param(3_000, id="full", marks=pytest.mark.nightly)]
+    "cases",
+    [
+        pytest.param(60, id="short"),
+        pytest.param(3_000, id="full", marks=[pytest.mark.nightly, pytest.mark.timeout(1800)]),
+    ],
 )
 def test_no_row_of_faults_makes_a_bind_lie(tmp_path: Path, cases: int) -> None:
     seed = random.randrange(2**32)
