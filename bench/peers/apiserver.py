@@ -146,6 +146,11 @@ class Collection:
         self._changed.set()
         self._changed = asyncio.Event()
 
+    def forget(self) -> None:
+        """Keeps none of the events until now."""
+        self._kept_from += len(self._frames)
+        self._frames.clear()
+
     def watch(self, query: Mapping[str, str]) -> AsyncIterator[bytes]:
         """The frames of what changes after a version, as they come. Raises RefusedError."""
         if "sendInitialEvents" in query:
@@ -245,20 +250,20 @@ class ApiServer:
         try:
             if (method, url.path) == ("PUT", "/updates"):
                 self._rate = float(query["rate"])
-                await _write(writer, HTTPStatus.OK, b"")
+                await write_answer(writer, HTTPStatus.OK, b"")
             elif (method, url.path) == ("GET", "/updates"):
-                await _write(writer, HTTPStatus.OK, b"%d" % (self._nodes.version - FIRST_VERSION))
+                await write_answer(writer, HTTPStatus.OK, b"%d" % (self._nodes.version - FIRST_VERSION))
             elif (method, url.path) == ("PUT", "/nodes"):
                 self._put(read_nodes(body))
-                await _write(writer, HTTPStatus.OK, b"")
+                await write_answer(writer, HTTPStatus.OK, b"")
             elif url.path not in self._collections:
                 raise RefusedError(HTTPStatus.NOT_FOUND, "NotFound", f"{url.path} is not served here")
             elif "watch" in query:
                 await _stream(writer, self._collections[url.path].watch(query), float(query["timeoutSeconds"]))
             else:
-                await _write(writer, HTTPStatus.OK, self._collections[url.path].page(query))
+                await write_answer(writer, HTTPStatus.OK, self._collections[url.path].page(query))
         except RefusedError as refused:
-            await _write(writer, refused.status, refused.body, "application/json")
+            await write_answer(writer, refused.status, refused.body, "application/json")
 
 
 def _length(head: bytes) -> int:
@@ -267,7 +272,8 @@ def _length(head: bytes) -> int:
     return next((int(line.partition(b":")[2]) for line in lines if line.startswith(b"content-length:")), 0)
 
 
-async def _write(writer: asyncio.StreamWriter, status: HTTPStatus, body: bytes, kind: str = PROTOBUF) -> None:
+async def write_answer(writer: asyncio.StreamWriter, status: HTTPStatus, body: bytes, kind: str = PROTOBUF) -> None:
+    """Writes a whole answer."""
     head = f"HTTP/1.1 {status} {status.phrase}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
     writer.writelines([head.encode(), body])
     await writer.drain()

@@ -1,0 +1,223 @@
+"""A storm: all that can happen to an extender at once, in rounds, each of which ends in a calm in which all is well."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any, Final, NamedTuple
+
+from bench.controlplane.ports import free_port
+from bench.controlplane.process import isolated_environment, leashed
+from bench.servers import running
+from tests.extender import kwx
+from tests.extender.kwx import plugin, profile
+from tests.patience import Beside, wait_until
+from tests.storm.apiserver import StandIn, api_server
+from tests.storm.clients import MODULES, Asker, Client, Health, Operator, Place, Rude, Scheduler
+from tests.storm.faults import KINDS, LIMITS
+
+NODES: Final = [f"node-{at}" for at in range(40)]
+LIMITED: Final[dict[str, Any]] = {"timeout": "200ms", "memoryLimit": "16Mi"}
+GOOD: Final = (
+    profile("swapped", plugin("versions", weight=1)),
+    profile("steady", plugin("filter_by_digit", "72ends in 7"), plugin("score_by_digit")),
+    profile("binding", plugin("binding_from_config", "aaaaafa0"), plugin("keep_nodes")),
+)
+"""Profiles whose pods are all scheduled when nothing is wrong."""
+BAD: Final = (
+    profile("trapping", plugin("trap", **LIMITED)),
+    profile("spinning", plugin("spin", **LIMITED), plugin("score_by_digit", name="scores")),
+    profile("growing", plugin("grow_memory", **LIMITED)),
+    profile("ignored", plugin("print_and_trap", failurePolicy="Ignore", **LIMITED)),
+)
+FAULTS: Final = (*KINDS, *LIMITS)
+WELL_IN_A_ROW: Final = 20
+"""Pods of each good profile that must be scheduled one after the other for all to be well."""
+STOP_TIMEOUT_S: Final = 30.0
+
+
+class Size(NamedTuple):
+    """What a process takes."""
+
+    resident: int
+    """MiB."""
+    descriptors: int
+    threads: int
+
+
+class Told(NamedTuple):
+    """What is told of a storm."""
+
+    wrong: Sequence[str]
+    """What must never be."""
+    sizes: Sequence[Size]
+    """In the calm after each round."""
+    health_s: dict[str, float]
+    """The longest that /livez took, and an answer of an idle server on the same machine."""
+    filter_s: dict[str, float]
+    """The longest that filter took, by good profile."""
+    failures: dict[str, int]
+    """Pods that were not scheduled in the storm, by profile."""
+    acts: dict[str, int]
+
+    def __str__(self) -> str:
+        sizes = "\n".join(
+            f"  {each.resident} MiB, {each.descriptors} descriptors, {each.threads} threads" for each in self.sizes
+        )
+        slowest = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in (self.health_s | self.filter_s).items())
+        acts = ", ".join(f"{number} of {name}" for name, number in self.acts.items())
+        return f"acts: {acts}\nnot scheduled: {self.failures}\nslowest: {slowest}\nin each calm:\n{sizes}"
+
+
+class Storm:
+    """An extender, its cluster, and all who ask it."""
+
+    def __init__(self, folder: Path, seed: int, cluster: StandIn, idle: int) -> None:
+        self._random = random.Random(f"{seed} storm")
+        self._cluster = cluster
+        self._lines: list[str] = []
+        (folder / "versions.wasm").write_bytes(MODULES[0])
+        sections = {
+            "cluster": {"mode": "kubeconfig", "kubeconfig": "kubeconfig"},
+            "server": {"stateDirectory": "state"},
+        }
+        self.config = kwx.write(folder, kwx.configuration(*GOOD, *BAD, **sections))
+        command = [sys.executable, "-m", "tests.storm.served", self.config, folder]
+        paths = {"PYTHONPATH": str(Path(__file__).parents[2]), "XDG_CACHE_HOME": str(folder / "cache")}
+        self._process = subprocess.Popen(
+            leashed(command),
+            cwd=folder,
+            env=isolated_environment(folder) | paths,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        self._logging = Beside(self._keep_log)
+        self._clients: list[Client] = []
+        self._faults: list[str] = []
+        """Those that are to come: each once, then all again."""
+        self._idle = idle
+        self._seed = seed
+
+    def __enter__(self) -> Storm:
+        serving = wait_until(lambda: self._check() or self.events("serving"), self.log)[0]
+        self.place = Place(*(int(serving[name].rpartition(":")[2]) for name in ("verbs", "admin")))
+        self._schedulers = [
+            Scheduler(self.place, self._seed, each["name"], NODES, self._cluster) for each in (*GOOD, *BAD)
+        ]
+        self._operator = Operator(self.place, self._seed, self.config)
+        self._health = Health(self.place, self._seed, self._idle)
+        rude = [Rude(self.place, f"{self._seed} {at}") for at in range(2)]
+        self._clients += [*self._schedulers, self._operator, self._health, *rude]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for client in self._clients:
+            client.close()
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.terminate()
+        try:
+            self.status = self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self.status = self._process.wait(STOP_TIMEOUT_S)
+        self._logging.end()
+
+    def blow(self, seconds: float) -> None:
+        """One round of all at once."""
+        over = Event()
+        beside = [Beside(lambda client=client: client.run(over)) for client in self._clients]
+        self._cluster.misbehaves = True
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and self._process.poll() is None:
+            self._befall()
+            over.wait(self._random.uniform(0.1, 1.0))
+        self._cluster.misbehaves = False
+        over.set()
+        for each in beside:
+            each.end()
+        self._check()
+
+    def _befall(self) -> None:
+        if not self._faults:
+            self._faults = self._random.sample(FAULTS, len(FAULTS))
+        kind = self._faults.pop()
+        order = {"kind": kind, "seconds": self._random.uniform(0.1, 1.0), "share": self._random.choice([0.1, 0.5, 1.0])}
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps(order).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def calm(self) -> Size:
+        """Waits until all is well again. What the process takes then."""
+        self._operator.settle()
+        asker = Asker(self.place.admin)
+        wait_until(lambda: asker.ask("GET", "/readyz").status == 200, lambda: asker.ask("GET", "/readyz?verbose"))
+        asker.close()
+        problems = [""]
+        wait_until(lambda: not problems.append(self._operator.swap()) and not problems[-1], lambda: problems[-1])
+        for scheduler in self._schedulers[: len(GOOD)]:
+            self._wait_until_scheduled(scheduler)
+        folder = Path("/proc", str(self.process))
+        status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
+        descriptors = len(list((folder / "fd").iterdir()))
+        return Size(int(status["VmRSS"].split()[0]) >> 10, descriptors, int(status["Threads"]))
+
+    def _wait_until_scheduled(self, scheduler: Scheduler) -> None:
+        problems: list[str] = []
+
+        def all_go() -> bool:
+            problems[:] = [problem for _ in range(WELL_IN_A_ROW) if (problem := scheduler.cycle())]
+            return not problems
+
+        wait_until(all_go, lambda: f"profile {scheduler.profile}: {problems}")
+
+    @property
+    def process(self) -> int:
+        """The process that serves; what was started becomes it."""
+        return self._process.pid
+
+    def log(self) -> str:
+        """The end of what it has written."""
+        return "".join(self._lines[-100:])
+
+    def events(self, event: str) -> list[dict[str, Any]]:
+        """Lines of its log."""
+        return [json.loads(line) for line in self._lines[:] if line.startswith("{") and f'"event": "{event}"' in line]
+
+    def _keep_log(self) -> None:
+        assert self._process.stdout
+        with self._process.stdout:
+            self._lines.extend(line.decode(errors="replace") for line in self._process.stdout)
+
+    def _check(self) -> None:
+        assert self._process.poll() is None, f"the extender has ended with status {self._process.poll()}:\n{self.log()}"
+
+    def told(self, sizes: Sequence[Size]) -> Told:
+        """What has come of it."""
+        return Told(
+            [wrong for client in self._clients for wrong in client.wrong],
+            sizes,
+            self._health.slowest_s,
+            {each.profile: each.slowest_s for each in self._schedulers[: len(GOOD)]},
+            {each.profile: sum(each.failures.values()) for each in self._schedulers},
+            dict(Counter(type(each).__name__ for each in self._clients for _ in range(each.acts))),
+        )
+
+
+@contextmanager
+def storm(folder: Path, seed: int) -> Iterator[Storm]:
+    """An extender that is ready for it."""
+    idle = free_port()
+    with ExitStack() as stack:
+        cluster = stack.enter_context(api_server(NODES, seed, folder))
+        stack.enter_context(running([sys.executable, "-m", "tests.storm.idle", str(idle)], idle))
+        yield stack.enter_context(Storm(folder, seed, cluster, idle))

@@ -1,0 +1,50 @@
+"""All that can happen at once, with faults of disk, memory and threads at random: ten minutes of it, and in short."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.storm.storm import Told, storm
+
+HANG_S = 1.0
+STALLS = 5
+"""How many times as long as a server that only answers, besides."""
+GROWTH_MIB = 48
+"""What may come and go: guests, their stacks, arenas of the allocator."""
+
+
+def weather(folder: Path, rounds: int, seconds: float) -> Told:
+    """What comes of so many rounds."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    with storm(folder, seed) as blowing:
+        sizes = []
+        for _ in range(rounds):
+            blowing.blow(seconds)
+            sizes.append(blowing.calm())
+    told = blowing.told(sizes)
+    print(told)
+    assert blowing.status == 0, blowing.log()
+    assert told.wrong[:5] == []
+    assert blowing.events("ended") == [], "something that others rely on"
+    return told
+
+
+@pytest.mark.timeout(300)  # Twice eight seconds, and sixty at most until all is well.
+def test_a_short_storm(tmp_path: Path) -> None:
+    weather(tmp_path, 2, 8)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)  # Ten minutes, and the calm after each.
+def test_a_long_storm(tmp_path: Path) -> None:
+    told = weather(tmp_path, 10, 60)
+    patience = HANG_S + STALLS * told.health_s["an idle server"]
+    assert {name: each for name, each in (told.health_s | told.filter_s).items() if each > patience} == {}
+    settled, last = told.sizes[2], told.sizes[-1]
+    assert last.resident - settled.resident < GROWTH_MIB
+    assert last.descriptors - settled.descriptors < 10
+    assert last.threads - settled.threads < 10
