@@ -23,6 +23,7 @@ from extender.inspection import InspectionError
 from extender.output import View, ViewOption, fail, write_json
 from extender.registry import load
 from extender.terminal import printable
+from wasm_runtime.supervision import ThreadError
 
 T = TypeVar("T")
 
@@ -195,7 +196,7 @@ def _or_fail(action: Callable[[], T]) -> T:
     """Does what may fail by the user's or the machine's fault; then says why and ends with status 1."""
     try:
         return action()
-    except (CallError, ConfigError, DemoError, InspectionError) as error:
+    except (CallError, ConfigError, DemoError, InspectionError, ThreadError) as error:
         fail(str(error))
 
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
-import uvloop
 
 from extender import collector
 from extender.admin import Access, Check, Health, Recorders, TokensError, create_app
+from extender.background import Background
 from extender.candidates import NodeSource
 from extender.cluster import (
     AccessError,
@@ -51,6 +50,7 @@ from extender.registry.updates import Updates
 from extender.server import Verbs, Webhook
 from extender.traffic import Traffic
 from extender.waiting import WaitingPods
+from wasm_runtime import supervision
 from wasm_runtime.errors import GuestError
 from wasm_runtime.plugin import Plugin
 from wasm_runtime.protobuf.convert import converter
@@ -60,44 +60,11 @@ from wasm_runtime.upkeep import Upkeep
 logger = logging.getLogger(__name__)
 
 
+TICKS_A_LOOK: Final = 10
+"""Ticks of uvicorn, ten a second, between two looks at the threads that others rely on."""
+
 STALLED: Final = 30_000
 """Milliseconds after which a client of the admin address that takes nothing of what it is sent is cut off."""
-
-
-class Background:
-    """An event loop in a thread of its own: health, admin and the watch go on whatever guests do."""
-
-    def __init__(self) -> None:
-        self._loop = uvloop.new_event_loop()
-        self._tasks: list[asyncio.Future[Any]] = []
-        self._thread = threading.Thread(target=self._loop.run_forever, name="background", daemon=True)
-        self._thread.start()
-
-    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Starts a task that runs until `stop`. If it ends by an error, that is logged."""
-        asyncio.run_coroutine_threadsafe(self._spawn(work, name), self._loop)
-
-    async def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        task = asyncio.get_running_loop().create_task(work, name=name)
-        task.add_done_callback(_log_end)
-        self._tasks.append(task)
-
-    def stop(self) -> None:
-        """Cancels the tasks and ends the thread."""
-        asyncio.run_coroutine_threadsafe(self._cancel(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _cancel(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def _log_end(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and task.exception():
-        logger.critical("%s ended", task.get_name(), exc_info=task.exception())
 
 
 class PodsOnDemand:
@@ -121,7 +88,7 @@ class PodsOnDemand:
             if self._cache is None:
                 self._cache = self._make()
                 self._on_start(self._cache)
-                self._background.spawn(self._cache.run(), "pod cache")
+                self._background.spawn(self._cache.run, "pod cache")
             return self._cache
 
     @property
@@ -193,16 +160,16 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
             guest_log.recorder = recorder
             metrics.kept("nodes", lambda: len(nodes), lambda: node_cache.outdated)
             metrics.kept("pods", lambda: pod_cache.size, lambda: pod_cache.outdated)
-            background.spawn(recorder.run(), "event recorder")
-            background.spawn(node_cache.run(), "node cache")
+            background.spawn(recorder.run, "event recorder")
+            background.spawn(node_cache.run, "node cache")
             if registry.wants_pods:
                 health.add(_check("pods", pod_cache.start(), needs_sync))
             loaded.journal.listen(partial(_start_pods, registry, pod_cache))
-        health.add(Check("plugins", lambda: updates.missing, lambda: updates.oddities))
+        health.add(Check("plugins", lambda: updates.missing, lambda: updates.oddities), _THREADS)
         if server.admin_tokens:
             health.add(Check("tokens", warning=access.warning))
         if waker:
-            background.spawn(waker.run(), "waker")
+            background.spawn(waker.run, "waker")
         source = NodeSource(node_cache, nodes, partial(Snapshot, upkeep.wake), needs_sync=needs_sync)
         admin = create_app(
             health,
@@ -212,7 +179,7 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
             access,
             configuration.runtime.module_limit,
         )
-        background.spawn(_admin(admin, admin_socket), "admin server")
+        background.spawn(partial(_admin, admin, admin_socket), "admin server")
         upkeep.start()
         updates.start()
         verbs = Verbs(
@@ -266,6 +233,13 @@ def _namespace() -> str:
         return NAMESPACE
 
 
+def _problems(*, vital: bool) -> str | None:
+    return "; ".join(supervision.problems(vital=vital)) or None
+
+
+_THREADS: Final = Check("threads", partial(_problems, vital=True), partial(_problems, vital=False))
+
+
 def _report_upkeep(plugin: Plugin, error: Exception) -> None:
     if isinstance(error, GuestError):
         failure = PluginFailedError(plugin, error)
@@ -275,11 +249,19 @@ def _report_upkeep(plugin: Plugin, error: Exception) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Ends the waits on Permit when it is to end: their pods go back to the queue, and nobody waits for them."""
+    """Ends the waits on Permit when it is to end: their pods go back to the queue, and nobody waits for them.
+
+    The main thread is the one that cannot end before the process, so it looks after the others.
+    """
 
     def __init__(self, config: uvicorn.Config, waiting: WaitingPods) -> None:
         super().__init__(config)
         self._waiting = waiting
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % TICKS_A_LOOK == 0:
+            supervision.revive()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._waiting.close()
@@ -308,7 +290,14 @@ def _uvicorn(app: Any, http: Any = "httptools") -> uvicorn.Config:
 async def _admin(app: Any, listener: socket.socket) -> None:
     if sys.platform == "linux":
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED)  # Connections inherit it.
-    await uvicorn.Server(_uvicorn(app)).serve(sockets=[listener])
+    own = listener.dup()  # The server closes it; another one may have to go on with the listener.
+    server = uvicorn.Server(_uvicorn(app))
+    server.servers = []
+    try:
+        await server.serve(sockets=[own])
+    finally:
+        for each in server.servers:
+            each.close()
 
 
 def _leave(*_: object) -> None:

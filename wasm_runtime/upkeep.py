@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
 from wasm_runtime.guest import IDLE
 from wasm_runtime.plugin import Plugin
 from wasm_runtime.snapshot import Snapshot
-
-logger = logging.getLogger(__name__)
+from wasm_runtime.supervision import SupervisedThread
 
 PAUSE: Final = 0.01
 """Seconds between two rounds: of hundreds of changes a second several are told at a time."""
@@ -30,8 +27,7 @@ class Upkeep:
         self._nodes = nodes
         self._report = report
         self._woken = threading.Event()
-        self._stopped = False
-        self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
+        self._thread = SupervisedThread("upkeep", self._turn)
 
     def start(self) -> None:
         """Begins."""
@@ -43,31 +39,26 @@ class Upkeep:
 
     def stop(self) -> None:
         """Ends when the guest at hand is done."""
-        self._stopped = True
+        self._thread.stop()
         self._woken.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.join()
 
-    def _run(self) -> None:
-        while not self._stopped:
-            self._woken.wait(IDLE)
-            self._woken.clear()
-            try:
-                while self._tend_all() and not self._stopped:
-                    pass
-            except Exception:  # What is to be kept up, or the report, is at fault, and may be better next time.
-                logger.exception("a round of upkeep has failed")
-            time.sleep(PAUSE)
+    def _turn(self) -> float:
+        self._woken.wait(IDLE)
+        self._woken.clear()
+        while self._tend_all() and not self._thread.is_stopped:
+            pass
+        return PAUSE
 
     def _tend_all(self) -> bool:
         left = [self._tend(plugin) for plugin in self._plugins()]
         return any(left)
 
     def _tend(self, plugin: Plugin) -> bool:
-        if self._stopped:
+        if self._thread.is_stopped:
             return False
         try:
-            return plugin.tend(self._nodes(), lambda: self._stopped)
+            return plugin.tend(self._nodes(), lambda: self._thread.is_stopped)
         except Exception as error:  # The thread has other plugins to tend.
             self._report(plugin, error)
             return False

@@ -33,9 +33,9 @@ class Health:
     def __init__(self, *checks: Check) -> None:
         self._checks = {check.name: check for check in checks}
 
-    def add(self, check: Check) -> None:
-        """Adds a condition, or another one in the place of that of its name."""
-        self._checks[check.name] = check
+    def add(self, *checks: Check) -> None:
+        """Adds conditions, each in the place of one of its name if there is one."""
+        self._checks |= {check.name: check for check in checks}
 
     def report(self) -> tuple[bool, str]:
         """Whether all is well, and a line for each condition."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import random
-import threading
 import time
 from typing import Final
 
 from extender.registry.rollouts import Rollouts
 from extender.registry.slot import Slot
 from extender.sources import Source, SourceError, UnreachableError
-
-logger = logging.getLogger(__name__)
+from wasm_runtime.supervision import SupervisedThread
 
 LOOK: Final = 0.25
 """Seconds between two looks at probations, at what drains and at which plugins there are."""
@@ -34,26 +31,25 @@ class Follower:
         self._slot = slot
         self._source = source
         self._rollouts = rollouts
-        self._stopped = threading.Event()
         self._version: str | None = None
         self._failures = 0
-        self._thread = threading.Thread(target=self._run, name=f"follows-{slot.name}", daemon=True)
-        self._thread.start()
+        self._thread = SupervisedThread(f"follows-{slot.name}", self._turn)
+
+    def start(self) -> None:
+        """Begins. Raises ThreadError."""
+        self._thread.start(self._pause())
 
     def stop(self) -> None:
         """Begins to end."""
-        self._stopped.set()
+        self._thread.stop()
 
     def join(self, seconds: float) -> None:
         """Waits for the end."""
         self._thread.join(seconds)
 
-    def _run(self) -> None:
-        while not self._stopped.wait(self._pause()):
-            try:
-                self._look()
-            except Exception:
-                logger.exception("following a source failed", extra={"plugin": self._slot.name})
+    def _turn(self) -> float:
+        self._look()
+        return self._pause()
 
     def _pause(self) -> float:
         interval = self._source.interval
@@ -66,13 +62,13 @@ class Follower:
             fetched = self._source.fetch(self._version)
         except SourceError as error:
             self._failures = min(self._failures + 1, 16) if isinstance(error, UnreachableError) else 0
-            if slot.problem != str(error) and not self._stopped.is_set():
+            if slot.problem != str(error) and not self._thread.is_stopped:
                 self._rollouts.refuse(slot, str(error))
             return
         self._failures = 0
         if slot.live:
             slot.problem = ""
-        if fetched is not None and not self._stopped.is_set():
+        if fetched is not None and not self._thread.is_stopped:
             self._version = fetched.version
             if not self._rollouts.offer(slot, self._source, fetched):
                 self._version = None
@@ -83,9 +79,8 @@ class Followers:
 
     def __init__(self, rollouts: Rollouts) -> None:
         self._rollouts = rollouts
-        self._stopped = threading.Event()
         self._followers: dict[Source, Follower] = {}
-        self._thread = threading.Thread(target=self._run, name="rollouts", daemon=True)
+        self._thread = SupervisedThread("rollouts", self._turn)
 
     def start(self) -> None:
         """Begins."""
@@ -93,27 +88,24 @@ class Followers:
 
     def stop(self, seconds: float = 5.0) -> None:
         """Ends; sources that are being asked are waited for no longer than so many seconds."""
-        self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.stop()
+        self._thread.join()
         for follower in self._followers.values():
             follower.stop()
         until = time.monotonic() + seconds
         for follower in self._followers.values():
             follower.join(max(0.0, until - time.monotonic()))
 
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            try:
-                self._follow()
-                self._rollouts.look()
-            except Exception:
-                logger.exception("looking after the rollouts has failed")
-            self._stopped.wait(LOOK)
+    def _turn(self) -> float:
+        self._rollouts.look()
+        self._follow()
+        return LOOK
 
     def _follow(self) -> None:
         slots = {slot.source: slot for slot in self._rollouts.registry.slots}
         for source in slots.keys() - self._followers.keys():
-            self._followers[source] = Follower(slots[source], source, self._rollouts)
+            follower = Follower(slots[source], source, self._rollouts)
+            follower.start()
+            self._followers[source] = follower
         for source in self._followers.keys() - slots.keys():
             self._followers.pop(source).stop()

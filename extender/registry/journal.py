@@ -69,8 +69,15 @@ class Journal:
             if len(over) > ROLLOUTS:
                 del self._rollouts[over[0]]
             for listener in self._listeners:
-                listener(self._sequence, rollout)
+                self._tell(listener, rollout)
         return rollout
+
+    def _tell(self, listener: Listener, rollout: Rollout) -> None:
+        """What a listener cannot take is its own loss, neither the rollout's nor that of those after it."""
+        try:
+            listener(self._sequence, rollout)
+        except Exception:
+            logger.exception("a step could not be told to who listens", extra={"rollout": rollout.id})
 
     def get(self, number: int) -> Rollout | None:
         """A rollout as it is now, if it is under way or one of the last of this process."""
@@ -88,7 +95,7 @@ class Journal:
             return [entry for entry in self._entries if entry[0] > sequence]
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Adds a listener, which is called in any thread, must be quick and must not raise. Returns what removes it."""
+        """Adds a listener, which is called in any thread, must be quick. Returns what removes it."""
         with self._lock:
             self._listeners.append(listener)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from extender.sources import SourceError
 from extender.sources.download import Limit
 from extender.sources.file import FileSource
 from wasm_runtime.engine import MEBIBYTE
+from wasm_runtime.supervision import SupervisedThread
 
 logger = logging.getLogger(__name__)
 
@@ -50,27 +50,22 @@ class Reloader:
         """Profiles whose plugins could not be had, and what their sources gave."""
         self._again = math.inf
         """When these are looked at again."""
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="configuration", daemon=True)
+        self._thread = SupervisedThread("configuration", self._turn)
         self.problem = ""
         """What is wrong with the file as it is now, or has to wait for a restart."""
 
     def start(self) -> None:
         """Begins."""
-        self._thread.start()
+        self._thread.start(self._source.interval)
 
     def stop(self, seconds: float = 5.0) -> None:
         """Ends; what is being rolled out is waited for no longer than so many seconds."""
-        self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join(seconds)
+        self._thread.stop()
+        self._thread.join(seconds)
 
-    def _run(self) -> None:
-        while not self._stopped.wait(self._source.interval):
-            try:
-                self._look()
-            except Exception:
-                logger.exception("following the configuration file failed")
+    def _turn(self) -> float:
+        self._look()
+        return self._source.interval
 
     def _look(self) -> None:
         try:

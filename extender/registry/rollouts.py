@@ -100,7 +100,7 @@ class Rollouts:
                 dry_run=order.dry_run,
                 revision=wanted.revision,
             )
-            self._in_background(partial(self._take_turn, attempt, slot, wanted))
+            self._in_background(attempt, slot, partial(self._take_turn, attempt, slot, wanted))
             return attempt.rollout
 
     def roll_back(
@@ -120,7 +120,9 @@ class Rollouts:
                     self._switch.set_offered(slot, overruled)
                 return slot.live.rollout
             attempt = self._begin_return(slot, revision, by, why, overruled)
-            self._in_background(partial(self._return, attempt, slot, revision, why or f"rolled back by {by}"))
+            self._in_background(
+                attempt, slot, partial(self._return, attempt, slot, revision, why or f"rolled back by {by}")
+            )
             return attempt.rollout
 
     def offer(self, slot: Slot, source: Source, fetched: Fetched) -> bool:
@@ -328,10 +330,16 @@ class Rollouts:
             slot.source = self._pipeline.open(config)  # Another one is offered, whatever this one has given.
         slot.config = config
 
-    def _in_background(self, work: Callable[[], None]) -> None:
+    def _in_background(self, attempt: Attempt, slot: Slot, work: Callable[[], None]) -> None:
         thread = threading.Thread(target=work, name="rollout", daemon=True)
         self._threads = [each for each in self._threads if each.is_alive()]
-        thread.start()
+        try:
+            thread.start()
+        except Exception as error:  # Nothing of the slot may wait for it.
+            mend = "try again, or let the extender have more threads (pids) or memory"
+            attempt.fail(f"no thread can be started for it: {str(error) or type(error).__name__}; {mend}")
+            self._attempts.end(slot, attempt)
+            return
         self._threads.append(thread)
 
 

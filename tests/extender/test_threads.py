@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import threading
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+import uvicorn
 
-from tests.extender import kwx
+from extender import process
+from extender.background import Background
+from extender.config import Address
+from extender.registry.revision import Stage
+from tests.extender import kwx, versions
 from tests.extender.objects import NODE_NAMES, filtered
 from tests.extender.registry.inside import Inside
+from tests.patience import wait_until
 from tests.wasm_runtime.world import settle
+from wasm_runtime import supervision
 from wasm_runtime.guest import Pod
 from wasm_runtime.plugin import Plugin
 from wasm_runtime.snapshot import Nodes, Snapshot
@@ -43,6 +56,90 @@ def no_threads(monkeypatch: pytest.MonkeyPatch) -> NoThreads:
 def break_guest(plugin: Plugin) -> None:
     with plugin.guest(Pod("1", "default/web", b""), Nodes(Snapshot(), ["node-7"]), "filter") as (guest, _):
         guest.is_broken = True
+
+
+def test_an_order_for_which_no_thread_can_be_started_fails_and_the_next_does_not(
+    tmp_path: Path, no_threads: NoThreads
+) -> None:
+    (tmp_path / "told.wasm").write_bytes(versions.module(3))
+    with Inside(tmp_path, kwx.profile("default", kwx.plugin("told"), scoreRange=100)) as inside:
+        no_threads.is_so = True
+        rollout = inside.begin(versions.module(7))
+        mend = "try again, or let the extender have more threads (pids) or memory"
+        assert (rollout.stage, rollout.problem) == (
+            Stage.FAILED,
+            f"no thread can be started for it: {NO_THREAD}; {mend}",
+        )
+        no_threads.is_so = False
+        inside.upload(versions.module(7))
+        assert inside.score("web") == 7
+
+
+class TestBackground:
+    @pytest.fixture
+    def background(self) -> Iterator[Background]:
+        background = Background()
+        yield background
+        background.stop()
+
+    @pytest.mark.parametrize("error", [OSError("it is gone"), SystemExit(1), None], ids=str)
+    def test_begins_anew_what_ends(self, background: Background, error: BaseException | None) -> None:
+        begun: list[str] = []
+
+        async def work() -> None:
+            begun.append(threading.current_thread().name)
+            if len(begun) > 1:
+                await asyncio.sleep(math.inf)
+            if error:
+                raise error
+
+        background.spawn(work, "watch")
+        wait_until(lambda: len(begun) == 2, "it is begun anew")
+        assert begun == ["background"] * 2
+        cause = error or RuntimeError("it has come to an end")
+        assert supervision.problems(vital=False) == [f"watch has failed and is begun anew: {cause!r}"]
+
+    def test_goes_on_when_the_loop_ends(self, background: Background) -> None:
+        begun = threading.Event()
+
+        async def work() -> None:
+            begun.set()
+            await asyncio.sleep(math.inf)
+
+        def end() -> None:
+            raise SystemExit(1)
+
+        background._loop.call_soon_threadsafe(end)
+        background.spawn(work, "watch")
+        assert begun.wait(60)
+
+
+def test_the_admin_address_is_served_again_after_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    served = process._listen(Path("extender.yaml"), "server.adminAddress", Address("127.0.0.1", 0))
+    servers: list[uvicorn.Server] = []
+    serve = uvicorn.Server.serve
+
+    async def serve_and_tell(server: uvicorn.Server, sockets: Any) -> None:
+        servers.append(server)
+        await serve(server, sockets)
+
+    monkeypatch.setattr(uvicorn.Server, "serve", serve_and_tell)
+
+    async def answer(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    background = Background()
+    try:
+        background.spawn(partial(process._admin, answer, served), "admin server")
+        host, port = served.getsockname()
+        for at in range(2):
+            wait_until(lambda at=at: len(servers) == at + 1, "the server begins")  # type: ignore[misc]
+            assert httpx.get(f"http://{host}:{port}/", trust_env=False, timeout=60).status_code == 204
+            servers[at].should_exit = True
+    finally:
+        background.stop()
+        served.close()
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])

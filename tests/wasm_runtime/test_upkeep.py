@@ -231,7 +231,7 @@ class TestFaultOfOurs:
             raise OSError("the log has failed")
 
         self.goes_on(lambda: [bad, good], report, good)
-        assert [record.getMessage() for record in caplog.records] == ["a round of upkeep has failed"]
+        assert [record.getMessage() for record in caplog.records] == ["upkeep has failed and is begun anew"]
 
     @staticmethod
     def goes_on(
@@ -271,7 +271,7 @@ class TestStop:
         assert slow.begun.wait(60)
         stopping = threading.Thread(target=upkeep.stop)
         stopping.start()
-        until(lambda: upkeep._stopped)
+        until(lambda: upkeep._thread.is_stopped)
         assert upkeep._thread.is_alive()
         slow.may_end.set()
         stopping.join(60)

@@ -71,7 +71,7 @@ def test_a_file_of_tokens_that_changes_counts_at_once_and_a_broken_one_is_a_warn
     tokens.write_text(f"{WRITER},alice,write\n")
     tokens.chmod(0o644)
     with Extender(tmp_path, PROFILE, server={"adminTokens": str(tokens)}) as extender:
-        report = "[+]plugins ok\n[+]tokens ok, but {}\nreadyz check passed\n".format
+        report = "[+]plugins ok\n[+]threads ok\n[+]tokens ok, but {}\nreadyz check passed\n".format
         opened = f"{tokens} is open to all users of this machine (mode 0644); chmod o= it"
         assert extender.admin.get("/readyz?verbose").text == report(opened)
         tokens.write_text(f"{WRITER},alice\n{READER},bob,read\n")

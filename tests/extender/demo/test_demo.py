@@ -142,7 +142,10 @@ def test_it_shows_what_it_has_then_stays_up_until_a_signal_and_leaves_nothing_be
         wait_until(lambda: b"KubeSchedulerConfiguration" in shown.read_bytes(), shown.read_text)
         urls = re.findall(r"http://127.0.0.1:\d+", shown.read_text())
         verbs, admin = urls[:2]
-        assert httpx.get(f"{admin}/readyz?verbose", trust_env=False).text == "[+]plugins ok\nreadyz check passed\n"
+        assert (
+            httpx.get(f"{admin}/readyz?verbose", trust_env=False).text
+            == "[+]plugins ok\n[+]threads ok\nreadyz check passed\n"
+        )
         assert httpx.post(f"{verbs}/nope", trust_env=False).status_code == httpx.codes.NOT_FOUND
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 128 + signal.SIGTERM

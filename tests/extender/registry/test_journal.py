@@ -79,6 +79,18 @@ def test_listeners_are_told_each_step_until_they_have_enough(journal: Journal) -
 WRITTEN = {Stage.ACTIVE, Stage.DRAINING, Stage.FAILED, Stage.REHEARSED, Stage.UNCHANGED}
 
 
+def test_a_listener_that_cannot_take_a_step_harms_nobody(journal: Journal, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("Event loop is closed")
+
+    told: list[int] = []
+    journal.listen(fail)
+    journal.listen(lambda number, _: told.append(number))
+    assert journal.record(LIVE) == LIVE
+    assert told == [1]
+    assert "a step could not be told to who listens" in [record.getMessage() for record in caplog.records]
+
+
 @pytest.mark.parametrize("stage", Stage)
 def test_the_history_has_what_became_of_it(journal: Journal, store: Store, stage: Stage) -> None:
     step = journal.record(rollout(stage=stage))

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
+from wasm_runtime.supervision import SupervisedThread
+
 T = TypeVar("T")
 
 _Answer: TypeAlias = "SimpleQueue[tuple[Any, BaseException | None]]"
@@ -21,7 +23,7 @@ class OneThread:
 
     def __init__(self, name: str) -> None:
         self._jobs: SimpleQueue[tuple[_Answer, Callable[..., Any], tuple[object, ...]]] = SimpleQueue()
-        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread = SupervisedThread(name, self._serve, is_vital=True)
         self._thread.start()
 
     def run(self, function: Callable[..., T], *arguments: object) -> T:
@@ -37,8 +39,7 @@ class OneThread:
         return result
 
     def _serve(self) -> None:
-        while True:
-            _do(*self._jobs.get())
+        _do(*self._jobs.get())
 
 
 def _do(answer: _Answer, function: Callable[..., object], arguments: tuple[object, ...]) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 import wasmtime
 
 from wasm_runtime.engines.wasmtime.native import EpochDeadline
+from wasm_runtime.supervision import SupervisedThread
 
 TICK: Final = 0.002
 """Seconds between two epochs: a guest is interrupted at most this late."""
@@ -31,7 +32,8 @@ class Ticker:
         """The time that the engine's epoch stands for, never later than the true one while guests run."""
         self._quiet = 0
         self._awake = threading.Event()
-        threading.Thread(target=self._tick, name="wasm-ticker", daemon=True).start()
+        self._thread = SupervisedThread("wasm-ticker", self._tick, is_vital=True)
+        self._thread.start()  # What cannot be interrupted must not run at all.
 
     def start(self, interrupt: EpochDeadline, deadline: float) -> None:
         """Arms the interrupt of a store's next call at `deadline` on `time.monotonic`'s clock."""
@@ -56,12 +58,11 @@ class Ticker:
             self._now += TICK
 
     def _tick(self) -> None:
-        while True:
-            self._awake.wait()
-            time.sleep(max(0.0, self._now + TICK - time.monotonic()))
-            self._advance()
-            self._quiet += 1
-            if self._quiet > REST_AFTER and not self._running:
-                self._awake.clear()
-                if self._running:
-                    self._awake.set()
+        self._awake.wait()
+        time.sleep(max(0.0, self._now + TICK - time.monotonic()))
+        self._advance()
+        self._quiet += 1
+        if self._quiet > REST_AFTER and not self._running:
+            self._awake.clear()
+            if self._running:
+                self._awake.set()
