@@ -245,11 +245,14 @@ class Reflector(Generic[T]):
         }
         request = ApiRequest("watch", self._resource.name, self._resource.path, query, accept=WATCH_STREAM)
         try:
-            with anyio.fail_after(self._silence) as patience:
+            with anyio.fail_after(self._grace if self._owes_event else self._silence) as patience:
                 async with self._api.stream(request, self._silence) as chunks:
                     await self._follow(chunks, patience)
         except TimeoutError:
-            how = f"takes longer than {self._grace:g} s for an event" if self._owes_event else "has fallen silent"
+            how = "has fallen silent"
+            if self._owes_event:
+                how = f"takes longer than {self._grace:g} s for an event"
+                self._version = ""  # A list brings what it owes.
             raise UnreachableError(f"{request}: {self._api.address} {how}") from None
 
     async def _follow(self, chunks: AsyncIterator[bytes], patience: anyio.CancelScope) -> None:

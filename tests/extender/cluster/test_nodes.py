@@ -230,23 +230,26 @@ WATCHING = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 LARGE_FRAME = (1_000_000).to_bytes(4, "big")
 
 
-def test_a_watch_that_drips_is_given_up_and_a_later_one_is_believed_by_a_whole_event(
+def test_a_watch_that_drips_is_given_up_and_a_list_brings_what_it_owes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
         dripping = drip(WATCHING + b"4\r\n" + LARGE_FRAME + b"\r\n", b"1\r\nx\r\n")
         when = asyncio.Event()
-        script = listed("7", "a"), dripping, stream(told("ADDED", "b", "8"), when=when, linger=60)
-        async with play(tmp_path, *script, grace=0.5, stale_after=0.3) as scene:
+
+        async def later(received: Received, writer: asyncio.StreamWriter) -> None:
+            await when.wait()
+            await listed("9", "a", "b")(received, writer)
+
+        async with play(tmp_path, listed("7", "a"), dripping, later, QUIET, grace=0.5, stale_after=0.3) as scene:
+            await until(lambda: scene.lists == 2)
             url = scene.server.url
-            await until(lambda: len(scene.watches) == 2)
-            assert ageless(scene.cache.problem) == (
-                f"watch nodes: {url} takes longer than 0.5 s for an event (for N s)"
-            )
+            assert ageless(scene.cache.problem) == f"watch nodes: {url} takes longer than 0.5 s for an event (for N s)"
             assert "may be outdated" in (scene.cache.unusable or "")
             when.set()
             await until(lambda: scene.cache.problem is None)
             assert scene.nodes.keys() == {"a", "b"}
+            assert scene.watches == ["7", "9"]
 
     asyncio.run(scenario())
     assert len(warnings(caplog)) == 1
@@ -266,9 +269,13 @@ def test_a_watch_that_drips_what_is_no_event_has_fallen_silent(tmp_path: Path, d
 
 
 @pytest.mark.parametrize(
-    "later", [stream(), stream(bookmark("9"), linger=60)], ids=["a watch that ends in time", "a bookmark"]
+    ("later", "lists"),
+    [(stream(), 1), (stream(bookmark("9"), linger=60), 1), (stream(linger=60), 2)],
+    ids=["a watch that ends in time", "a bookmark", "nothing, but a list"],
 )
-def test_after_half_an_event_a_cache_is_current_when_the_server_has_said_all(tmp_path: Path, later: Behaviour) -> None:
+def test_after_half_an_event_a_cache_is_current_when_the_server_has_said_all(
+    tmp_path: Path, later: Behaviour, lists: int
+) -> None:
     async def scenario() -> None:
         when = asyncio.Event()
 
@@ -276,12 +283,14 @@ def test_after_half_an_event_a_cache_is_current_when_the_server_has_said_all(tmp
             await when.wait()
             await later(received, writer)
 
-        script = listed("7", "a"), stream(bookmark("9")[:-1], whole=False), hold, QUIET
-        async with play(tmp_path, *script) as scene:
+        rest = [QUIET] if lists == 1 else [listed("9", "a"), QUIET]
+        script = listed("7", "a"), stream(bookmark("9")[:-1], whole=False), hold, *rest
+        async with play(tmp_path, *script, grace=2 if lists == 1 else 0.2) as scene:
             await until(lambda: len(scene.watches) == 2)
             assert scene.cache.problem
             when.set()
             await until(lambda: scene.cache.problem is None)
+            assert scene.lists == lists
 
     asyncio.run(scenario())
 
