@@ -16,8 +16,14 @@ LOCAL: Final = User("local", Role.WRITE)
 READING: Final = frozenset({"GET", "HEAD"})
 """Methods that change nothing."""
 
-_FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
-"""Headers by which a proxy tells for whom it asks."""
+INTENT: Final = "X-Requested-With"
+"""A header that no page of another origin can have a browser send without asking us first, which we refuse."""
+
+_PROXIED: Final = ("via", "forwarded", "x-forwarded-", "x-real-ip")
+"""How headers begin by which a proxy tells of itself, or for whom it asks (RFC 7239, RFC 9110 section 7.6.3)."""
+
+_OWN_PAGES: Final = frozenset({"same-origin", "none"})
+"""What browsers say in Sec-Fetch-Site of pages of the extender itself, and of what a person has asked for."""
 
 _SET_TOKENS: Final = "set server.adminTokens and send a token"
 
@@ -65,6 +71,16 @@ class Access:
         return self._tokens.warning() if self._tokens else None
 
 
+def check_intent(user: User, headers: Mapping[str, str]) -> None:
+    """Raises DeniedError for a GET that is to take one of a few places, and that any web page could have sent.
+
+    A page that embeds a picture has the browser send a GET without Origin, and an old browser says nothing of pages.
+    """
+    if user == LOCAL and INTENT.lower() not in headers and headers.get("sec-fetch-site") not in _OWN_PAGES:
+        what = "without tokens this is let in only with a header that no web page can send"
+        raise DeniedError(403, f"{what}; send `{INTENT}: curl`, or {_SET_TOKENS}")
+
+
 def _identify(tokens: Tokens, authorization: str) -> User:
     scheme, _, token = authorization.partition(" ")
     if scheme.lower() != "bearer":
@@ -80,12 +96,12 @@ def _check_local(visit: Visit) -> None:
     """Raises DeniedError for who is not on this machine, or is a web page that a browser here shows.
 
     A page may ask any address by its number or by a name of its own that leads there (DNS rebinding), but cannot
-    choose what the browser says in Host and Origin.
+    choose what the browser says in Host, Origin and Sec-Fetch-Site.
     """
     headers = visit.headers
     if not is_loopback(visit.peer):
         raise DeniedError(403, f"without tokens only clients on this machine are let in; {_SET_TOKENS}")
-    if any(name in headers for name in _FORWARDED):
+    if any(name.startswith(_PROXIED) for name in headers):
         raise DeniedError(403, f"without tokens nobody is let in through a proxy; {_SET_TOKENS}")
     host = headers.get("host", "")
     if not is_loopback(_hostname(host)):
@@ -93,7 +109,8 @@ def _check_local(visit: Visit) -> None:
             "without tokens the extender is to be asked for as localhost or by a loopback address, not by another name"
         )
         raise DeniedError(403, f"{reason}; {_SET_TOKENS}")
-    if headers.get("origin", f"http://{host}") != f"http://{host}":
+    is_foreign = headers.get("origin", f"http://{host}") != f"http://{host}"
+    if is_foreign or headers.get("sec-fetch-site", "none") not in _OWN_PAGES:
         raise DeniedError(403, f"without tokens no page of another origin is let in; {_SET_TOKENS}")
 
 

@@ -26,10 +26,12 @@ from extender.admin.desk import (
     DryRun,
     Following,
     IfMatch,
+    OnPurpose,
     Place,
     Steps,
     TheRollout,
     Wait,
+    WaitsOnPurpose,
 )
 from extender.admin.gate import PREFIX
 from extender.admin.listening import Step, TooManyError
@@ -182,7 +184,7 @@ async def roll_back(
     return await _answer(desk, await _try(begin, slot, if_match), wait, response)
 
 
-@router.get("/rollouts/{rollout}")
+@router.get("/rollouts/{rollout}", dependencies=[WaitsOnPurpose])
 async def show_rollout(desk: AtDesk, rollout: TheRollout, wait: Wait = None) -> RolloutView:
     """A rollout; with `wait` when it is over, or as it is when the time is up."""
     return RolloutView.of(await desk.listening.end_of(rollout, wait) if wait else rollout)
@@ -199,7 +201,7 @@ def list_history(
     return [RolloutView.of(rollout) for rollout in desk.rollouts.history(limit, profile, plugin)]
 
 
-@router.get("/events", response_class=EventSourceResponse)
+@router.get("/events", response_class=EventSourceResponse, dependencies=[OnPurpose])
 async def stream_events(
     desk: AtDesk,
     rollout: Following,
@@ -207,6 +209,9 @@ async def stream_events(
     last_event_id: Annotated[int | None, Header(description="Begins after this event, if it is still known.")] = None,
 ) -> AsyncIterator[ServerSentEvent]:
     """Each step of each rollout as it happens: the stage as the event's name, the rollout as its data.
+
+    Without tokens the header X-Requested-With is needed, with any value, or a page of the extender itself: no page of
+    others shall take the places of those who listen.
 
     A line of comment comes after 15 silent seconds. Who reads too slowly is cut off, and can come back with
     Last-Event-ID.

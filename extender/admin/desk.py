@@ -12,6 +12,7 @@ from fastapi import Depends, Header, HTTPException, Path, Query, Request
 from pydantic import BeforeValidator
 
 from extender import quantity
+from extender.admin.access import DeniedError, check_intent
 from extender.admin.listening import Listening, Step
 from extender.admin.recorders import Recorders
 from extender.admin.tokens import User
@@ -105,6 +106,23 @@ async def _find(desk: Desk, number: int) -> Rollout:
     if found is None:
         raise HTTPException(404, f"there is no rollout {number}, or it is long over")
     return found
+
+
+def _intent(request: Request, user: By) -> None:
+    try:
+        check_intent(user, request.headers)
+    except DeniedError as error:
+        raise HTTPException(error.status, str(error)) from None
+
+
+async def _intent_to_wait(request: Request, user: By, wait: Wait = None) -> None:
+    if wait:
+        _intent(request, user)
+
+
+OnPurpose = Depends(_intent)
+"""That no web page has asked for it; needed for a GET that takes one of a few places."""
+WaitsOnPurpose = Depends(_intent_to_wait)
 
 
 async def _steps(desk: AtDesk, wait: Wait = None) -> AsyncIterator[MemoryObjectReceiveStream[Step]]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, HTTPException, Query
 from fastapi.responses import StreamingResponse
 
-from extender.admin.desk import AtDesk, By
+from extender.admin.desk import AtDesk, By, OnPurpose
 from extender.admin.recorders import LONGEST, MOST_PODS, BusyError, Recording
 from extender.admin.tokens import Role
 from extender.admin.views import Problem
@@ -64,13 +64,13 @@ async def _recording(
         raise HTTPException(429, str(error)) from error
 
 
-@router.get("/traffic", response_class=_RecordingResponse, responses=_ANSWERS)
+@router.get("/traffic", response_class=_RecordingResponse, responses=_ANSWERS, dependencies=[OnPurpose])
 async def record_traffic(recording: Annotated[Recording, Depends(_recording)]) -> AsyncIterator[bytes]:
     """Records what filter is asked from now on, and the nodes: a file for `kwx bench plugin --record`.
 
     It holds pods, which may hold secrets: keep it from others. x's stand in it for what containers run with and what
     their probes send (extender/admin/redact.py has the list). Needs the role write, which everybody on this machine has
-    if server.adminTokens is not set.
+    if server.adminTokens is not set; then the header X-Requested-With is needed, with any value.
     """
     async for piece in recording.pieces():
         yield piece

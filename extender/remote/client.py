@@ -14,6 +14,7 @@ import httpx
 from httpx_sse import SSEError, connect_sse
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from extender.admin.access import INTENT
 from extender.admin.gate import PREFIX
 from extender.admin.views import RolloutView
 from extender.terminal import printable
@@ -62,7 +63,7 @@ class AdminClient:
         self._server = server
         self._client = httpx.Client(
             base_url=f"{server.rstrip('/')}{PREFIX}",
-            headers={"Authorization": f"Bearer {token}"} if token else {},
+            headers={INTENT: "kwx"} | ({"Authorization": f"Bearer {token}"} if token else {}),
             timeout=TIMEOUT,
             trust_env=False,
             verify=ssl.create_default_context(),

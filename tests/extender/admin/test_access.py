@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.admin.access import LOCAL, Access, DeniedError, Visit
+from extender.admin.access import LOCAL, Access, DeniedError, Visit, check_intent
 from extender.admin.tokens import Role, User
 
 WRITER, READER = "a-token-that-writes", "a-token-that-reads-only"
@@ -15,6 +15,10 @@ REMOTE = f"without tokens only clients on this machine are let in; {SET}"
 PROXIED = f"without tokens nobody is let in through a proxy; {SET}"
 RENAMED = (
     "without tokens the extender is to be asked for as localhost or by a loopback address, not by another name; " + SET
+)
+NO_INTENT = (
+    "without tokens this is let in only with a header that no web page can send;"
+    f" send `X-Requested-With: curl`, or {SET}"
 )
 FOREIGN = f"without tokens no page of another origin is let in; {SET}"
 
@@ -45,6 +49,9 @@ HOST = {"host": "127.0.0.1:8889"}
         ("127.0.0.1", HOST | {"x-forwarded-for": "127.0.0.1"}, PROXIED),
         ("127.0.0.1", HOST | {"forwarded": "for=10.0.0.7"}, PROXIED),
         ("127.0.0.1", HOST | {"x-real-ip": "10.0.0.7"}, PROXIED),
+        ("127.0.0.1", HOST | {"via": "1.1 proxy"}, PROXIED),
+        ("127.0.0.1", HOST | {"x-forwarded-host": "kwx.example"}, PROXIED),
+        ("127.0.0.1", HOST | {"x-forwarded-proto": "https"}, PROXIED),
         ("127.0.0.1", {}, RENAMED),
         ("127.0.0.1", {"host": "evil.example:8889"}, RENAMED),
         ("127.0.0.1", {"host": "127.0.0.1.evil.example"}, RENAMED),
@@ -55,6 +62,8 @@ HOST = {"host": "127.0.0.1:8889"}
         ("127.0.0.1", HOST | {"origin": "http://127.0.0.1:8888"}, FOREIGN),
         ("127.0.0.1", HOST | {"origin": "https://127.0.0.1:8889"}, FOREIGN),
         ("127.0.0.1", HOST | {"origin": "null"}, FOREIGN),
+        ("127.0.0.1", HOST | {"sec-fetch-site": "cross-site"}, FOREIGN),
+        ("127.0.0.1", HOST | {"sec-fetch-site": "same-site"}, FOREIGN),
     ],
 )
 def test_without_tokens_nobody_else_is_let_in(peer: str, headers: dict[str, str], reason: str) -> None:
@@ -63,6 +72,15 @@ def test_without_tokens_nobody_else_is_let_in(peer: str, headers: dict[str, str]
 
 def test_without_tokens_a_page_of_the_extender_itself_is_let_in() -> None:
     assert Access().admit(Visit("127.0.0.1", "POST", HOST | {"origin": "http://127.0.0.1:8889"})) == LOCAL
+
+
+def test_what_takes_a_place_needs_what_no_page_can_send() -> None:
+    with pytest.raises(DeniedError) as caught:
+        check_intent(LOCAL, HOST)
+    assert (caught.value.status, str(caught.value)) == (403, NO_INTENT)
+    for headers in {"x-requested-with": "curl"}, {"sec-fetch-site": "same-origin"}, {"sec-fetch-site": "none"}:
+        check_intent(LOCAL, HOST | headers)
+    check_intent(User("bob", Role.READ), HOST)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from extender.admin.gate import LONGEST
 from extender.config import PluginConfig
 from extender.registry.revision import Revision
 from tests.extender import guests
-from tests.extender.kwx import Extender, plugin, profile
+from tests.extender.kwx import ON_PURPOSE, Extender, plugin, profile
 from wasm_runtime.plugin import digest
 
 API = "/api/v1"
@@ -464,7 +464,7 @@ def test_a_rollout_that_has_begun_is_told_even_if_too_many_wait(extender: Extend
     name = HELD[0]
     with ExitStack() as streams:
         for _ in range(listening.MOST):
-            stream = httpx.stream("GET", f"{extender.admin_url}{API}/events", trust_env=False)
+            stream = httpx.stream("GET", f"{extender.admin_url}{API}/events", headers=ON_PURPOSE, trust_env=False)
             assert streams.enter_context(stream).status_code == httpx.codes.OK
         refused = extender.admin.get(f"{API}/events")
         assert detail(refused) == (503, "64 clients wait for rollouts already; end one of them or ask again later")
@@ -479,7 +479,7 @@ def events(
 ) -> list[tuple[str, int, Json]]:
     """Name, id and data of the events that come until the stream ends."""
     with httpx.stream(
-        "GET", f"{extender.admin_url}{API}/events", params=query, headers=headers, trust_env=False
+        "GET", f"{extender.admin_url}{API}/events", params=query, headers=ON_PURPOSE | (headers or {}), trust_env=False
     ) as answer:
         assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
         lines = [line.partition(": ") for line in answer.iter_lines()]

@@ -9,7 +9,7 @@ import pytest
 
 from bench.controlplane.ports import free_port
 from tests.extender import guests
-from tests.extender.kwx import Extender, client, failure, plugin, profile
+from tests.extender.kwx import ON_PURPOSE, Extender, client, failure, plugin, profile
 from tests.extender.objects import filter_error, filtered, names_args, pod
 from tests.extender.test_metrics import counts
 from wasm_runtime.plugin import digest
@@ -168,7 +168,7 @@ def test_both_addresses_may_be_of_ip_version_6(tmp_path: Path) -> None:
 
 def test_who_listens_to_events_does_not_keep_the_process_from_ending(tmp_path: Path) -> None:
     with Extender(tmp_path, profile("default", plugin("nodenumber"))) as extender:
-        with httpx.stream("GET", f"{extender.admin_url}/api/v1/events", trust_env=False) as answer:
+        with httpx.stream("GET", f"{extender.admin_url}/api/v1/events", headers=ON_PURPOSE, trust_env=False) as answer:
             assert answer.status_code == httpx.codes.OK
             assert extender.stop() == 0
             with pytest.raises(httpx.RemoteProtocolError):

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from tests.extender import guests
+from tests.extender.admin.test_access import NO_INTENT
 from tests.extender.kwx import Extender, configuration, plugin, problems, profile, run, write
 
 WRITER, READER = "a-token-that-writes", "a-token-that-reads-only"
@@ -31,6 +32,13 @@ def extender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Extender]:
     tokens.write_text(f"{WRITER},alice,write\n{READER},bob,read\n")
     tokens.chmod(0o600)
     with Extender(folder, PROFILE, server={"adminTokens": "tokens"}) as extender:
+        yield extender
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Extender]:
+    """An extender without tokens."""
+    with Extender(tmp_path_factory.mktemp("alone"), PROFILE) as extender:
         yield extender
 
 
@@ -107,6 +115,31 @@ def test_without_tokens_pages_of_others_are_kept_out(tmp_path: Path) -> None:
         for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"X-Forwarded-For": "127.0.0.1"}):
             assert extender.admin.get(PLUGINS, headers=headers).status_code == httpx.codes.FORBIDDEN
         assert extender.admin.get(PLUGINS).status_code == httpx.codes.OK
+
+
+@pytest.mark.parametrize(("path", "query"), [("events", {"wait": "1ms"}), ("traffic", {"seconds": "0.1"})])
+def test_without_tokens_no_page_takes_a_place(alone: Extender, path: str, query: dict[str, str]) -> None:
+    url = f"{alone.admin_url}/api/v1/{path}"
+    refused = httpx.get(url, params=query, trust_env=False)
+    assert (refused.status_code, refused.json()["detail"]) == (403, NO_INTENT)
+    for header in {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Mode": "no-cors"}:
+        assert httpx.get(url, params=query, headers=header, trust_env=False).status_code == httpx.codes.FORBIDDEN
+    for header in {"X-Requested-With": "curl"}, {"Sec-Fetch-Site": "same-origin"}:
+        assert httpx.get(url, params=query, headers=header, trust_env=False).status_code == httpx.codes.OK
+
+
+def test_without_tokens_no_page_waits_for_a_rollout(alone: Extender) -> None:
+    (started,) = alone.admin.get("/api/v1/history").json()
+    url = f"{alone.admin_url}/api/v1/rollouts/{started['id']}"
+    assert httpx.get(url, trust_env=False).status_code == httpx.codes.OK
+    refused = httpx.get(url, params={"wait": "1s"}, trust_env=False)
+    assert (refused.status_code, refused.json()["detail"]) == (403, NO_INTENT)
+
+
+def test_a_token_is_enough_to_take_a_place(extender: Extender) -> None:
+    url = f"{extender.admin_url}/api/v1/events"
+    answer = httpx.get(url, params={"wait": "1ms"}, headers=bearer(READER), trust_env=False)
+    assert answer.status_code == httpx.codes.OK
 
 
 def test_without_tokens_other_machines_are_kept_out(tmp_path: Path) -> None:

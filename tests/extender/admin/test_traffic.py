@@ -15,7 +15,7 @@ import pytest
 from extender.admin.recorders import LONGEST, MOST, MOST_PODS
 from extender.admin.recording import GZIP, Begun, Cycle, Ended, Node, Record
 from extender.admin.traffic import MEDIA_TYPE
-from tests.extender.kwx import Extender, plugin, profile
+from tests.extender.kwx import ON_PURPOSE, Extender, plugin, profile
 from tests.extender.objects import filtered, names_args, node, nodes_args, pod
 from wasm_runtime.protobuf import encode_node, encode_pod
 
@@ -33,7 +33,8 @@ def extender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Extender]:
 @contextmanager
 def recording(extender: Extender, **query: str | int | float) -> Iterator[Iterator[bytes]]:
     """The pieces of a recording that has begun, without the first one; closes the connection."""
-    with httpx.stream("GET", extender.admin_url + TRAFFIC, params=query, trust_env=False, timeout=30) as answer:
+    url = extender.admin_url + TRAFFIC
+    with httpx.stream("GET", url, params=query, headers=ON_PURPOSE, trust_env=False, timeout=30) as answer:
         assert (answer.status_code, answer.headers["content-type"]) == (200, MEDIA_TYPE)
         pieces = answer.iter_raw()
         first = next(pieces)
@@ -107,7 +108,8 @@ def test_what_the_verbs_answer_is_the_same_while_it_is_recorded(extender: Extend
 
 def test_so_many_at_a_time_and_who_leaves_makes_room(extender: Extender) -> None:
     def begins() -> bool:
-        with httpx.stream("GET", extender.admin_url + TRAFFIC, params={"seconds": 60}, trust_env=False) as answer:
+        url = extender.admin_url + TRAFFIC
+        with httpx.stream("GET", url, params={"seconds": 60}, headers=ON_PURPOSE, trust_env=False) as answer:
             return answer.status_code == httpx.codes.OK
 
     with ExitStack() as open_ones:

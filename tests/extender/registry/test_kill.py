@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from tests.extender import kwx, versions
-from tests.extender.kwx import Extender, plugin, profile
+from tests.extender.kwx import ON_PURPOSE, Extender, plugin, profile
 from tests.extender.objects import names_args
 from tests.extender.registry.test_swaps import put
 
@@ -90,7 +90,9 @@ def kill_amid_swaps(extender: Extender, followed: Swapped, uploaded: Swapped, ch
     awaited = chance.choice((followed, uploaded))
     stage = chance.choice(STEPS)
     is_broken = chance.random() < BROKEN_SHARE
-    with httpx.stream("GET", f"{extender.admin_url}/api/v1/events", timeout=30, trust_env=False) as events:
+    with httpx.stream(
+        "GET", f"{extender.admin_url}/api/v1/events", headers=ON_PURPOSE, timeout=30, trust_env=False
+    ) as events:
         followed.good.clear()
         put(extender.folder / "followed.wasm", followed.next(broken=is_broken and awaited is uploaded))
         extender.admin.put(
