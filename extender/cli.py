@@ -22,6 +22,7 @@ from extender.demo import DemoError
 from extender.inspection import InspectionError
 from extender.output import View, ViewOption, fail, write_json
 from extender.registry import load
+from extender.scheduler_config import IgnorableError
 from extender.terminal import printable
 from wasm_runtime.supervision import ThreadError
 
@@ -176,10 +177,13 @@ def print_scheduler_config(
     ] = None,
     kubeconfig: Annotated[str | None, typer.Option(help="kube-scheduler's own, outside a pod.")] = None,
     leader_election: Annotated[bool, typer.Option(help="Whether kube-scheduler elects a leader.")] = True,
+    ignorable: Annotated[
+        bool, typer.Option("--ignorable", help="Let kube-scheduler go on without the extender when it fails.")
+    ] = False,
     output: Annotated[Output, typer.Option(help="Format.")] = Output.YAML,
 ) -> None:
     """Print the KubeSchedulerConfiguration for a configuration file."""
-    choices = scheduler_config.Choices(url, weight, node_cache_capable, kubeconfig, leader_election)
+    choices = scheduler_config.Choices(url, weight, node_cache_capable, kubeconfig, leader_election, ignorable)
 
     def build() -> dict[str, object]:
         with closing(load(config_file)) as loaded:
@@ -196,7 +200,7 @@ def _or_fail(action: Callable[[], T]) -> T:
     """Does what may fail by the user's or the machine's fault; then says why and ends with status 1."""
     try:
         return action()
-    except (CallError, ConfigError, DemoError, InspectionError, ThreadError) as error:
+    except (CallError, ConfigError, DemoError, IgnorableError, InspectionError, ThreadError) as error:
         fail(str(error))
 
 

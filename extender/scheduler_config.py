@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from extender.config import ExtenderConfiguration
 from extender.registry import Registry
-from extender.verbs.exports import verbs
+from extender.verbs.exports import EXPORTS, verbs
 
 SHORTEST_TIMEOUT: Final = 5.0
 """Seconds that kube-scheduler waits at least; its own default."""
 
 ANY_HOST: Final = frozenset({"0.0.0.0", "::"})
 
-VERBS: Final = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "preemptVerb": "preempt"}
+VERBS: Final = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "preemptVerb": "preempt", "bindVerb": "bind"}
 """Each verb's key, where a plugin that has a say in it makes it worth a request."""
+
+
+class IgnorableError(Exception):
+    """An extender that kube-scheduler may ignore has plugins that it must not. `str()` names cause and mend."""
+
+    def __init__(self, plugins: Iterable[str]) -> None:
+        super().__init__(
+            f"--ignorable: {' and '.join(plugins)}, and kube-scheduler binds by itself what an ignorable extender"
+            " refuses to bind: leave out --ignorable, or those exports by extensionPoints"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +41,15 @@ class Choices:
     kubeconfig: str | None = None
     """The scheduler's own, where it does not run in a pod."""
     leader_election: bool = True
+    ignorable: bool = False
+    """Whether kube-scheduler goes on without the extender when it fails."""
 
 
 def build(configuration: ExtenderConfiguration, registry: Registry, choices: Choices) -> dict[str, Any]:
     """The configuration as a mapping.
 
-    Source of its fields: `k8s.io/kube-scheduler/config/v1`, type `KubeSchedulerConfiguration`.
+    Source of its fields: `k8s.io/kube-scheduler/config/v1`, type `KubeSchedulerConfiguration`. Raises IgnorableError
+    where it would be ignorable and have a bindVerb (`extendersBinding` in `pkg/scheduler/schedule_one.go`).
     """
     connection = {"clientConnection": {"kubeconfig": choices.kubeconfig}} if choices.kubeconfig else {}
     return {
@@ -57,17 +71,26 @@ def _scheduler(profile: str) -> str:
 def _extender(configuration: ExtenderConfiguration, registry: Registry, choices: Choices) -> dict[str, Any]:
     cached = choices.node_cache_capable
     wanted = verbs(registry.profiles)
-    keys = {key: verb for key, verb in VERBS.items() if verb in wanted}
-    if configuration.cluster.is_connected:
-        keys["bindVerb"] = "bind"
+    if not configuration.cluster.is_connected:
+        wanted.discard("bind")
+    if "bind" in wanted and choices.ignorable:
+        raise IgnorableError(_binding(registry))
     return {
         "urlPrefix": choices.url or _url(configuration),
-        **keys,
+        **{key: verb for key, verb in VERBS.items() if verb in wanted},
         "weight": choices.weight,
         "nodeCacheCapable": _can_cache(configuration, registry) if cached is None else cached,
         "httpTimeout": f"{round(_timeout(configuration) * 1000)}ms".replace("000ms", "s"),
-        "ignorable": False,
+        "ignorable": choices.ignorable,
     }
+
+
+def _binding(registry: Registry) -> Iterator[str]:
+    """The plugins that have a part in binding, and by which exports."""
+    for profile in registry.profiles:
+        for plugin in (entry.plugin for entry in profile.entries if entry.plugin.binds):
+            exports = ", ".join(export for export in EXPORTS["bind"] if plugin.runs(export))
+            yield f"plugin {plugin.name} of profile {profile.name} has a part in binding ({exports})"
 
 
 def _can_cache(configuration: ExtenderConfiguration, registry: Registry) -> bool:

@@ -126,8 +126,9 @@ class Switch:
         if new := verbs(self._registry.profiles) - asked:
             logger.warning(
                 "plugins have a say in %s now; kube-scheduler asks for that only if its configuration names the verb,"
-                " as kwx scheduler-config prints it",
+                " as kwx scheduler-config prints it%s",
                 " and ".join(sorted(new)),
+                ", and bind only where the extender is not ignorable" if "bind" in new else "",
             )
         if any(change.slot.config.swap.wake_pods for change in changes):
             self._wake()

@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bench.controlplane import ControlPlane, Process
 from bench.controlplane.ports import LOOPBACK, free_port
+from tests.extender import guests
 
 KWX = Path(sys.executable).with_name("kwx")
 EXAMPLES = Path(__file__).parents[2] / "extender" / "examples"
@@ -35,6 +36,11 @@ EVENTS_OF_THE_QUEUE = {"UnschedulablePodAdd", "PopFromBackoffQ", "BackoffComplet
 def example(name: str, **settings: Any) -> dict[str, Any]:
     """A plugin of the examples, as the configuration names it."""
     return {"name": name, "guestURL": f"file://{EXAMPLES / name}.wasm"} | settings
+
+
+def guest(name: str, folder: Path, settings: str = "", **more: Any) -> dict[str, Any]:
+    """A plugin of a guest that is made for the tests."""
+    return {"name": name, "guestURL": f"file://{guests.build(name, folder)}", "guestConfig": settings, **more}
 
 
 @dataclass

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from bench.controlplane import ControlPlane
-from tests.e2e.stack import Stack, example, pod
+from tests.e2e.stack import Stack, example, guest, pod
 from tests.extender import guests
 
 ROOM_FOR_ONE = {"cpu": "4", "memory": "8Gi", "pods": "10"}
@@ -22,11 +22,6 @@ def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     control_plane.clear()
     yield control_plane
     control_plane.clear()
-
-
-def guest(name: str, folder: Path, settings: str = "", **more: Any) -> dict[str, Any]:
-    """A plugin of a guest that is made for the tests."""
-    return {"name": name, "guestURL": f"file://{guests.build(name, folder)}", "guestConfig": settings, **more}
 
 
 def recorded(cluster: ControlPlane, reason: str) -> list[dict[str, Any]]:

@@ -12,10 +12,12 @@ import pytest
 
 from bench.controlplane import ControlPlane
 from tests.e2e.recorder import Recorder
-from tests.e2e.stack import EXAMPLES, Stack, example
+from tests.e2e.stack import EXAMPLES, Stack, example, guest
 
 ACCELERATOR = "kwx.dev/accelerator"
 WANTS_H100 = {ACCELERATOR: "h100"}
+ALL_BUT_BIND = "aaaaafa"
+"""What the guest `binding_from_config` is configured with to agree with everything and leave Bind to others."""
 SMALL = {"cpu": "4", "memory": "8Gi", "pods": "10"}
 
 both_shapes = pytest.mark.parametrize("full_nodes", [False, True], ids=["names", "full-nodes"])
@@ -98,7 +100,8 @@ def test_every_verb_goes_through_the_extender(
     cluster: ControlPlane, identity: Path, tmp_path: Path, full_nodes: bool
 ) -> None:
     cluster.create_nodes(2, allocatable=SMALL)
-    stack = Stack(cluster, tmp_path, [example("accelerator"), example("nodenumber")], identity, full_nodes)
+    plugins = [example("accelerator"), example("nodenumber"), guest("binding_from_config", tmp_path, ALL_BUT_BIND)]
+    stack = Stack(cluster, tmp_path, plugins, identity, full_nodes)
     recorder = Recorder(stack.url)
     stack.proxy = recorder.url
     with recorder.running(), stack:
@@ -128,7 +131,7 @@ def test_no_pod_is_lost_while_the_extender_is_away(
     cluster: ControlPlane, identity: Path, tmp_path: Path, full_nodes: bool
 ) -> None:
     cluster.create_nodes(10)
-    with Stack(cluster, tmp_path, [example("nodenumber")], identity, full_nodes) as stack:
+    with Stack(cluster, tmp_path, [example("accelerator"), example("nodenumber")], identity, full_nodes) as stack:
         for at in range(10):
             stack.create_pod(f"early-{at}")
         stack.extender.stop()

@@ -16,6 +16,7 @@ from tests.extender.kwx import plugin, profile
 BOTH = [profile("default", plugin("accelerator"), plugin("nodenumber"))]
 ALL_VERBS = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "preemptVerb": "preempt"}
 BIND = {"bindVerb": "bind"}
+EVERY = plugin("every_export")
 
 
 def built(folder: Path, profiles: Sequence[Mapping[str, Any]], choices: Choices, **sections: Any) -> dict[str, Any]:
@@ -54,7 +55,25 @@ def expected(schedulers: Sequence[str] = ("default-scheduler",), **extender: Any
 def test_the_cluster_mode_decides_about_bind_and_the_shape_of_requests(
     tmp_path: Path, mode: str, extender: dict[str, Any]
 ) -> None:
-    assert built(tmp_path, BOTH, Choices(), cluster={"mode": mode}) == expected(**extender)
+    profiles = [profile("default", plugin("accelerator"), EVERY)]
+    assert built(tmp_path, profiles, Choices(), cluster={"mode": mode}) == expected(**extender)
+
+
+@pytest.mark.parametrize("point", ["reserve", "permit", "preBind", "bind", "postBind"])
+def test_bind_is_registered_for_a_plugin_with_a_part_in_it(tmp_path: Path, point: str) -> None:
+    profiles = [profile("default", plugin("every_export", extensionPoints=[point]))]
+    answer = built(tmp_path, profiles, Choices(), cluster={"mode": "in-cluster"})
+    assert answer == expected(**BIND, nodeCacheCapable=True)
+
+
+def test_bind_is_left_to_the_scheduler_where_no_plugin_has_a_part_in_it(tmp_path: Path) -> None:
+    answer = built(tmp_path, BOTH, Choices(), cluster={"mode": "in-cluster"})
+    assert answer == expected(**ALL_VERBS, nodeCacheCapable=True)
+
+
+def test_an_extender_without_bind_may_be_ignorable(tmp_path: Path) -> None:
+    answer = built(tmp_path, BOTH, Choices(ignorable=True), cluster={"mode": "in-cluster"})
+    assert answer == expected(**ALL_VERBS, nodeCacheCapable=True, ignorable=True)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +182,7 @@ OPTIONS = (
 
 
 def test_the_command_prints_yaml(tmp_path: Path) -> None:
-    file = kwx.write(tmp_path, kwx.configuration(*BOTH, cluster={"mode": "in-cluster"}))
+    file = kwx.write(tmp_path, kwx.configuration(profile("default", EVERY), cluster={"mode": "in-cluster"}))
     result = kwx.run("scheduler-config", "--config", file, *OPTIONS, home=tmp_path)
     assert (result.returncode, result.stdout, result.stderr) == (0, YAML, "")
 
@@ -182,3 +201,20 @@ def test_the_command_refuses_a_bad_configuration(tmp_path: Path) -> None:
         f"profiles[0].plugins[0].guestURL: plugin no_memory: {tmp_path}/no_memory.wasm exports no memory named"
         " 'memory': the host hands everything to a guest through it"
     ]
+
+
+def test_the_command_refuses_an_ignorable_extender_that_may_refuse_to_bind(tmp_path: Path) -> None:
+    """kube-scheduler would bind the pod by itself."""
+    profiles = [
+        profile("default", EVERY, plugin("accelerator")),
+        profile("gang", plugin("every_export", name="gang", extensionPoints=["permit"])),
+    ]
+    file = kwx.write(tmp_path, kwx.configuration(*profiles, cluster={"mode": "in-cluster"}))
+    result = kwx.run("scheduler-config", "--config", file, "--ignorable", home=tmp_path)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == (
+        "kwx: --ignorable: plugin every_export of profile default has a part in binding (reserve, unreserve, permit,"
+        " prebind, bind, postbind) and plugin gang of profile gang has a part in binding (permit), and kube-scheduler"
+        " binds by itself what an ignorable extender refuses to bind: leave out --ignorable, or those exports by"
+        " extensionPoints\n"
+    )

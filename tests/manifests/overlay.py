@@ -90,3 +90,4 @@ class Component:
 
 
 WAKE_PODS = Component("wake-pods")
+BIND = Component("bind")

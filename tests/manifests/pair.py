@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -29,7 +30,14 @@ class Pair:
 
     scheduler: Process
 
-    def __init__(self, overlay: Overlay, control_plane: ControlPlane, directory: Path) -> None:
+    def __init__(
+        self, overlay: Overlay, control_plane: ControlPlane, directory: Path, plugins: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
+        """Takes plugins that the extender has beside those of the overlay.
+
+        With them the cluster's scheduler, which is no part of the overlay, has what `kwx scheduler-config` prints.
+        """
+        self._plugins = plugins
         self._overlay = overlay
         self._control_plane = control_plane
         self._directory = directory
@@ -63,11 +71,12 @@ class Pair:
         for profile in content["profiles"]:
             for plugin in profile["plugins"]:
                 plugin["guestURL"] = plugin["guestURL"].replace(PLUGINS_OF_THE_IMAGE, f"file://{EXAMPLES}/")
+            profile["plugins"] += self._plugins
         return self._write("extender.yaml", content)
 
-    def print_scheduler_config(self) -> dict[str, Any]:
+    def print_scheduler_config(self, *options: str) -> dict[str, Any]:
         """What `kwx scheduler-config` makes of the overlay's extender.yaml."""
-        command: list[str | Path] = [KWX, "scheduler-config", f"--config={self.write_extender_config()}"]
+        command: list[str | Path] = [KWX, "scheduler-config", f"--config={self.write_extender_config()}", *options]
         answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
         content: dict[str, Any] = yaml.safe_load(answer.stdout)
         return content
@@ -77,6 +86,8 @@ class Pair:
         content = self._overlay.load("scheduler.yaml")
         identity = self._identity if self._overlay is SIDECAR else self._control_plane.kubeconfig("scheduler")
         content["clientConnection"] = {"kubeconfig": str(identity)}
+        if self._plugins and self._overlay is not SIDECAR:
+            content["extenders"] = self.print_scheduler_config()["extenders"]
         content["extenders"][0]["urlPrefix"] = f"http://{self._verbs}"
         config = f"--config={self._write('scheduler.yaml', content)}"
         pod = self._overlay.deployment(self._control_plane)["spec"]["template"]["spec"]

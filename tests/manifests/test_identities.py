@@ -16,14 +16,14 @@ from extender.cluster import ApiBinder, ApiServer, EventRecorder, NodeCache, Pod
 from tests.extender.cluster.support import Ends, running, until
 from wasm_runtime.snapshot import Snapshot
 
-from .overlay import NAMESPACE, SERVICE, SIDECAR, Overlay
+from .overlay import BIND, NAMESPACE, SERVICE, SIDECAR, Overlay
 
 EXTENDER_RULES = [
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
-    {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
     {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
 ]
+BIND_RULES = [{"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]}]
 LEASE_RULES = [
     {
         "apiGroups": ["coordination.k8s.io"],
@@ -43,6 +43,7 @@ FORBIDDEN = [
     ("PATCH", "/api/v1/namespaces/default/pods/web-0"),
     ("PATCH", "/api/v1/namespaces/default/pods/web-0/status"),
     ("POST", "/api/v1/namespaces/default/pods"),
+    ("POST", "/api/v1/namespaces/default/pods/web-0/binding"),
     ("POST", "/api/v1/namespaces/default/pods/web-0/eviction"),
     ("POST", "/api/v1/namespaces/default/events"),
     ("GET", "/apis/events.k8s.io/v1/namespaces/default/events"),
@@ -112,7 +113,8 @@ def test_the_identity_is_enough_for_all_that_the_extender_does(control_plane: Co
         await api.aclose()
 
     try:
-        asyncio.run(scenario())
+        with BIND.applied(control_plane):
+            asyncio.run(scenario())
         assert control_plane.client.get(f"{pods}/web-0").json()["spec"]["nodeName"] == name
     finally:
         control_plane.clear()
@@ -160,6 +162,15 @@ def test_the_extender_may_do_no_more_than_any_account_and_its_rules(control_plan
     extender = rules_of(control_plane, SERVICE.identity(control_plane))
     own = [rule for rule in extender if rule not in ordinary]
     assert sorted(own, key=_place) == sorted(EXTENDER_RULES, key=_place)
+
+
+def test_the_component_bind_adds_just_that(control_plane: ControlPlane) -> None:
+    kubeconfig = SERVICE.identity(control_plane)
+    before = rules_of(control_plane, kubeconfig)
+    with BIND.applied(control_plane):
+        control_plane.wait_until(lambda: rules_of(control_plane, kubeconfig) != before, "the rules of the component")
+        assert [rule for rule in rules_of(control_plane, kubeconfig) if rule not in before] == BIND_RULES
+    control_plane.wait_until(lambda: rules_of(control_plane, kubeconfig) == before, "the rules without the component")
 
 
 def _place(rule: dict[str, Any]) -> tuple[list[str], list[str]]:

@@ -117,6 +117,32 @@ def test_the_extender_listens_where_probes_and_services_look(control_plane: Cont
     assert server.address.host == ("127.0.0.1" if overlay is SIDECAR else "0.0.0.0")
 
 
+SCHEDULER_OF_THE_CLUSTER = [
+    {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
+        "podSelector": {"matchLabels": {"component": "kube-scheduler"}},
+    },
+    {"ipBlock": {"cidr": "192.0.2.1/32"}},
+]
+PROMETHEUS = [
+    {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}},
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}},
+    }
+]
+
+
+def test_the_ports_are_open_to_those_who_need_them_alone(control_plane: ControlPlane, overlay: Overlay) -> None:
+    """To everybody only the port that asks for a token itself."""
+    (policy,) = [each["spec"] for each in overlay.objects(control_plane) if each["kind"] == "NetworkPolicy"]
+    labels = overlay.deployment(control_plane)["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+    assert policy["policyTypes"] == ["Ingress"]
+    opened = {port["port"]: rule.get("from") for rule in policy["ingress"] for port in rule["ports"]}
+    first = {"scheduler": None} if overlay is SIDECAR else {"verbs": SCHEDULER_OF_THE_CLUSTER}
+    assert opened == {**first, "admin": PROMETHEUS}
+
+
 def test_the_extender_reads_its_configuration_from_the_config_map(
     control_plane: ControlPlane, overlay: Overlay
 ) -> None:

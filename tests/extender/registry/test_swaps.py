@@ -236,13 +236,15 @@ def test_a_verb_that_a_swap_brings_is_warned_of(tmp_path: Path) -> None:
         def warned() -> list[str]:
             return [line["event"] for line in extender.log() if line["level"] == "warning"]
 
-        for number, name in enumerate(("nodenumber", "reject"), 1):
+        for number, name in enumerate(("nodenumber", "reject", "drain"), 1):
             put(module, guests.module(name))
             extender.wait_until(lambda number=number: len(warned()) >= number)
-        assert len(extender.events("revision is live")) == 2
+        assert len(extender.events("revision is live")) == 3
     assert warned() == [
         "plugins have a say in prioritize now; kube-scheduler asks for that only if its configuration names the verb,"
         " as kwx scheduler-config prints it",
         "plugins have a say in filter and preempt now; kube-scheduler asks for that only if its configuration names the"
         " verb, as kwx scheduler-config prints it",
+        "plugins have a say in bind now; kube-scheduler asks for that only if its configuration names the verb,"
+        " as kwx scheduler-config prints it, and bind only where the extender is not ignorable",
     ]
