@@ -31,10 +31,13 @@ from extender.remote.commands import SERVER, ServerOption, TokenOption, connect
 
 T = TypeVar("T")
 
-NEEDED: Final = ("jinja2", "matplotlib", "numpy", "psutil", "scipy")
+EXTRA: Final = ("jinja2", "matplotlib", "numpy", "psutil", "scipy")
+"""The libraries of the extra bench."""
 HEADROOM: Final = Path("sdk-guest", "rust", "modules", "headroom.wasm")
-WIDE: Final = 200
-"""Columns of a table that goes to a file."""
+REPORT_WIDTH: Final = 80
+"""Columns in which the tables of a report lose no word. What a narrower terminal wraps is all there."""
+MAX_WIDTH: Final = 10_000
+"""Columns of a comparison, whose rows are never wrapped."""
 NOT_COMPARABLE: Final = 2
 UNCLEAR: Final = 3
 FAILURES: Final = (BenchError, BuildError, ControlPlaneError, InspectionError, RemoteError)
@@ -75,14 +78,18 @@ RunPlace = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder or
 
 @app.callback()
 def _ready() -> None:
-    missing = [name for name in NEEDED if find_spec(name) is None]
-    if missing:
-        fail(f"{', '.join(missing)} not found: install the extra bench, in a checkout by pip install '.[bench]'")
     signal.signal(signal.SIGTERM, _interrupt)
 
 
 def _interrupt(_: int, __: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
+
+
+def _require_extra() -> None:
+    """Ends a command that can do nothing without the extra bench."""
+    missing = [name for name in EXTRA if find_spec(name) is None]
+    if missing:
+        fail(f"{', '.join(missing)} not found: install the extra bench, in a checkout by pip install '.[bench]'")
 
 
 @app.command("plugin")
@@ -112,6 +119,7 @@ def bench_plugin(
     output: ViewOption = View.TABLE,
 ) -> None:
     """A plugin's verbs: in-process and over HTTP, ours and in Go, and what their time is made of (needs Go)."""
+    _require_extra()
     from bench.plugin import command as plugin  # noqa: PLC0415 - what it needs takes a second to import
 
     if cases == "list":
@@ -145,6 +153,7 @@ def bench_scheduler(
     output: ViewOption = View.TABLE,
 ) -> None:
     """A real control plane's throughput and latency with each kind of scheduler (needs Go)."""
+    _require_extra()
     from bench.scheduler import command as scheduler  # noqa: PLC0415 - as above
 
     options = scheduler.Options(
@@ -209,7 +218,10 @@ def _run(level: str, given: Path | None, output: View, measure: Callable[[Path],
     else:
         text = report.markdown(run)
         console = Console()
-        console.print(Markdown(text)) if console.is_terminal else typer.echo(text)
+        if console.is_terminal:
+            Console(width=max(console.width, REPORT_WIDTH)).print(Markdown(text))
+        else:
+            typer.echo(text)
     typer.echo(f"{folder / 'report.html'} has the plots", err=True)
 
 
@@ -267,6 +279,7 @@ def bench_compare(
     Status 1 if anything is surely worse, 2 if the runs cannot be compared,
     3 if they tell nothing: one is too noisy, has too few rounds, or no control.
     """
+    _require_extra()
     from bench import compare  # noqa: PLC0415 - as above
 
     try:
@@ -281,7 +294,8 @@ def bench_compare(
             typer.echo(line)
         shown = compare.table(found)
         if shown.row_count:
-            Console(width=None if sys.stdout.isatty() else WIDE).print(shown)
+            wide = Console(width=MAX_WIDTH)
+            Console(width=wide.measure(shown).maximum).print(shown)
     if found.unclear:
         typer.echo("kwx: nothing can be told from these runs; above is why, and what may help", err=True)
         raise typer.Exit(UNCLEAR)
@@ -291,6 +305,7 @@ def bench_compare(
 @app.command("report")
 def bench_report(run: RunPlace) -> None:
     """Write the report of a run again, an unfinished one too."""
+    _require_extra()
     from bench import report  # noqa: PLC0415 - as above
 
     for file in _or_fail(lambda: report.write(Run.load(run), run if run.is_dir() else run.parent)):

@@ -12,7 +12,6 @@ from typing import Annotated, TypeVar
 
 import typer
 import yaml
-from rich.console import Console
 from rich.text import Text
 
 from extender import call, demo, inspection, logs, process, remote, scheduler_config
@@ -23,7 +22,7 @@ from extender.inspection import InspectionError
 from extender.output import View, ViewOption, fail, write_json
 from extender.registry import load
 from extender.scheduler_config import IgnorableError
-from extender.terminal import printable
+from extender.terminal import printable, show
 from wasm_runtime.supervision import ThreadError
 
 T = TypeVar("T")
@@ -85,9 +84,7 @@ def inspect_module(module: Module, output: ViewOption = View.TABLE) -> None:
     if output is View.JSON:
         write_json(report)
     else:
-        console = Console()
-        for line in inspection.lines(report):
-            console.print(Text(line), soft_wrap=True)
+        show(map(Text, inspection.lines(report)))
     if report.problems:
         raise typer.Exit(1)
 
@@ -149,14 +146,11 @@ def call_verb(
     logging.getLogger("extender.server").addHandler(logging.NullHandler())  # The outcome has what it logs.
     asked = _or_fail(lambda: call.read(request, nodes, pod))
     outcome = _or_fail(lambda: call.call(verb, module, config, asked))
-    console = Console(stderr=output is View.JSON)
     if output is View.JSON:
         sys.stdout.write(outcome.body.decode() + "\n")
     elif not outcome.error:
-        for part in call.table(verb, asked.body, outcome):
-            console.print(part, soft_wrap=isinstance(part, Text))
-    for line in call.journal(outcome):
-        console.print(Text(line), soft_wrap=True)
+        show(call.table(verb, asked.body, outcome))
+    show(map(Text, call.journal(outcome)), stderr=output is View.JSON)
     if outcome.note:
         typer.echo(f"kwx: {printable(outcome.note)}", err=True)
     if outcome.error:

@@ -23,6 +23,12 @@ EMPTY: Final = MAGIC + b"\x01\0\0\0"
 """The module that has nothing in it; every other one begins with it."""
 
 PREAMBLE: Final = len(EMPTY)
+
+COMPONENT: Final = b"\1\0"
+"""What a component has in the last two bytes of its preamble, its layer, where a module has zeros.
+
+Source: https://github.com/WebAssembly/component-model/blob/main/design/mvp/Binary.md
+"""
 _TYPES, _IMPORTS, _FUNCTIONS, _EXPORTS = 1, 2, 3, 7
 _LARGEST: Final = {_TYPES: ("types", 1 << 20), _IMPORTS: ("imports", 1 << 16), _EXPORTS: ("exports", 1 << 20)}
 """Bytes that a section may have: what is made of it is kept as long as the module. Standard Go makes 2 KiB of all."""
@@ -72,6 +78,19 @@ class _Document(NamedTuple):
     types: list[Signature | str]
     exports: dict[str, int]
     imports: list[tuple[Import, int]]
+
+
+def check_preamble(wasm: bytes) -> None:
+    """Raises ModuleError for what is no module at all, before an engine has its own words for it."""
+    if not wasm.startswith(MAGIC):
+        raise ModuleError([f"is no valid WebAssembly module: begins with {wasm[:4]!r}, not with {MAGIC!r}"])
+    if wasm[PREAMBLE - len(COMPONENT) : PREAMBLE] == COMPONENT:
+        raise ModuleError(
+            [
+                "is a WebAssembly component, not a core module: build it for wasm32-wasip1 or wasm32-unknown-unknown,"
+                " not for wasip2, and leave out `wasm-tools component new`"
+            ]
+        )
 
 
 def interface(wasm: bytes) -> Interface:

@@ -7,7 +7,6 @@ from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from rich.table import Table
 from rich.text import Text
 
 from extender import wire
@@ -15,11 +14,14 @@ from extender.call.call import Outcome, Verb
 from extender.cluster import PodKey
 from extender.cluster.events import parse
 from extender.profile import SHORT_DIGEST
-from extender.terminal import MORE, printable
+from extender.terminal import MORE, Part, Table, printable
 from wasm_runtime.engine import Event, Log
 
 MOST_NODES: Final = 50
 """Nodes that are shown."""
+
+_NUMBERS: Final = {"Score", "Victims"}
+"""Headings of columns that are set to the right."""
 
 _STYLES: Final = {"passes": "green", "stays": "green", "rejected": "red", "unresolvable": "red", "dropped": "red"}
 
@@ -34,14 +36,14 @@ class _View(NamedTuple):
     """The node first."""
 
 
-def table(verb: Verb, request: bytes, outcome: Outcome) -> Iterator[Text | Table]:
+def table(verb: Verb, request: bytes, outcome: Outcome) -> Iterator[Part]:
     """A line on the answer, then what it says of the nodes."""
     view = _VIEWS[verb](request, msgspec.json.decode(outcome.body))
     plugin = f"{outcome.plugin} ({outcome.digest[:SHORT_DIGEST]})"
     took = f"in {outcome.seconds * 1e3:.2f} ms"
     yield Text(f"{verb.value} of pod {printable(view.pod)} by {plugin}: {printable(view.summary)}, {took}")
     if view.rows:
-        yield _nodes(view)
+        yield Table(view.headings, view.rows[:MOST_NODES], _NUMBERS, _STYLES)
     if len(view.rows) > MOST_NODES:
         yield Text(MORE.format(len(view.rows) - MOST_NODES))
 
@@ -53,15 +55,6 @@ def journal(outcome: Outcome) -> Iterator[str]:
             yield f"guest {printable(_event(record) if isinstance(record, Event) else _log(record))}"
         if each.dropped:
             yield f"guest: {each.dropped} more lines and Events, for which there was no room"
-
-
-def _nodes(view: _View) -> Table:
-    shown = Table()
-    for heading in view.headings:
-        shown.add_column(heading, justify="right" if heading in {"Score", "Victims"} else "left")
-    for row in view.rows[:MOST_NODES]:
-        shown.add_row(*(Text(printable(cell), _STYLES.get(cell, "")) for cell in row))
-    return shown
 
 
 def _filter(request: bytes, answer: Any) -> _View:

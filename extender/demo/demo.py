@@ -5,16 +5,18 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from http.client import HTTPException
 
 import msgspec
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from extender.demo.client import SchedulerClient
 from extender.demo.cycle import CycleReport, captured, play
 from extender.demo.server import LOOPBACK, DemoError, DemoServer, demo_server, example
 from extender.demo.swap import SwapReport, swap
+from extender.terminal import Part, Table, show
 
 __all__ = ["DemoError", "run"]
 
@@ -89,51 +91,52 @@ def _scheduler_config(server: DemoServer) -> str:
 
 
 def _show(report: Report) -> None:
-    console = Console()
-    console.print(_nodes(report))
-    console.print(_latencies(report))
     swapped = report.swap
-    console.print(
-        f"Hot swap: {swapped.requests} requests flowed, {swapped.failed} failed; "
-        f"the new module answered {swapped.seconds:.2f} s after its file was exchanged.\n"
+    show(
+        [
+            *_nodes(report),
+            *_latencies(report),
+            Text(
+                f"Hot swap: {swapped.requests} requests flowed, {swapped.failed} failed;"
+                f" the new module answered {swapped.seconds:.2f} s after its file was exchanged.\n"
+            ),
+            Text(f"Verbs      {report.verbs_url}/{{filter,prioritize,preempt,bind}}"),
+            Text(f"Health     {report.admin_url}/readyz?verbose"),
+            Text(f"Metrics    {report.admin_url}/metrics"),
+            Text(f"Plugins    kwx plugin list --server {report.admin_url}"),
+            Text(f"\nRegister it in kube-scheduler (--config) with:\n\n{report.scheduler_config}"),
+        ]
     )
-    console.print(f"Verbs      {report.verbs_url}/{{filter,prioritize,preempt,bind}}")
-    console.print(f"Health     {report.admin_url}/readyz?verbose")
-    console.print(f"Metrics    {report.admin_url}/metrics")
-    console.print(f"Plugins    kwx plugin list --server {report.admin_url}")
-    console.print("\nRegister it in kube-scheduler (--config) with:\n")
-    console.print(report.scheduler_config, highlight=False, markup=False)
 
 
-def _nodes(report: Report) -> Table:
+def _nodes(report: Report) -> Iterator[Part]:
     pod, preemptor = report.cycle.verbs[0].pod, report.cycle.verbs[2].pod
-    table = Table(title=f"Pod {pod}, and pod {preemptor} that preempts", title_justify="left")
-    for heading in ("Node", "Filter", "Score", "After the swap", "Preemption", "Reason"):
-        table.add_column(heading, justify="right" if heading in {"Score", "After the swap"} else "left")
-    for node in report.cycle.nodes:
-        table.add_row(
+    yield Text(f"Pod {pod}, and pod {preemptor} that preempts\n", "italic")
+    rows = [
+        (
             f"{node.node} ←" if node.bound else node.node,
-            "[green]passes[/]" if node.passes else "[red]rejected[/]",
+            "passes" if node.passes else "rejected",
             "" if node.score is None else str(node.score),
             str(report.swap.after[node.node]) if node.node in report.swap.after else "",
             "candidate" if node.preemption else "",
             node.reason,
         )
-    return table
+        for node in report.cycle.nodes
+    ]
+    headings = ("Node", "Filter", "Score", "After the swap", "Preemption", "Reason")
+    yield Table(headings, rows, {"Score", "After the swap"}, {"passes": "green", "rejected": "red"})
 
 
-def _latencies(report: Report) -> Table:
-    table = Table(title="Latency of a request, one connection", title_justify="left")
-    table.add_column("Verb")
-    table.add_column("first, ms", justify="right")
-    table.add_column("p50, ms", justify="right")
-    for verb in report.cycle.verbs:
-        table.add_row(verb.verb, f"{verb.first_ms:.2f}", f"{verb.p50_ms:.2f}")
-    return table
+def _latencies(report: Report) -> Iterator[Part]:
+    yield Text("\nLatency of a request, one connection\n", "italic")
+    rows = [(verb.verb, f"{verb.first_ms:.2f}", f"{verb.p50_ms:.2f}") for verb in report.cycle.verbs]
+    yield Table(("Verb", "first, ms", "p50, ms"), rows, {"first, ms", "p50, ms"})
+    yield Text()
 
 
 def _stay(process: subprocess.Popen[bytes], server: DemoServer, progress: Console) -> None:
-    progress.print(f"Still serving. Put another module at {server.module('nodenumber')} to swap again; Ctrl-C ends.")
+    module = server.module("nodenumber")
+    progress.print(f"Still serving. Put another module at {module} to swap again; Ctrl-C ends.", soft_wrap=True)
     try:
         process.wait()
     except KeyboardInterrupt:

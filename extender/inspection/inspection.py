@@ -36,7 +36,7 @@ from wasm_runtime.snapshot import Nodes, Snapshot
 from wasm_runtime.toolchain import toolchain
 from wasm_runtime.validate import validate
 
-MEANT: Final = (*abi.EXPORTS, abi.MEMORY, *abi.START)
+MEANT: Final = (*abi.EXPORTS, *abi.RESIDENT, abi.MEMORY, *abi.START)
 """Every export that means something."""
 LIKENESS: Final = 0.75
 """How like one of them a name must be to be taken for a slip of it, from 0 to 1 (`difflib`)."""
@@ -85,6 +85,7 @@ def inspect(path: Path) -> Report:
         language=made.language,
         tools=list(made.tools),
         extension_points=_extension_points(module.exports),
+        resident_exports=[name for name in abi.RESIDENT if name in module.exports],
         ignored_exports=[IgnoredExport(name, _meant(name)) for name in module.exports if name not in MEANT],
         imports=_by_module(module.imports),
         node_data=[str(each) for each in module.imports if each in abi.NODE_DATA],

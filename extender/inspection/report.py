@@ -53,6 +53,8 @@ class Report(msgspec.Struct):
     tools: list[str]
     extension_points: dict[str, list[str]]
     """The exports that serve each extension point, in the order of a scheduling cycle."""
+    resident_exports: list[str]
+    """The exports by which it keeps what it needs of each node."""
     ignored_exports: list[IgnoredExport]
     imports: dict[str, list[str]]
     """Names by module."""

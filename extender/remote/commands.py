@@ -14,15 +14,15 @@ import httpx
 import typer
 import yaml
 from pydantic_core import to_jsonable_python
-from rich.console import Console, RenderableType
-from rich.text import Text
+from rich.console import Console
 
-from extender import quantity
+from extender import quantity, terminal
 from extender.admin.views import PluginView, RevisionView, RolloutView
 from extender.output import View, ViewOption, fail, write_json
 from extender.registry.revision import Stage
 from extender.remote import table
 from extender.remote.client import AdminClient, RemoteError, plugin_path
+from extender.terminal import Part
 from extender.yaml_loader import BoundedLoader
 
 T = TypeVar("T")
@@ -295,10 +295,8 @@ def _goes_on(rollout: RolloutView) -> str:
     return f"rollout {rollout.id} goes on in the extender; kwx plugin history {rollout.plugin} tells how it ends"
 
 
-def _print(output: View, found: T, shown: Callable[[T], Iterable[RenderableType]]) -> None:
+def _print(output: View, found: T, shown: Callable[[T], Iterable[Part]]) -> None:
     if output is View.JSON:
         write_json(to_jsonable_python(found))
         return
-    console = Console()
-    for part in shown(found):
-        console.print(part, soft_wrap=isinstance(part, Text))
+    terminal.show(shown(found))

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, Final
 
-from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from extender.admin.views import (
@@ -21,7 +19,7 @@ from extender.admin.views import (
     VerbReportView,
 )
 from extender.registry.revision import Stage
-from extender.terminal import MORE, printable
+from extender.terminal import MORE, Part, Table, printable
 
 SHORT: Final = 12
 """Hexadecimal digits of a digest that are shown; the API takes them as well."""
@@ -48,7 +46,7 @@ _NUMBERS: Final = {"Judged", "Alike", "Different", "Failed", "Median, ms", "Time
 """Headings of columns that are set to the right."""
 
 
-def plugins(found: Sequence[PluginView]) -> Iterator[RenderableType]:
+def plugins(found: Sequence[PluginView]) -> Iterator[Part]:
     """A line a plugin; below them what is not as it should be."""
     rows = [
         (each.name, each.profile, short(each.revision.id if each.revision else None), _state(each), each.source)
@@ -88,13 +86,13 @@ def revision(found: RevisionView) -> Iterator[Text]:
     return _facts_lines({"Stage": found.stage.value, **_facts(found)})
 
 
-def revisions(found: Sequence[RevisionView]) -> Iterator[RenderableType]:
+def revisions(found: Sequence[RevisionView]) -> Iterator[Part]:
     """A line a revision, the newest first."""
     rows = [(short(each.id), each.stage.value, short(each.module), each.origin) for each in found]
     yield _table(("Revision", "Stage", "Module", "Origin"), rows)
 
 
-def history(found: Sequence[RolloutView]) -> Iterator[RenderableType]:
+def history(found: Sequence[RolloutView]) -> Iterator[Part]:
     """A paragraph a rollout, the newest first."""
     rows = [(when(each.began), _story(each)) for each in found]
     yield _table(("Began (UTC)", "Rollout"), rows)
@@ -108,7 +106,7 @@ def _story(rollout: RolloutView) -> str:
     return "\n".join(filter(None, (told, rollout.why, rollout.problem)))
 
 
-def outcome(rollout: RolloutView) -> Iterator[RenderableType]:
+def outcome(rollout: RolloutView) -> Iterator[Part]:
     """How a rollout has ended, and what the probe has seen."""
     yield _line(f"{_about(rollout)}: {_revision(rollout)} {_ENDS[rollout.stage]}")
     if rollout.report:
@@ -142,7 +140,7 @@ def _judged(found: ReportView | None) -> str:
     )
 
 
-def report(found: ReportView) -> Iterator[RenderableType]:
+def report(found: ReportView) -> Iterator[Part]:
     """What a candidate did with recorded requests beside the active revision."""
     judged = [row for verb, each in found.verbs.items() if each.requests for row in _verb(verb, each)]
     if judged:
@@ -166,7 +164,7 @@ def _milliseconds(time: float | None) -> str:
     return "" if time is None else f"{time:.3f}"
 
 
-def _difference(found: DifferenceView) -> Iterator[RenderableType]:
+def _difference(found: DifferenceView) -> Iterator[Part]:
     about = f"{found.verb} of pod {found.pod}"
     if found.failure:
         yield _line(f"{about}: only the candidate answers; the active revision: {found.failure}")
@@ -215,18 +213,7 @@ def _facts_lines(facts: Mapping[str, str]) -> Iterator[Text]:
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Columns without lines between them; the last one takes what is too long for it on further lines."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in headings[:-1]:
-        table.add_column(heading, justify="right" if heading in _NUMBERS else "left", no_wrap=True)
-    table.add_column(headings[-1], justify="right" if headings[-1] in _NUMBERS else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(_printable(cell), _STYLES.get(cell, "")) for cell in row))
-    return table
-
-
-def _printable(text: str) -> str:
-    return "\n".join(map(printable, text.splitlines()))
+    return Table(headings, list(rows), _NUMBERS, _STYLES)
 
 
 def _line(text: str) -> Text:

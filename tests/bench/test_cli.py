@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -14,13 +16,14 @@ from typer.testing import CliRunner, Result
 
 from bench import cli, progress
 from bench.controlplane.gobuild import BuildError
-from bench.controlplane.process import ControlPlaneError
+from bench.controlplane.process import ControlPlaneError, isolated_environment
 from bench.errors import BenchError
 from bench.plugin import command as plugin
 from bench.progress import Meter
 from bench.run import Case, Condition, Run, RunError, Series
 from bench.scheduler import command as scheduler
 from tests.bench import runs
+from tests.extender.terminal import run_on_terminal
 
 STEADY = [[100.0]] * 6
 SLOWER = [[200.0]] * 6
@@ -165,6 +168,14 @@ def test_the_status_of_a_comparison(
     assert [line for line in lines if not line.startswith(("| case", "|---"))] == told
 
 
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_a_comparison_has_whole_rows_on_any_terminal(tmp_path: Path, columns: int) -> None:
+    places = saved(tmp_path / "before", STEADY), saved(tmp_path / "after", SLOWER)
+    command = [sys.executable, "-m", "extender", "bench", "compare", *places]
+    shown = run_on_terminal(command, columns, isolated_environment(tmp_path), status=1)
+    assert ROW in [line.strip() for line in shown.splitlines()]
+
+
 def test_a_comparison_as_json_has_the_same_status(call: Call, tmp_path: Path) -> None:
     places = saved(tmp_path / "before", STEADY), saved(tmp_path / "after", SLOWER, [BUSY])
     found = call("compare", *places, "--output", "json")
@@ -201,3 +212,44 @@ def test_the_time_left(done: int, seconds: float, expected: str, monkeypatch: py
     now += seconds
     meter.step("500", done)
     assert meter.left() == expected
+
+
+WITHOUT_THE_EXTRA = """
+import sys
+sys.modules.update(dict.fromkeys(sys.argv.pop(1).split(",")))
+from extender.cli import main
+main()
+"""
+"""Calls `kwx` where some libraries are not installed, as the import system takes it."""
+
+
+def without_the_extra(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT_THE_EXTRA, ",".join(cli.EXTRA), "bench", *words]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+
+
+COMMANDS = {"plugin": [], "scheduler": [], "compare": ["before", "after"], "report": ["run"]}
+"""Those that need the extra, with what they must be given."""
+
+
+@pytest.mark.parametrize("words", [[], *([name] for name in [*COMMANDS, "record", "schema"])])
+def test_help_needs_no_extra(words: Sequence[str]) -> None:
+    ended = without_the_extra(*words, "--help")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert " ".join(["Usage: kwx bench", *words]) in ended.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_that_needs_the_extra_says_so(name: str) -> None:
+    ended = without_the_extra(name, *COMMANDS[name])
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == (
+        "kwx: jinja2, matplotlib, numpy, psutil, scipy not found: install the extra bench, in a checkout by"
+        " pip install '.[bench]'\n"
+    )
+
+
+def test_a_command_that_needs_no_extra_does_without() -> None:
+    ended = without_the_extra("schema")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert json.loads(ended.stdout)["$ref"] == "#/$defs/Run"

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
-from contextlib import suppress
+import sys
+import textwrap
 from pathlib import Path
 
 import msgspec
@@ -13,6 +13,7 @@ import wasmtime
 from bench.controlplane.process import isolated_environment
 from extender.terminal import cut, printable
 from tests.extender.kwx import KWX
+from tests.extender.terminal import read_terminal, run_on_terminal
 from tests.wasm_runtime.custom import custom
 
 ERASE_LINE = "\x1b[2K"
@@ -57,16 +58,41 @@ def test_on_a_terminal_what_takes_long_is_shown_while_it_does_and_then_gone(tmp_
         env=isolated_environment(tmp_path) | {"TERM": "xterm"},
     ) as process:
         os.close(stderr)
-        shown = b"".join(_read(terminal)).decode()
+        shown = b"".join(read_terminal(terminal)).decode()
         assert process.stdout
         assert msgspec.json.decode(process.stdout.read())["module"] == "guest.wasm"
+    os.close(terminal)
     assert process.returncode == 0
     assert shown.rindex(ERASE_LINE) > shown.rindex("Compiling guest.wasm …")
 
 
-def _read(terminal: int) -> Iterator[bytes]:
-    """What comes to a terminal until nobody holds its other end."""
-    with suppress(OSError):  # Linux tells it by an error.
-        while output := os.read(terminal, 4096):
-            yield output
-    os.close(terminal)
+NAME = "n" * 63
+TEXT = " ".join(f"word{at}" for at in range(40))
+SHOW = f"""
+from rich.text import Text
+from extender.terminal import Table, show
+rows = [("{NAME}", "7", "{TEXT}"), ("größe", "1000", ""), ("節點", "", "two\\nlines")]
+show([Text("{TEXT}"), Table(("Plugin", "Weight", "Why"), rows, {{"Weight"}}, {{"7": "red"}})])
+"""
+
+
+def test_away_from_a_terminal_each_row_is_one_line() -> None:
+    shown = subprocess.run([sys.executable, "-c", SHOW], check=True, capture_output=True, text=True, timeout=60).stdout
+    assert shown.splitlines() == [
+        TEXT,
+        f"{'Plugin':63}  Weight  Why",
+        f"{NAME}       7  {TEXT}",
+        f"{'größe':63}    1000",
+        f"{'節點':61}          two",  # Each of its characters is as wide as two.
+        f"{'':63}          lines",
+    ]
+
+
+@pytest.mark.parametrize(("columns", "width"), [(40, 24), (80, 24), (110, 37), (200, 127), (600, 600)])
+def test_on_a_terminal_text_wraps_and_no_name_is_cut(tmp_path: Path, columns: int, width: int) -> None:
+    """Where it is so narrow that hardly a word would fit, the terminal wraps the line."""
+    shown = run_on_terminal([sys.executable, "-c", SHOW], columns, isolated_environment(tmp_path)).splitlines()
+    assert shown[:2] == [TEXT, f"{'Plugin':63}  Weight  Why"]
+    rows = textwrap.wrap(TEXT, width)
+    assert shown[2:-3] == [f"{NAME}       7  {rows[0]}", *(f"{'':73}{row}" for row in rows[1:])]
+    assert shown[-3:] == [f"{'größe':63}    1000", f"{'節點':61}          two", f"{'':73}lines"]

@@ -110,20 +110,17 @@ def test_json_is_the_whole_output_and_tells_what_the_cycle_and_the_swap_have_sho
 def test_the_table_shows_the_same_to_people(runs: Runs) -> None:
     result = runs.as_table
     assert result.returncode == 0, result.stderr
-    rows = {cells[0].strip(" ←"): cells[1:] for cells in map(_cells, result.stdout.splitlines()) if len(cells) == 6}
+    lines = result.stdout.replace(" ←", "").splitlines()
     for name, (reason, score, after) in VERDICTS.items():
         verdict = "rejected" if reason else "passes"
-        shown = ["" if value is None else str(value) for value in (score, after)]
-        assert rows[name] == [verdict, *shown, "" if reason else "candidate", reason]
+        numbers = [str(value) for value in (score, after) if value is not None]
+        row = [verdict, *numbers, "" if reason else "candidate", reason]
+        assert [line.split()[1:] for line in lines if line.startswith(name)] == [" ".join(row).split()]
     assert re.search(
         r"Hot swap: \d+ requests flowed, 0 failed; the new module answered \d+\.\d\d s after", result.stdout
     )
     assert "kind: KubeSchedulerConfiguration\n" in result.stdout
     assert list(runs.home.iterdir()) == []
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in re.split("[│┃]", line)[1:-1]]
 
 
 def test_it_shows_what_it_has_then_stays_up_until_a_signal_and_leaves_nothing_behind(tmp_path: Path) -> None:

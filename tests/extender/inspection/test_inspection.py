@@ -14,9 +14,11 @@ import wasmtime
 
 from extender.config import RuntimeConfig
 from extender.inspection.table import MOST
+from tests.extender import guests
 from tests.extender.command import Command, Ended
 from tests.extender.guests import example
 from tests.wasm_runtime.custom import custom
+from wasm_runtime import abi
 
 MEMORY = '(memory (export "memory") 1)'
 FILTER = '(func (export "filter") (result i32) (i32.const 0))'
@@ -62,6 +64,7 @@ def expected(module: Path, **facts: Any) -> dict[str, Any]:
         "language": "unknown",
         "tools": [],
         "extension_points": {"filter": ["filter"]},
+        "resident_exports": [],
         "ignored_exports": [],
         "imports": {},
         "node_data": [],
@@ -101,6 +104,7 @@ def test_an_example_as_a_table_and_then_from_the_compile_cache(command: Command)
         "Made with         unknown",
         "Extension points  preScore: prescore",
         "                  score: score",
+        "Keeps nodes       none",
         "Ignored exports   none",
         "Imports           k8s.io/scheduler: get_config, currentPod, currentNodeName, result.status_reason",
         "Node data         none: names are enough",
@@ -166,6 +170,7 @@ def test_a_guest_of_tinygo_that_leaves_at_its_start(command: Command, module: Pa
         "                  TinyGo 0.39.0",
         "Extension points  enqueue: enqueue",
         "                  score: score, normalizescore",
+        "Keeps nodes       none",
         "Ignored exports   malloc",
         "Imports           wasi_snapshot_preview1: proc_exit",
         "                  k8s.io/scheduler: result.cluster_events",
@@ -219,6 +224,7 @@ def test_a_module_with_problems_is_shown_all_the_same(command: Command, module: 
     assert ended.status == 1
     assert table(ended)[5:] == [
         "Extension points  filter: filter",
+        "Keeps nodes       none",
         "Ignored exports   Memory; did you mean memory?",
         "                  preFilter; did you mean prefilter?",
         "Imports           k8s.io/scheduler: currentNodeNames",
@@ -331,13 +337,14 @@ def test_long_lists_are_cut_and_what_could_move_the_cursor_is_replaced(command: 
     names = [r"\1b[2J\r\n\t\c2\9b", "x" * 2_000, *(f"export{at}" for at in range(29))]
     build(module, MEMORY, FILTER, *(f'(func (export "{name}"))' for name in names))
     shown = table(command("inspect", module))
-    assert len(shown) == 14 + MOST
-    assert shown[6:9] == [
+    assert len(shown) == 15 + MOST
+    assert shown[6:10] == [
+        "Keeps nodes       none",
         "Ignored exports   �[2J   �",
         f"                  {'x' * 498} … {'x' * 498}",
         "                  export0",
     ]
-    assert shown[5 + MOST : 7 + MOST] == [
+    assert shown[6 + MOST : 8 + MOST] == [
         "                  export17",
         "                  and 11 more; --output json shows them all",
     ]
@@ -381,6 +388,33 @@ def test_a_file_that_is_no_module(command: Command, module: Path, wasm: bytes, p
     for output in ("table", "json"):
         ended = command("inspect", module, "--output", output)
         assert ended == (1, "", f"kwx: {module} is no valid WebAssembly module: {problem}\n")
+
+
+@pytest.mark.parametrize(
+    "component",
+    [b"\0asm\x0d\0\1\0", b"\0asm\x0a\0\1\0" + bytes(300_000)],
+    ids=["empty", "of an older version, and large"],
+)
+def test_a_component_is_told_from_a_module(command: Command, module: Path, component: bytes) -> None:
+    module.write_bytes(component)
+    ended = command("inspect", module, "--output", "json")
+    assert (ended.status, ended.stdout) == (1, "")
+    assert ended.stderr.splitlines()[-1] == (
+        f"kwx: {module} is a WebAssembly component, not a core module: build it for wasm32-wasip1 or"
+        " wasm32-unknown-unknown, not for wasip2, and leave out `wasm-tools component new`"
+    )
+
+
+def test_exports_by_which_a_guest_keeps_nodes_are_not_ignored(command: Command, tmp_path: Path) -> None:
+    module = tmp_path / "keep_nodes.wasm"
+    module.write_bytes(guests.module("keep_nodes"))
+    found = msgspec.json.decode(command("inspect", module, "--output", "json").stdout)
+    exports = [name for name in abi.RESIDENT if name in found["resident_exports"]]
+    assert {"nodechanged", "noderemoved"} <= set(exports)
+    assert (found["resident_exports"], found["ignored_exports"]) == (exports, [])
+    shown = table(command("inspect", module))
+    assert f"Keeps nodes       by {', '.join(exports)}" in shown
+    assert "Ignored exports   none" in shown
 
 
 def test_a_file_name_that_is_no_utf_8(command: Command, tmp_path: Path) -> None:

@@ -21,9 +21,12 @@ from tests.extender.command import Command, Ended
 from tests.extender.kwx import KWX, Extender, environment_of, plugin, profile
 from tests.extender.objects import names_args
 from tests.extender.sources.web import answer, serving
+from tests.extender.terminal import run_on_terminal
 from wasm_runtime.plugin import digest
 
 OWN = ["swapped", "configured", "judged", "refused", "returned", "expected", "slow"]
+LONG, LONG_PROFILE, LONG_NODES = "n" * 63, "p" * 253, [f"{'n' * 252}{at}" for at in (1, 7)]
+"""Names that are as long as they may be."""
 SLOW = {"swap": {"shadowTime": "2s"}}
 NODENUMBER = digest(guests.module("nodenumber"))
 SHORT = NODENUMBER[7:19]
@@ -34,6 +37,7 @@ def extender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Extender]:
     plugins = [plugin("nodenumber", name=name, **(SLOW if name == "slow" else {})) for name in OWN]
     profiles = [profile(entry["name"], entry) for entry in plugins]
     profiles += [profile(name, plugin("nodenumber", name="twice")) for name in ("default", "batch")]
+    profiles.append(profile(LONG_PROFILE, plugin("nodenumber", name=LONG)))
     with Extender(tmp_path_factory.mktemp("remote"), *profiles) as extender:
         yield extender
 
@@ -223,6 +227,20 @@ node-7  100     0"""
         STEPS.format(module=SHORT, origin=f"{extender.folder}/nodenumber.wasm", judged=1, different=1) + "rehearsed\n"
     )
     assert active(extender, "judged") == before
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_nothing_is_lost_on_a_narrow_terminal(extender: Extender, columns: int) -> None:
+    environment = environment_of(extender.folder) | {"KWX_ADMIN": extender.admin_url}
+
+    def words(*arguments: str) -> list[str]:
+        return run_on_terminal([KWX, "plugin", *arguments], columns, environment).split()
+
+    row = [LONG, LONG_PROFILE, active(extender, LONG), "serves", "file://./nodenumber.wasm"]
+    assert words("list", "--profile", LONG_PROFILE) == ["Plugin", "Profile", "Revision", "State", "Source", *row]
+    extender.post(f"/profiles/{LONG_PROFILE}/prioritize", names_args(LONG_NODES))
+    shown = words("swap", LONG, "--set", "guestConfig={reverse: true}", "--dry-run")
+    assert shown[-9:] == ["Node", "Active", "Candidate", LONG_NODES[0], "0", "100", LONG_NODES[1], "100", "0"]
 
 
 def test_a_candidate_that_is_refused_is_a_failure_with_its_reason(kwx: Kwx, tmp_path: Path) -> None:

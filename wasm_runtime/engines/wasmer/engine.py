@@ -12,7 +12,7 @@ from typing import Any, Final
 import wasmer
 from wasmer_compiler_cranelift import Compiler
 
-from wasm_runtime.binary import MAGIC, interface
+from wasm_runtime.binary import EMPTY, check_preamble, interface
 from wasm_runtime.compiler import Compiled
 from wasm_runtime.engine import Handle, Settings
 from wasm_runtime.engines.wasmer import start
@@ -20,9 +20,6 @@ from wasm_runtime.engines.wasmer.instance import WasmerInstance
 from wasm_runtime.engines.wasmer.linker import FUNCTIONS, Trampoline
 from wasm_runtime.engines.wasmer.thread import OneThread
 from wasm_runtime.errors import ModuleError
-
-_EMPTY: Final = MAGIC + b"\x01\0\0\0"
-"""The module that has nothing in it."""
 
 _INVALID: Final = "Validation error: "
 _PANIC: Final = "PanicException"
@@ -47,7 +44,7 @@ class WasmerEngine:
     @cached_property
     def version(self) -> str:
         """The release and a digest of an empty module's code, in which wasmer notes the features of the processor."""
-        code = self.thread.run(lambda: wasmer.Module(_store(), _EMPTY).serialize())
+        code = self.thread.run(lambda: wasmer.Module(_store(), EMPTY).serialize())
         return f"{metadata.version('wasmer')}-{hashlib.sha256(code).hexdigest()[:16]}"
 
     def compile(self, wasm: bytes) -> WasmerModule:
@@ -56,8 +53,7 @@ class WasmerEngine:
 
     def precompile(self, wasm: bytes) -> Compiled:
         """Compiles a binary module as `compile` does, to bytes for `load`."""
-        if not wasm.startswith(MAGIC):
-            raise ModuleError([f"is no valid WebAssembly module: begins with {wasm[:4]!r}, not with {MAGIC!r}"])
+        check_preamble(wasm)
         code = self.thread.run(_compile, wasm)
         return Compiled(interface(wasm), code)
 

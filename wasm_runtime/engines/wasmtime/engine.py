@@ -11,7 +11,7 @@ from typing import Final
 import wasmtime
 
 from wasm_runtime import driver
-from wasm_runtime.binary import EMPTY, MAGIC, Interface, interface
+from wasm_runtime.binary import EMPTY, Interface, check_preamble, interface
 from wasm_runtime.cache import CodeFile
 from wasm_runtime.compiler import Compiled
 from wasm_runtime.engine import MEBIBYTE, Handle, Settings
@@ -88,8 +88,7 @@ class WasmtimeEngine:
         return WasmtimeModule(self, native, compiled.interface)
 
     def _compile(self, wasm: bytes) -> wasmtime.Module:
-        if not wasm.startswith(MAGIC):
-            raise ModuleError([f"is no valid WebAssembly module: begins with {wasm[:4]!r}, not with {MAGIC!r}"])
+        check_preamble(wasm)
         try:
             wasmtime.Module.validate(self._one_memory, wasm)
             return wasmtime.Module(self.native, wasm)
