@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-import random
 import time
 from typing import Final
 
 from extender.registry.rollouts import Rollouts
 from extender.registry.slot import Slot
-from extender.sources import Source, SourceError, UnreachableError
+from extender.registry.watch import Watch
+from extender.sources import Source, SourceError
 from wasm_runtime.supervision import SupervisedThread
 
 LOOK: Final = 0.25
 """Seconds between two looks at probations, at what drains and at which plugins there are."""
 
-SPREAD: Final = 0.1
-"""Part of an interval by which looks at a source come earlier or later: many extenders are not to ask at once."""
-
-LONGEST_PAUSE: Final = 300.0
-"""Seconds between two looks at a source that cannot be reached, however often that has failed."""
-
 
 class Follower:
-    """A thread that looks at a source of a slot and offers what is new.
-
-    A source that cannot be reached is asked twice as late each time. Anything that is wrong is told once.
-    """
+    """A thread that looks at a source of a slot and offers what is new. Anything that is wrong is told once."""
 
     def __init__(self, slot: Slot, source: Source, rollouts: Rollouts) -> None:
         self._slot = slot
-        self._source = source
+        self._watch = Watch(source)
         self._rollouts = rollouts
-        self._version: str | None = None
-        self._failures = 0
         self._thread = SupervisedThread(f"follows-{slot.name}", self._turn)
 
     def start(self) -> None:
         """Begins. Raises ThreadError."""
-        self._thread.start(self._pause())
+        self._thread.start(self._watch.pause)
 
     def stop(self) -> None:
         """Begins to end."""
@@ -49,29 +38,22 @@ class Follower:
 
     def _turn(self) -> float:
         self._look()
-        return self._pause()
-
-    def _pause(self) -> float:
-        interval = self._source.interval
-        seconds = min(interval * 2.0**self._failures, max(LONGEST_PAUSE, interval))
-        return seconds * random.uniform(1 - SPREAD, 1 + SPREAD)
+        return self._watch.pause
 
     def _look(self) -> None:
         slot = self._slot
         try:
-            fetched = self._source.fetch(self._version)
+            fetched = self._watch.look()
         except SourceError as error:
-            self._failures = min(self._failures + 1, 16) if isinstance(error, UnreachableError) else 0
             if slot.problem != str(error) and not self._thread.is_stopped:
                 self._rollouts.refuse(slot, str(error))
             return
-        self._failures = 0
         if slot.live:
             slot.problem = ""
-        if fetched is not None and not self._thread.is_stopped:
-            self._version = fetched.version
-            if not self._rollouts.offer(slot, self._source, fetched):
-                self._version = None
+        if fetched is None or self._thread.is_stopped:
+            return
+        if not self._rollouts.offer(slot, self._watch.source, fetched):
+            self._watch.version = None
 
 
 class Followers:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-import math
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from extender import config
 from extender.config import ConfigError, ExtenderConfiguration, ProfileConfig
-from extender.registry.pipeline import RolloutFailedError
-from extender.registry.rollouts import Rollouts
+from extender.registry.rollouts import NotConfiguredError, Rollouts
+from extender.registry.watch import Awaited
 from extender.sources import SourceError
 from extender.sources.download import Limit
 from extender.sources.file import FileSource
@@ -22,9 +20,6 @@ from wasm_runtime.supervision import SupervisedThread
 logger = logging.getLogger(__name__)
 
 LARGEST: Final = 16 * MEBIBYTE
-AGAIN: Final = 30.0
-"""Seconds between two looks at the sources of a file whose plugins cannot be had."""
-
 _NONE: Final = ""
 """The version of a file of which none is known."""
 
@@ -46,10 +41,8 @@ class Reloader:
         self._rollouts = rollouts
         self._source = FileSource(file, Limit(LARGEST, "the size of a configuration"))
         self._version = _NONE  # The file may have changed since it was read.
-        self._refused: tuple[Sequence[ProfileConfig], Sequence[str]] | None = None
-        """Profiles whose plugins could not be had, and what their sources gave."""
-        self._again = math.inf
-        """When these are looked at again."""
+        self._awaited: Awaited | None = None
+        """What has to come for a file whose plugins could not be had."""
         self._thread = SupervisedThread("configuration", self._turn)
         self.problem = ""
         """What is wrong with the file as it is now, or has to wait for a restart."""
@@ -69,11 +62,11 @@ class Reloader:
 
     def _look(self) -> None:
         try:
-            fetched = self._source.fetch(_NONE if time.monotonic() >= self._again else self._version)
-            if fetched is None:
+            fetched = self._source.fetch(self._version)
+            if fetched:
+                self._version = fetched.version
+            elif self._awaited is None or not self._awaited.has_come():
                 return
-            if fetched.version != self._version:
-                self._version, self._refused = fetched.version, None
             self._apply(config.read(self._file))
         except SourceError as error:
             self._version = _NONE
@@ -85,30 +78,28 @@ class Reloader:
         self._rollouts.requirements.enforce(configuration.profiles)
         if configuration.profiles != self._profiles and not self._configure(configuration.profiles):
             return
-        self._refused, self._again = None, math.inf
+        self._awaited = None
         changed = [name for name in _SECTIONS if getattr(configuration, name) != getattr(self._began_with, name)]
         self._complain(
             f"{', '.join(changed)} of the configuration changed; restart the extender to apply that" if changed else ""
         )
 
     def _configure(self, profiles: Sequence[ProfileConfig]) -> bool:
-        """Makes other profiles live. What was refused before is so again while their sources give the same."""
-        wanted = (profiles, self._rollouts.given(profiles))
-        if wanted == self._refused:
-            self._again = time.monotonic() + AGAIN
-            return False
+        """Makes other profiles live. What is refused is so while the sources of their plugins give the same."""
         try:
             self._rollouts.configure(profiles)
-        except RolloutFailedError as error:
-            self._refuse([*error.problems, "it is tried again when their sources give something else"])
-            self._refused, self._again = wanted, time.monotonic() + AGAIN
+        except NotConfiguredError as error:
+            awaited = self._rollouts.awaited(profiles, error.given)
+            later = "it is tried again when what their sources give, its signature or its key is another"
+            self._refuse([*error.problems, f"{later}; they are looked at every {awaited.interval:g} s"])
+            self._awaited = awaited
             return False
         self._profiles = profiles
         logger.info("configuration is live", extra={"path": str(self._file)})
         return True
 
     def _refuse(self, problems: Sequence[str]) -> None:
-        self._refused, self._again = None, math.inf
+        self._awaited = None
         self._complain(f"the configuration is refused, what serves stays live: {'; '.join(problems)}")
 
     def _complain(self, problem: str) -> None:

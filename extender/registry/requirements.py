@@ -37,7 +37,7 @@ class Requirements:
         with self._switch.lock:
             for slot in self._registry.slots:
                 configured = self._switch.configured(slot)
-                config = _stricter(configured, read.get((slot.profile, slot.name), configured))
+                config = _stricter(configured, read.get(slot.place, configured))
                 if config != slot.config:
                     self._attempts.cancel([slot], REQUIRED)
                     slot.config, slot.source = config, self._pipeline.open(config)

@@ -24,12 +24,25 @@ from extender.registry.rollout import Rollout
 from extender.registry.slot import Slot
 from extender.registry.switch import REMOVED, Change, Switch, check, withdraw
 from extender.registry.wanted import Wanted, before, earlier, expect, understand
-from extender.sources import Fetched, Source, SourceError, UnreachableError
+from extender.registry.watch import Awaited, Watch
+from extender.sources import Fetched, Source, UnreachableError
 
 LONGEST_END: Final = 5.0
 """Seconds that the end of the process waits for rollouts that are under way."""
 
 CONFIGURED: Final = "the configuration has changed"
+
+
+Given = dict[tuple[str, str], str]
+"""The versions of what sources have given, by profile and plugin."""
+
+
+class NotConfiguredError(RolloutFailedError):
+    """A configuration cannot be had. Has every reason, and what the sources gave."""
+
+    def __init__(self, problems: list[str], given: Given) -> None:
+        super().__init__(problems)
+        self.given = given
 
 
 class Rollouts:
@@ -171,20 +184,24 @@ class Rollouts:
         self._pipeline.traffic.retain({profile.name for profile in self.registry.profiles})
 
     def configure(self, profiles: Sequence[ProfileConfig]) -> None:
-        """Makes other profiles live, all at once. Raises RolloutFailedError if a plugin cannot be had; then none is.
+        """Makes other profiles live, all at once. Raises NotConfiguredError if a plugin cannot be had; then none is.
 
         A plugin whose module or settings change is rolled out like any other candidate. Where nothing serves yet it is
         not waited for: its source brings it live.
         """
         configs = self._places(profiles)
         changing = self._changing(configs)
+        given: Given = {}
         self._attempts.cancel(changing, CONFIGURED)
         with ExitStack() as stack:
             for slot in changing:
                 stack.enter_context(slot.turn)
-            changes = self._prepare_all(changing, configs, stack)
+            changes = self._prepare_all(changing, configs, stack, given)
             with self._lock:
-                check(changes)
+                try:
+                    check(changes)
+                except RolloutFailedError as error:
+                    raise NotConfiguredError(error.problems, given) from error
                 for slot in set(self.registry.slots) - set(configs):
                     self._attempts.cancel([slot], REMOVED)
                     self._switch.remove(slot)
@@ -194,10 +211,11 @@ class Rollouts:
                 self._switch.all(changes, list(configs), profiles)
         self.requirements.review(self.registry.slots)
 
-    def given(self, profiles: Sequence[ProfileConfig]) -> list[str]:
-        """What the sources give of the plugins that other profiles would change: versions, or why there is none."""
+    def awaited(self, profiles: Sequence[ProfileConfig], given: Given) -> Awaited:
+        """What has to come before it is worth to try again profiles that were refused for what was given."""
         configs = self._places(profiles)
-        return [self._given(configs[slot]) for slot in self._changing(configs)]
+        changing = self._changing(configs)
+        return Awaited([Watch(self._pipeline.open(configs[slot]), given.get(slot.place)) for slot in changing])
 
     def close(self) -> None:
         """Ends what is under way; nothing goes live any more."""
@@ -279,9 +297,12 @@ class Rollouts:
         ]
 
     def _prepare_all(
-        self, slots: Sequence[Slot], configs: Mapping[Slot, PluginConfig], stack: ExitStack
+        self, slots: Sequence[Slot], configs: Mapping[Slot, PluginConfig], stack: ExitStack, given: Given
     ) -> list[Change]:
-        """Candidates that may be cancelled until the stack ends. Raises RolloutFailedError with the problems of all."""
+        """Candidates that may be cancelled until the stack ends; `given` takes what they are made of.
+
+        Raises NotConfiguredError with the problems of all.
+        """
         changes: list[Change] = []
         problems: list[str] = []
         for slot in slots:
@@ -291,7 +312,7 @@ class Rollouts:
                 attempt = self._attempts.begin(slot, "configuration", is_operators=True)
                 stack.callback(self._attempts.end, slot, attempt)
             try:
-                fetch = partial(self._fetch_again, slot, config)
+                fetch = partial(self._fetch_again, slot, config, given)
                 live = self._pipeline.prepare(attempt, slot, config, fetch, served)
                 if live:
                     changes.append(Change(attempt, slot, live, offers=True))
@@ -299,13 +320,13 @@ class Rollouts:
                 problems += [f"plugin {slot.name} of profile {slot.profile}: {problem}" for problem in error.problems]
         if problems:
             withdraw(changes, "another plugin of the same configuration cannot be had")
-            raise RolloutFailedError(problems)
+            raise NotConfiguredError(problems, given)
         return changes
 
-    def _fetch_again(self, slot: Slot, config: PluginConfig) -> Fetched:
+    def _fetch_again(self, slot: Slot, config: PluginConfig, given: Given) -> Fetched:
         """What the source gives. While it cannot be reached, what it gave last, if that serves."""
         try:
-            return self._pipeline.fetch(config)
+            fetched = self._pipeline.fetch(config)
         except UnreachableError:
             if (
                 slot.live is None
@@ -314,12 +335,8 @@ class Rollouts:
             ):
                 raise
             return self._pipeline.kept(slot.live.revision)
-
-    def _given(self, config: PluginConfig) -> str:
-        try:
-            return self._pipeline.fetch(config).version
-        except SourceError as error:
-            return str(error)
+        given[slot.place] = fetched.version
+        return fetched
 
     def _reconfigure(self, slot: Slot, config: PluginConfig, *, is_ready: bool) -> None:
         """Without `is_ready` what the new configuration wants of a plugin that changes has yet to be had."""

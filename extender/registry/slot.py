@@ -54,6 +54,11 @@ class Slot:
         """The plugin's."""
         return self.config.name
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """The profile's name and the plugin's."""
+        return self.profile, self.config.name
+
     def serves(self, revision: str | None) -> bool:
         """Whether the revision of an id is the one that serves."""
         return self.live is not None and self.live.revision.id == revision

@@ -84,7 +84,7 @@ class Switch:
                 plugin
                 for profile in self._profiles
                 for plugin in profile.plugins
-                if (profile.name, plugin.name) == (slot.profile, slot.name)
+                if (profile.name, plugin.name) == slot.place
             ),
             slot.config,
         )
