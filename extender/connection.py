@@ -7,23 +7,18 @@ six messages for each request: as much as all the rest of a small one.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable
-from functools import partial
+import logging
+from collections.abc import Awaitable
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from uvicorn.server import ServerState
 
 from extender import wire
-from extender.reader import Reader, Request
+from extender.clients import SMALL, Clients, Room
+from extender.reader import OUR_FAULT, Invitation, Reader, Refusal, Request
 
-IDLE: Final = 300.0
-"""Seconds without a word after which a client is left, and one that takes no answers: longer than Go's client keeps an
-idle connection, so that it never writes to one that we are closing."""
-
-LOOK_EVERY: Final = 10.0
-"""Seconds between two looks whether a client is to be left."""
+logger = logging.getLogger(__name__)
 
 
 class Answer(NamedTuple):
@@ -48,91 +43,165 @@ class Application(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """One connection. What comes before its turn waits for it; nothing is done whose answer cannot be sent any more.
+    """One connection, of which one request is answered in a turn of the loop: more would keep the others waiting.
 
-    A client is left that is silent or takes no answers for IDLE seconds, or does not send a request within
-    `reader.LONGEST_ARRIVAL` seconds; it may take LOOK_EVERY seconds more.
+    What comes before its turn waits for it. Nothing is done whose answer cannot be sent any more.
     """
 
-    def __init__(self, application: Application, server_state: ServerState, **_: object) -> None:
-        """`server_state` is uvicorn's."""
+    def __init__(
+        self, application: Application, clients: Clients, room: Room, server_state: ServerState, **_: object
+    ) -> None:
+        """`clients` are all those of the port, `room` what they hold, `server_state` is uvicorn's."""
         self._application = application
+        self._clients = clients
+        self._room = room
         self._state = server_state
         self._loop = asyncio.get_running_loop()
-        self._reader = Reader(self, application.max_request_bytes, self._loop.time)
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._reader = Reader(application.max_request_bytes)
+        self._turn: asyncio.Handle | None = None
         self._answering: asyncio.Task[None] | None = None
-        self._is_clogged = self._is_ending = False
+        self._is_paused = self._is_clogged = self._is_ending = False
+        self.heard = self._loop.time()
+        self.began: float | None = None
+        self.good_answers = self.held = 0
 
     # -- what asyncio and uvicorn call -------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is there."""
+        """A client is there. One too many is told so, and left."""
         self._transport = cast(asyncio.Transport, transport)
-        self._state.connections.add(self)  # type: ignore[arg-type]
-        self._timer = self._loop.call_later(LOOK_EVERY, self._look)
+        if self._clients.join(self):
+            self._state.connections.add(self)  # type: ignore[arg-type]
+        else:
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "there are too many connections; ask again later")
 
     def connection_lost(self, _: Exception | None) -> None:
         """The client is gone. What is being done for it is done nevertheless: a bind, say."""
         self._state.connections.discard(self)
-        self._timer.cancel()
-        self._waiting.clear()
+        self._clients.part(self)
+        self._reader.close()
+        self._is_clogged = False
+        if self._turn:
+            self._turn.cancel()
+            self._turn = None
+        self._release()
 
     def data_received(self, data: bytes) -> None:
         """Some bytes of a request, of the rest of one, or of several."""
-        self._reader.feed(data)
+        self.heard = self._loop.time()
+        self._reader.add(data)
+        if self._turn is None:
+            self._go_on()
 
     def pause_writing(self) -> None:
         """The client does not take its answers: it may not ask any more for now."""
         self._is_clogged = True
-        self._transport.pause_reading()
+        self._pause()
+        self._room.hold(self, self._transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         """The client takes its answers again."""
         self._is_clogged = False
-        self._go_on()
+        self._release()
+        self._listen()
 
     def shutdown(self) -> None:
         """Closes the connection, after the answer that is under way, or that of a request that has begun to come."""
         self._is_ending = True
-        if not (self._answering or self._waiting or self._reader.is_amid):
+        if not (self._answering or self._turn or self._reader.is_owed):
             self._transport.close()
 
-    # -- what the reader calls ---------------------------------------------------------------------
+    # -- what those who look after all clients call ------------------------------------------------
 
-    def take(self, request: Request) -> None:
-        """Answers a request."""
-        self._in_turn(self._answer, request)
+    @property
+    def is_awaited(self) -> bool:
+        """Whether nothing is done for it: the client is to send something, or to take an answer."""
+        return not (self._answering or self._turn)
 
-    def take_too_long(self, request: Request) -> None:
-        """Answers one that is too long."""
-        self._in_turn(self._write, request, self._application.too_long())
+    def give_up(self, problem: str) -> None:
+        """Ends the connection since a request does not come to its end."""
+        if self._reader.is_owed:
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, problem)
+        else:
+            self._transport.abort()
 
-    def invite(self) -> None:
-        """Lets the client send its body."""
-        self._in_turn(self._transport.write, b"HTTP/1.1 100 Continue\r\n\r\n")
+    def leave(self) -> None:
+        """Ends the connection."""
+        self._transport.abort()
 
-    def refuse(self, status: HTTPStatus, problem: str) -> None:
-        """Answers what is no request, and closes the connection."""
-        nothing = Request("", "", b"", is_last=True)
-        self._in_turn(self._write, nothing, Answer(status, wire.encode_problem(problem)))
+    def drop(self) -> None:
+        """Refuses the request whose body is coming."""
+        problem = f"bodies of other requests take {self._room.max_bytes} bytes already; ask again later"
+        self._room.hold(self, 0)
+        self._write(self._reader.drop(), Answer(HTTPStatus.SERVICE_UNAVAILABLE, wire.encode_problem(problem)))
 
     # -- answering ---------------------------------------------------------------------------------
 
-    def _in_turn(self, step: Callable[..., None], *arguments: Any) -> None:
-        """Takes a step at once, or after those that came before it; never after the last answer."""
-        if self._answering or self._is_clogged:
-            self._waiting.append(partial(step, *arguments))
-        elif not self._transport.is_closing():
-            step(*arguments)
+    @property
+    def _is_free(self) -> bool:
+        return not (self._answering or self._is_clogged or self._transport.is_closing())
+
+    def _go_on(self) -> None:
+        """Takes what has come, one request at most: before the next others have their turn."""
+        self._turn = None
+        if not self._is_free:
+            return
+        reader = self._reader
+        event = reader.read()
+        if not reader.is_amid:
+            self.began = None
+        elif self.began is None:
+            self.began = self.heard
+        if isinstance(event, Request):
+            if event.is_too_long:
+                self._write(event, self._application.too_long())
+            else:
+                self._answer(event)
+        elif isinstance(event, Invitation):
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        elif isinstance(event, Refusal):
+            if reader.is_dropping:  # It has been refused before.
+                self._transport.close()
+            else:
+                self._refuse(event.status, event.problem)
+        elif reader.held > SMALL:
+            self._room.hold(self, reader.held)
+        self._listen()
+
+    def _listen(self) -> None:
+        """Waits for a turn, if something is there to be read, else for more; does nothing while something is done."""
+        if self._turn or not self._is_free:
+            return
+        if self._reader.has_more:
+            self._pause()
+            self._turn = self._loop.call_soon(self._go_on)
+        elif self._is_paused:
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    def _pause(self) -> None:
+        self._is_paused = True
+        self._transport.pause_reading()
+
+    def _release(self) -> None:
+        """Holds nothing any more but what is being answered, or not taken."""
+        if self.held and not (self._answering or self._is_clogged):
+            self._room.hold(self, 0)
 
     def _answer(self, request: Request) -> None:
         self._state.total_requests += 1
-        answer = self._application.answer(request.method, request.path, request.body)
+        try:
+            answer = self._application.answer(request.method, request.path, request.body)
+        except Exception as error:
+            logger.error("a request failed for a fault of our own", exc_info=error)
+            self._refuse(*OUR_FAULT)
+            return
         if isinstance(answer, Answer):
             self._write(request, answer)
             return
-        self._transport.pause_reading()
+        if len(request.body) > SMALL:
+            self._room.hold(self, len(request.body))
+        self._pause()
         self._answering = self._loop.create_task(self._write_later(request, answer))
         self._state.tasks.add(self._answering)
         self._answering.add_done_callback(self._state.tasks.discard)
@@ -147,36 +216,24 @@ class Connection(asyncio.Protocol):
             raise
         finally:
             self._answering = None
-            self._go_on()
+            self._release()
+            self._listen()
+
+    def _refuse(self, status: HTTPStatus, problem: str) -> None:
+        """Answers what is no request, and closes the connection."""
+        nothing = Request("", "", b"", is_last=True)
+        self._write(nothing, Answer(status, wire.encode_problem(problem)))
 
     def _write(self, request: Request, answer: Answer) -> None:
         is_last = self._is_ending or request.is_last
         headers = (*answer.headers, ("connection", "close")) if is_last else answer.headers
         head = _head(answer.status, len(answer.body), headers)
         self._transport.write(head if request.method == "HEAD" else head + answer.body)
+        self._release()
+        if answer.status == 200:
+            self.good_answers += 1
         if is_last:
             self._transport.close()
-
-    def _go_on(self) -> None:
-        """Takes the steps that wait, and listens again, where there is nothing else to be done."""
-        while self._is_free and self._waiting:
-            self._waiting.popleft()()
-        if self._is_free:
-            self._reader.rest()
-            self._transport.resume_reading()
-
-    @property
-    def _is_free(self) -> bool:
-        return not (self._answering or self._is_clogged or self._transport.is_closing())
-
-    def _look(self) -> None:
-        """Leaves a client that has been waited for too long."""
-        if not self._answering and self._loop.time() - self._reader.heard > IDLE:
-            self._transport.abort()
-            return
-        if self._is_free:
-            self._reader.look_at_clock()
-        self._timer = self._loop.call_later(LOOK_EVERY, self._look)
 
 
 def _head(status: int, length: int, headers: tuple[tuple[str, str], ...]) -> bytes:

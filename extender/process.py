@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
+import resource
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -17,9 +18,10 @@ from typing import Any, Final
 import uvicorn
 
 from extender import collector
-from extender.admin import Access, Check, Health, Recorders, TokensError, create_app
+from extender.admin import Access, AdminConnection, Check, Health, Recorders, TokensError, create_app
 from extender.background import Background
 from extender.candidates import NodeSource
+from extender.clients import Clients, Room
 from extender.cluster import (
     AccessError,
     ApiBinder,
@@ -37,7 +39,7 @@ from extender.cluster import (
 )
 from extender.cluster.waker import NAMESPACE
 from extender.config import Address, ClusterConfig, ConfigError, ExtenderConfiguration, ServerConfig
-from extender.connection import IDLE, Connection
+from extender.connection import Connection
 from extender.cycles import Cycles
 from extender.guest_log import GuestLog
 from extender.metrics import Metrics
@@ -64,7 +66,32 @@ TICKS_A_LOOK: Final = 10
 """Ticks of uvicorn, ten a second, between two looks at the threads that others rely on."""
 
 STALLED: Final = 30_000
-"""Milliseconds after which a client of the admin address that takes nothing of what it is sent is cut off."""
+"""Milliseconds after which a client that takes nothing of what it is sent is cut off."""
+
+IDLE_TIMEOUT_S: Final = 300.0
+"""Of a client of the verbs: longer than Go's client keeps an idle connection, so that it never writes to one that we
+are closing."""
+
+ADMIN_IDLE_TIMEOUT_S: Final = 30.0
+"""Of one of the admin address, where probes and people need not find theirs again."""
+
+ARRIVAL_TIMEOUT_S: Final = 45.0
+"""For a request to come: kube-scheduler gives up after five seconds by itself."""
+
+ADMIN_ARRIVAL_TIMEOUT_S: Final = 75.0
+"""More than a module may take to come in, which is told otherwise."""
+
+MAX_CONNECTIONS: Final = 512
+"""Of clients of the verbs: kube-scheduler has one for each pod that is being bound."""
+
+MAX_ADMIN_CONNECTIONS: Final = 128
+
+OWN_DESCRIPTORS: Final = 128
+"""Kept for what is not a client: the API server, sources, files, compiling."""
+
+VERBS_SHARE: Final = 2 / 3
+ADMIN_SHARE: Final = 1 / 3
+"""Of the descriptors that are left."""
 
 
 class PodsOnDemand:
@@ -119,6 +146,7 @@ def serve(file: Path) -> None:
     """Serves until SIGTERM or SIGINT. Raises ConfigError."""
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, _leave)
+    _raise_descriptors()
     guest_log = GuestLog()
     waiting = WaitingPods()
     metrics = Metrics()
@@ -194,7 +222,7 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
             cycles,
             traffic,
         )
-        connection = partial(Connection, Webhook(verbs, registry, server.max_request_bytes))
+        connection = _connect_to(Webhook(verbs, registry, server.max_request_bytes))
         converter()  # Made now, so that the first request need not wait for it.
         collector.spare()
         logger.info(
@@ -268,7 +296,28 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _uvicorn(app: Any, http: Any = "httptools") -> uvicorn.Config:
+def _raise_descriptors() -> None:
+    """Lets the process open as many files and connections as it may ever."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # Some systems take less than they say.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _max_connections(wanted: int, share: float) -> int:
+    """The same, or a share of the descriptors that are left beside our own."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if descriptors == resource.RLIM_INFINITY:
+        return wanted
+    return min(wanted, int(share * max(descriptors - OWN_DESCRIPTORS, descriptors / 2)))
+
+
+def _connect_to(webhook: Webhook) -> Callable[..., Connection]:
+    """What makes the connections of the verbs."""
+    clients = Clients(_max_connections(MAX_CONNECTIONS, VERBS_SHARE), IDLE_TIMEOUT_S, ARRIVAL_TIMEOUT_S)
+    return partial(Connection, webhook, clients, Room(webhook.max_request_bytes))
+
+
+def _uvicorn(app: Any, http: Any) -> uvicorn.Config:
     """How uvicorn serves an application, or connections that need none."""
     return uvicorn.Config(
         app,
@@ -282,16 +331,16 @@ def _uvicorn(app: Any, http: Any = "httptools") -> uvicorn.Config:
         server_header=False,
         date_header=False,
         proxy_headers=False,
-        timeout_keep_alive=round(IDLE),
+        timeout_keep_alive=round(IDLE_TIMEOUT_S),  # Clients are left before.
         timeout_graceful_shutdown=10,
     )
 
 
 async def _admin(app: Any, listener: socket.socket) -> None:
-    if sys.platform == "linux":
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED)  # Connections inherit it.
     own = listener.dup()  # The server closes it; another one may have to go on with the listener.
-    server = uvicorn.Server(_uvicorn(app))
+    most = _max_connections(MAX_ADMIN_CONNECTIONS, ADMIN_SHARE)
+    clients = Clients(most, ADMIN_IDLE_TIMEOUT_S, ADMIN_ARRIVAL_TIMEOUT_S)
+    server = uvicorn.Server(_uvicorn(app, partial(AdminConnection, clients)))
     server.servers = []
     try:
         await server.serve(sockets=[own])
@@ -311,8 +360,10 @@ def _listen(file: Path, key: str, address: Address) -> socket.socket:
     except OSError as error:
         reason, _, _ = str(error.strerror).partition(" (while attempting")  # create_server names the address again.
         raise ConfigError(file, [f"{key}: cannot listen on {address}: {reason}"]) from error
-    # Connections inherit it. asyncio sets it only where a socket's protocol is given by number.
+    # Connections inherit these. asyncio sets the first only where a socket's protocol is given by number.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if sys.platform == "linux":
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED)
     return listener
 
 

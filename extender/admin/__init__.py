@@ -3,7 +3,8 @@
 from extender.admin.access import Access
 from extender.admin.app import create_app
 from extender.admin.health import Check, Health
+from extender.admin.protocol import AdminConnection
 from extender.admin.recorders import Recorders
 from extender.admin.tokens import TokensError
 
-__all__ = ["Access", "Check", "Health", "Recorders", "TokensError", "create_app"]
+__all__ = ["Access", "AdminConnection", "Check", "Health", "Recorders", "TokensError", "create_app"]

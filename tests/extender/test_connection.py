@@ -2,82 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 import select
-import socket
-import threading
 import time
 import tracemalloc
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
-import uvicorn
-from uvicorn.server import ServerState
 
-from extender import connection, reader
-from extender.connection import Answer
-from extender.process import _uvicorn
+from extender import clients
 from extender.reader import LONGEST_HEAD
 from tests.extender.raw import Connection, chunked, request
-
-LIMIT = 1_000
-
-
-class Echo:
-    """Answers with what it was asked; at /later not before it may, and at /fault not at all."""
-
-    max_request_bytes = LIMIT
-
-    def __init__(self) -> None:
-        self.may_answer = threading.Event()
-        self.asked: list[str] = []
-
-    def answer(self, method: str, path: str, body: bytes) -> Answer | Awaitable[Answer]:
-        self.asked.append(path)
-        answer = Answer(200, b"%s %s %d" % (method.encode(), path.encode(), len(body)))
-        if path == "/large":
-            return Answer(200, b"x" * 20_000_000)
-        if path == "/fault":
-            raise ZeroDivisionError
-        return self._later(answer) if path == "/later" else answer
-
-    async def _later(self, answer: Answer) -> Answer:
-        await asyncio.get_running_loop().run_in_executor(None, self.may_answer.wait, 30)
-        return answer
-
-    def too_long(self) -> Answer:
-        return Answer(413, b"too long")
-
-
-class Served:
-    def __init__(self) -> None:
-        self.application = Echo()
-        listener = socket.create_server(("127.0.0.1", 0))
-        self.address: tuple[str, int] = listener.getsockname()
-        self.server = uvicorn.Server(_uvicorn(None, self._connect))
-        self._thread = threading.Thread(target=self.server.run, args=([listener],))
-        self._thread.start()
-
-    def _connect(self, server_state: ServerState, **_: object) -> connection.Connection:
-        return connection.Connection(self.application, server_state)
-
-    @property
-    def connections(self) -> list[connection.Connection]:
-        """Those that are there."""
-        return [each for each in list(self.server.server_state.connections) if isinstance(each, connection.Connection)]
-
-    def wait_until(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + 20
-        while not condition():
-            assert time.monotonic() < end
-            time.sleep(0.001)
-
-    def stop(self) -> None:
-        self.application.may_answer.set()
-        self.server.should_exit = True
-        self._thread.join()
+from tests.extender.served import LIMIT, Echo, Served, head, is_gone
 
 
 @pytest.fixture(scope="module")
@@ -99,18 +35,6 @@ def served(running: Served) -> Iterator[Served]:
 def client(served: Served) -> Iterator[Connection]:
     with Connection(served.address) as client:
         yield client
-
-
-def head(method: str, target: str, *headers: str, version: str = "1.1") -> bytes:
-    return "\r\n".join([f"{method} {target} HTTP/{version}", *headers, "", ""]).encode()
-
-
-def is_gone(client: Connection) -> bool:
-    """Whether the other side has closed the connection, be it in the midst of what it was sent; waits for it."""
-    with contextlib.suppress(ConnectionError):
-        while client._file.read(1_000_000):
-            pass
-    return True
 
 
 @pytest.mark.parametrize(
@@ -300,8 +224,12 @@ def test_a_head_and_a_body_may_come_byte_by_byte(client: Connection) -> None:
             b"GET http://host:99999/a HTTP/1.1\r\n\r\n",
             "this is no HTTP/1.1: the target is no URL: http://host:99999/a",
         ),
+        (
+            b"POST /a HTTP/1.1\r\nContent-Length: %s\r\n\r\n" % (b"0" * 5_000),
+            "this is no HTTP/1.1: Content-Length has 5000 digits",
+        ),
     ],
-    ids=["TLS", "length", "two lengths", "length and chunks", "port"],
+    ids=["TLS", "length", "two lengths", "length and chunks", "port", "zeros"],
 )
 def test_what_is_no_http_is_refused(client: Connection, sent: bytes, problem: str) -> None:
     client.send(sent)
@@ -368,6 +296,45 @@ def test_a_refusal_waits_for_the_answer_of_the_one_before(
         assert client.is_closed
 
 
+def test_what_is_cut_at_any_byte_is_read_as_it_is_meant(client: Connection) -> None:
+    """The end of a head is where requests are told apart."""
+    sent = (
+        b"\r\n"
+        + request("/a", b"1\r\n\r\n")
+        + head("GET", "/b")
+        + chunked("/c", [b"12", b"\r\n\r\n"])
+        + head("GET", "/d")
+    )
+    for cut in range(1, len(sent)):
+        client.send(sent[:cut])
+        time.sleep(0)
+        client.send(sent[cut:])
+        assert [client.read().body for _ in range(4)] == [b"POST /a 5", b"GET /b 0", b"POST /c 6", b"GET /d 0"]
+
+
+def test_who_asks_without_a_pause_has_one_request_answered_in_a_turn(served: Served, client: Connection) -> None:
+    """Else others wait until all are answered that came at once."""
+    many = 5_000
+    with Connection(served.address) as other:
+        client.send(head("GET", "/a") * many)
+        assert client.read().body == b"GET /a 0"
+        other.send(request("/other", b""))
+        assert other.read().body == b"POST /other 0"
+        assert served.application.asked.index("/other") < many // 2
+    assert {client.read().body for _ in range(many - 1)} == {b"GET /a 0"}
+
+
+def test_nothing_is_queued_of_what_comes_at_once_but_its_bytes(served: Served, client: Connection) -> None:
+    client.send(request("/later", b"") + head("GET", "/a") * 1_000)
+    served.wait_until(lambda: "/later" in served.application.asked)
+    (connection,) = served.connections
+    assert len(connection._reader._events) == 0
+    assert not connection._reader.is_amid
+    served.application.may_answer.set()
+    assert client.read().body == b"POST /later 0"
+    assert {client.read().body for _ in range(1_000)} == {b"GET /a 0"}
+
+
 def test_leave_to_go_on_waits_for_the_answer_of_the_one_before(served: Served, client: Connection) -> None:
     client.send(request("/later", b"") + head("POST", "/a", "Content-Length: 4", "Expect: 100-continue"))
     served.wait_until(lambda: "/later" in served.application.asked)
@@ -432,7 +399,7 @@ def test_the_end_waits_for_a_request_that_has_begun_to_come(ending: Served, at: 
         assert idle.ask("/a", b"").body == b"POST /a 0"
         sent = request("/bind", b"12345")
         client.send(sent[:at])
-        ending.wait_until(lambda: any(each._reader.is_amid for each in ending.connections))
+        ending.wait_until(lambda: any(each._reader.is_owed for each in ending.connections))
         ending.server.should_exit = True
         assert idle.is_closed
         client.send(sent[at:])
@@ -464,19 +431,31 @@ def test_nothing_is_done_after_an_answer_that_is_given_up(ending: Served) -> Non
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """Leaves clients soon."""
-    monkeypatch.setattr(connection, "IDLE", 0.3)
-    monkeypatch.setattr(connection, "LOOK_EVERY", 0.05)
-    served = Served()
+    monkeypatch.setattr(clients, "LOOK_INTERVAL_S", 0.05)
+    monkeypatch.setattr(clients, "SILENCE_TIMEOUT_S", 0.3)
+    served = Served(idle=0.3, arrival=20)
     yield served
     served.stop()
 
 
-@pytest.mark.parametrize("sent", [b"", b"POST /a HT", head("POST", "/a", "Content-Length: 10") + b"12345"])
-def test_a_client_that_says_nothing_for_long_is_left(hasty: Served, sent: bytes) -> None:
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_client_that_says_nothing_for_long_is_left(hasty: Served, *, is_known: bool) -> None:
     with Connection(hasty.address) as client:
-        client.send(sent)
+        if is_known:
+            assert client.ask("/a", b"").body == b"POST /a 0"
         assert client.is_closed
-    assert hasty.application.asked == []
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("begin", [b"POST /a HT", head("POST", "/a", "Content-Length: 10") + b"12345"])
+def test_one_that_says_no_more_of_a_request_is_left(hasty: Served, begin: bytes, *, is_known: bool) -> None:
+    with Connection(hasty.address) as client:
+        if is_known:
+            assert client.ask("/known", b"").body == b"POST /known 0"
+        client.send(begin)
+        assert client.read()[::2] == (408, b'{"error":"no more of the request has come within 0.3 seconds"}')
+        assert client.is_closed
+    assert "/a" not in hasty.application.asked
 
 
 @pytest.mark.parametrize("header", ["Connection: keep-alive", "Connection: close"])
@@ -496,13 +475,18 @@ def test_one_that_waits_for_its_answer_is_not(hasty: Served) -> None:
         assert client.read().body == b"POST /later 0"
 
 
+@pytest.fixture
+def strict(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """Waits for no request for long."""
+    monkeypatch.setattr(clients, "LOOK_INTERVAL_S", 0.05)
+    served = Served(arrival=0.5)
+    yield served
+    served.stop()
+
+
 @pytest.mark.parametrize("begin", [b"POST /a HTTP/1.1\r\nX: ", head("POST", "/a", "Content-Length: 1000")])
-def test_one_whose_request_does_not_come_to_its_end_is_left(
-    monkeypatch: pytest.MonkeyPatch, hasty: Served, begin: bytes
-) -> None:
-    monkeypatch.setattr(connection, "IDLE", 20)
-    monkeypatch.setattr(reader, "LONGEST_ARRIVAL", 0.5)
-    with Connection(hasty.address) as client:
+def test_one_whose_request_does_not_come_to_its_end_is_left(strict: Served, begin: bytes) -> None:
+    with Connection(strict.address) as client:
         assert client.ask("/a", b"").body == b"POST /a 0"
         client.send(begin)
         trickle(client)
@@ -513,13 +497,11 @@ def test_one_whose_request_does_not_come_to_its_end_is_left(
             b'{"error":"the request has not come to its end within 0.5 seconds"}',
         )
         assert is_gone(client)
-    assert hasty.application.asked == ["/a"]
+    assert strict.application.asked == ["/a"]
 
 
-def test_so_is_one_that_goes_on_with_a_refused_body(monkeypatch: pytest.MonkeyPatch, hasty: Served) -> None:
-    monkeypatch.setattr(connection, "IDLE", 20)
-    monkeypatch.setattr(reader, "LONGEST_ARRIVAL", 0.5)
-    with Connection(hasty.address) as client:
+def test_so_is_one_that_goes_on_with_a_refused_body(strict: Served) -> None:
+    with Connection(strict.address) as client:
         client.send(head("POST", "/a", "Content-Length: 1000000"))
         assert client.read()[::2] == (413, b"too long")
         trickle(client)

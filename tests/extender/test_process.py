@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import socket
 import time
@@ -52,6 +53,28 @@ def test_requests_that_wait_behind_a_slow_one_are_answered_before_the_end(tmp_pa
             assert json.loads(slow.read().body) == INTERRUPTED
             assert json.loads(waiting.read().body)["Error"] == ""
         assert extender.process.wait(PATIENCE_S) == 0
+
+
+def test_as_many_files_may_be_open_as_the_system_allows(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 200), hard))
+    try:
+        extender = Extender(tmp_path, SPINNING)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with extender:
+        assert resource.prlimit(extender.process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "verbs", "admin"), [(1_048_576, 512, 128), (1_024, 512, 128), (256, 85, 42), (64, 21, 10)]
+)
+def test_clients_leave_descriptors_to_the_extender(
+    monkeypatch: pytest.MonkeyPatch, descriptors: int, verbs: int, admin: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (descriptors, descriptors))
+    assert process._max_connections(process.MAX_CONNECTIONS, process.VERBS_SHARE) == verbs
+    assert process._max_connections(process.MAX_ADMIN_CONNECTIONS, process.ADMIN_SHARE) == admin
 
 
 def test_idle_connections_do_not_hold_up_the_end(tmp_path: Path) -> None:

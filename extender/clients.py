@@ -1,0 +1,145 @@
+"""What the clients of a port may take together: connections, time, and bytes of requests that are to be answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final, Protocol
+
+from wasm_runtime.engine import KIBIBYTE
+
+LOOK_INTERVAL_S: Final = 1.0
+"""Between two looks at the clock: a client may take so much longer than it is given."""
+
+SILENCE_TIMEOUT_S: Final = 20.0
+"""For a client of which nothing comes in the midst of a request, or before its first: it is no scheduler."""
+
+CROWDED_TIMEOUT_S: Final = 2.0
+"""The same while others are turned away, for a client that has had no good answer yet."""
+
+SMALL: Final = 64 * KIBIBYTE
+"""Bytes of a body that are not counted: the number of connections bounds them."""
+
+logger = logging.getLogger(__name__)
+
+
+class Client(Protocol):
+    """One connection."""
+
+    good_answers: int
+    """How many it has had. From the first one on it is known: it is never left for the sake of others."""
+    heard: float
+    """When something came of it, by the loop's clock."""
+    began: float | None
+    """When the request began that has not come to its end."""
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether it is its turn: nothing is done for it, and what it sends is read."""
+
+    def give_up(self, problem: str) -> None:
+        """Ends the connection since its request does not come to its end."""
+
+    def leave(self) -> None:
+        """Ends the connection since nothing comes of it, or it takes no answer."""
+
+
+class Clients:
+    """The clients of one port. Of one event loop."""
+
+    def __init__(self, max_connections: int, idle_timeout_s: float, arrival_timeout_s: float) -> None:
+        """Seconds that a known client may be silent between two requests, and from a request's first byte to its last.
+
+        Both count only while the client is awaited.
+        """
+        self._max_connections = max_connections
+        self._idle_timeout_s = idle_timeout_s
+        self._arrival_timeout_s = arrival_timeout_s
+        self._clients: set[Client] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._turned_away = 0
+
+    def join(self, client: Client) -> bool:
+        """Looks after a client from now on. False where there is no room for it."""
+        if len(self._clients) >= self._max_connections:
+            self._turned_away += 1
+            return False
+        self._clients.add(client)
+        if self._timer is None:
+            self._look_later()
+        return True
+
+    def part(self, client: Client) -> None:
+        """Looks after it no more; does nothing for one that has not joined."""
+        self._clients.discard(client)
+
+    def _look_later(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(LOOK_INTERVAL_S, self._look)
+
+    def _look(self) -> None:
+        """Leaves those that have been waited for too long."""
+        now = asyncio.get_running_loop().time()
+        is_crowded = self._turned_away > 0
+        if is_crowded:
+            logger.warning(
+                "%d connections were turned away: the %d that may be there at a time are",
+                self._turned_away,
+                self._max_connections,
+            )
+        self._turned_away = 0
+        for client in list(self._clients):
+            silence = CROWDED_TIMEOUT_S if is_crowded and not client.good_answers else SILENCE_TIMEOUT_S
+            if not client.is_awaited:
+                client.heard = now
+                client.began = client.began and now
+            elif client.began is not None:
+                if now - client.heard > silence:
+                    client.give_up(f"no more of the request has come within {silence:g} seconds")
+                elif now - client.began > self._arrival_timeout_s:
+                    client.give_up(f"the request has not come to its end within {self._arrival_timeout_s:g} seconds")
+            elif now - client.heard > (self._idle_timeout_s if client.good_answers else silence):
+                client.leave()
+        self._timer = None
+        if self._clients:
+            self._look_later()
+
+
+class Sender(Client, Protocol):
+    """One whose bytes are counted."""
+
+    held: int
+    """How many of them are."""
+
+    def drop(self) -> None:
+        """Refuses the request of which a part has come, and holds nothing of it any more."""
+
+
+class Room:
+    """What requests that are to be answered, or have not come to their end, may hold together. Of one event loop.
+
+    Known clients have as much for themselves as all others together, so that no stranger keeps them out.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        """Bytes of the known, and of the others."""
+        self.max_bytes = max_bytes
+        self._senders: set[Sender] = set()
+
+    def hold(self, sender: Sender, size: int) -> None:
+        """Holds so many bytes of a sender from now on.
+
+        If that is too much, requests that have not come to their end are dropped, perhaps its own: first those of
+        clients that have had the fewest good answers, the newest first.
+        """
+        sender.held = size
+        if not size:
+            self._senders.discard(sender)
+            return
+        self._senders.add(sender)
+        is_known = sender.good_answers > 0
+        alike = [each for each in self._senders if (each.good_answers > 0) == is_known]
+        unfinished = sorted(
+            (each for each in alike if each.began is not None), key=lambda each: (-each.good_answers, each.began)
+        )
+        while unfinished and sum(each.held for each in alike) > self.max_bytes:
+            unfinished.pop().drop()

@@ -1,0 +1,92 @@
+"""A server of one port as the verbs have it, with an application that answers as the test wants."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable
+
+import uvicorn
+from uvicorn.server import ServerState
+
+from extender import connection
+from extender.clients import Clients, Room
+from extender.connection import Answer
+from extender.process import _uvicorn
+from tests.extender.raw import Connection
+
+LIMIT = 1_000
+
+
+class Echo:
+    """Answers with what it was asked; at /later not before it may, and at /fault not at all."""
+
+    max_request_bytes = LIMIT
+
+    def __init__(self) -> None:
+        self.may_answer = threading.Event()
+        self.asked: list[str] = []
+
+    def answer(self, method: str, path: str, body: bytes) -> Answer | Awaitable[Answer]:
+        self.asked.append(path)
+        answer = Answer(200, b"%s %s %d" % (method.encode(), path.encode(), len(body)))
+        if path == "/large":
+            return Answer(200, b"x" * 20_000_000)
+        if path == "/fault":
+            raise ZeroDivisionError
+        return self._later(answer) if path == "/later" else answer
+
+    async def _later(self, answer: Answer) -> Answer:
+        await asyncio.get_running_loop().run_in_executor(None, self.may_answer.wait, 30)
+        return answer
+
+    def too_long(self) -> Answer:
+        return Answer(413, b"too long")
+
+
+class Served:
+    def __init__(
+        self, max_connections: int = 100, idle: float = 300, arrival: float = 60, room: int = 10_000_000
+    ) -> None:
+        self.application = Echo()
+        self.clients, self.room = Clients(max_connections, idle, arrival), Room(room)
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.address: tuple[str, int] = listener.getsockname()
+        self.server = uvicorn.Server(_uvicorn(None, self._connect))
+        self._thread = threading.Thread(target=self.server.run, args=([listener],))
+        self._thread.start()
+
+    def _connect(self, server_state: ServerState, **_: object) -> connection.Connection:
+        return connection.Connection(self.application, self.clients, self.room, server_state)
+
+    @property
+    def connections(self) -> list[connection.Connection]:
+        """Those that are there."""
+        return [each for each in list(self.server.server_state.connections) if isinstance(each, connection.Connection)]
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < end, "it did not come about"
+            time.sleep(0.001)
+
+    def stop(self) -> None:
+        self.application.may_answer.set()
+        self.server.should_exit = True
+        self._thread.join(30)
+        assert not self._thread.is_alive(), "the server does not end"
+
+
+def head(method: str, target: str, *headers: str, version: str = "1.1") -> bytes:
+    return "\r\n".join([f"{method} {target} HTTP/{version}", *headers, "", ""]).encode()
+
+
+def is_gone(client: Connection) -> bool:
+    """Whether the other side has closed the connection, be it in the midst of what it was sent; waits for it."""
+    with contextlib.suppress(ConnectionError):
+        while client._file.read(1_000_000):
+            pass
+    return True
