@@ -57,3 +57,8 @@ class Beside(Generic[T]):
         if self._error:
             raise self._error
         return self._result
+
+
+def delay(seconds: float) -> None:
+    """Takes as long as something that a test plays to be slow, or that must go on for a time. Never for an event."""
+    time.sleep(seconds)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
 
 from bench.client import Connection, post
+from tests.patience import Beside
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nContent-Length: 12\r\n\r\n"
 
@@ -28,13 +28,12 @@ def serving(*pieces: bytes, read: int) -> Iterator[tuple[Connection, Sequence[by
                 peer.sendall(piece)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve)
-        thread.start()
+        beside = Beside(serve)
         try:
             with Connection(listener.getsockname()[1]) as connection:
                 yield connection, received
         finally:
-            thread.join()
+            beside.end()
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import pytest
 
 from bench.conditions import Noise, Watch, machine, noise, quota, taken_from
 from bench.run import Case, Condition, Machine, Run, Series, Variant
+from tests.patience import PATIENCE_S, wait_until
 
 SPIN = "while True: pass"
 
@@ -82,7 +83,7 @@ def test_others_use_cores_that_the_harness_may_not_use_first(
 def spinning(seconds: float = 0.6) -> Iterator[None]:
     """A process that is nobody's child, and has had a core for some time."""
     shell = f'"{sys.executable}" -c "{SPIN}" >/dev/null 2>&1 & echo $!'
-    started = subprocess.run(("sh", "-c", shell), capture_output=True, text=True, check=True)
+    started = subprocess.run(("sh", "-c", shell), capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     process = psutil.Process(int(started.stdout))
     try:
         wait_for(process, seconds)
@@ -93,9 +94,8 @@ def spinning(seconds: float = 0.6) -> Iterator[None]:
 
 def wait_for(process: psutil.Process, seconds: float) -> float:
     """Returns what a process took, once that is so many seconds."""
-    while (spun := sum(process.cpu_times()[:2])) < seconds:
-        time.sleep(0.02)
-    return float(spun)
+    wait_until(lambda: sum(process.cpu_times()[:2]) >= seconds, f"{process} gets no core")
+    return float(sum(process.cpu_times()[:2]))
 
 
 def taken() -> float:
@@ -129,12 +129,12 @@ def test_what_the_harness_starts_is_no_other(has_ended: bool) -> None:
         spun = wait_for(psutil.Process(child.pid), 0.6)
         if has_ended:
             child.kill()
-            child.wait()
+            child.wait(PATIENCE_S)
         found = watch.look("100", 0)
         assert found.others * (time.monotonic() - begun) < taken() - busy - spun / 2
     finally:
         child.kill()
-        child.wait()
+        child.wait(PATIENCE_S)
 
 
 def test_a_look() -> None:

@@ -45,6 +45,7 @@ def failed(reasons: Mapping[int, str]) -> dict[str, str]:
 
 
 TIMEOUT_S = 30.0
+BUILD_TIMEOUT_S = 500.0
 VERBS = ("filter", "prioritize")
 
 CPU, MEMORY, ZONE = "Insufficient cpu", "Insufficient memory", "node(s) in another zone"
@@ -227,7 +228,9 @@ def test_a_folder_that_is_no_checkout(build: Callable[[Path], Path], tmp_path: P
 
 def test_the_sources_are_formatted() -> None:
     folders = [gopeer.MODULE, gopeer.PROTOCOL, gopeer.UPSTREAM]
-    found = subprocess.run(["gofmt", "-d", *folders], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        ["gofmt", "-d", *folders], capture_output=True, text=True, check=True, timeout=BUILD_TIMEOUT_S
+    )
     assert found.stdout == ""
 
 
@@ -236,5 +239,13 @@ def test_the_sources_pass_gos_own_checks(check: str) -> None:
     """With the flags of the programs, whose compiled packages they share."""
     command = ["go", check, *BUILD_FLAGS, "./..."]
     environment = {**os.environ, **BUILD_ENVIRONMENT}
-    found = subprocess.run(command, cwd=gopeer.MODULE, env=environment, capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        command,
+        cwd=gopeer.MODULE,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=BUILD_TIMEOUT_S,
+    )
     assert found.returncode == 0, found.stdout + found.stderr

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from bench.peers.nodelist import node_list
 from bench.plugin.subject import Answer, Status, Subject, SubjectError
 from bench.plugin.variants import Guest, Setup, starting
 from bench.plugin.workload import FIRST_VERSION, Cycle, Synthetic
+from tests.patience import PATIENCE_S, Beside
 from wasm_runtime.protobuf import encode_node, encode_pod
 
 pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built.
@@ -84,8 +85,7 @@ class Handler(BaseHTTPRequestHandler):
 def extender(answers: Mapping[str, object], *, answers_at_once: bool = True) -> Iterator[Extender]:
     """An extender in a thread."""
     with Extender(answers) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
+        beside = Beside(server.serve_forever)
         try:
             if answers_at_once:
                 server.answering.set()
@@ -93,7 +93,7 @@ def extender(answers: Mapping[str, object], *, answers_at_once: bool = True) -> 
         finally:
             server.answering.set()
             server.shutdown()
-            thread.join()
+            beside.end()
 
 
 @contextmanager
@@ -294,7 +294,9 @@ def test_an_extender_that_takes_too_long(nodes: Path) -> None:
     ],
 )
 def test_a_player_that_cannot_play(options: list[str], message: str) -> None:
-    found = subprocess.run([gopeer.program("player"), *options], input=b"\x0c", capture_output=True, check=False)
+    found = subprocess.run(
+        [gopeer.program("player"), *options], input=b"\x0c", capture_output=True, check=False, timeout=PATIENCE_S
+    )
     assert (found.returncode, found.stdout, found.stderr.decode()) == (1, b"", f"error: {message}\n")
 
 
@@ -385,7 +387,7 @@ def test_nodes_upstream_are_updated(nodes: Path) -> None:
 @with_upstream
 def test_the_scheduler_of_a_checkout_runs() -> None:
     program = gopeer.build_upstream_scheduler(Path(CHECKOUT))
-    found = subprocess.run([program, "--config", "absent.yaml"], capture_output=True, check=False)
+    found = subprocess.run([program, "--config", "absent.yaml"], capture_output=True, check=False, timeout=PATIENCE_S)
     message = b"failed to get wasm plugins from config: open absent.yaml: no such file or directory\n"
     assert (found.returncode, found.stderr) == (1, message)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import platform
 import sys
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -40,6 +39,7 @@ from bench.plugin.workload import PERIOD, Cycle, Recorded, Synthetic
 from bench.progress import Meter
 from bench.run import PARTS, Case, Machine, Run, RunError
 from bench.statistics import parts, quantile, ratio
+from tests.patience import Beside, delay
 from wasm_runtime.protobuf import encode_pod
 
 pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built.
@@ -103,9 +103,9 @@ class Delayed(BaseHTTPRequestHandler):
         verb, args = self.path.strip("/"), json.loads(body)
         for part in ("decode", "map", "guest", "encode"):
             begun = time.perf_counter()
-            time.sleep(self.delays.get(part, 0.0))
+            delay(self.delays.get(part, 0.0))
             self.spent[verb][part] = self.spent[verb].get(part, 0.0) + time.perf_counter() - begun
-        time.sleep(self.delays.get("transport", 0.0))
+        delay(self.delays.get("transport", 0.0))
         names = args["NodeNames"]
         answer: Any = {"NodeNames": names} if verb == "filter" else [{"Host": name, "Score": 1} for name in names]
         content = json.dumps(answer).encode()
@@ -123,8 +123,7 @@ def delayed(folder: Path, delays: Mapping[str, float]) -> Iterator[Started]:
     """kube-scheduler's client of an extender with delays."""
     handler = type("Handler", (Delayed,), {"delays": delays, "spent": {"filter": {}, "prioritize": {}}})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+        beside = Beside(server.serve_forever)
         nodes = folder / "nodes.pb"
         nodes.write_bytes(node_list(Synthetic(NODES).nodes.values()))
         url = f"http://127.0.0.1:{server.server_address[1]}"
@@ -134,7 +133,7 @@ def delayed(folder: Path, delays: Mapping[str, float]) -> Iterator[Started]:
                 yield Started(subject, spent=lambda: gopeer.spent(json.dumps({"seconds": handler.spent})))
         finally:
             server.shutdown()
-            thread.join()
+            beside.end()
 
 
 @pytest.mark.parametrize("part", ["transport", "decode", "map", "guest", "encode"])

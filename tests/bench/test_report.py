@@ -24,6 +24,7 @@ from bench.report.tables import Table, conditions, left_out, parts, samples, sid
 from bench.run import HISTOGRAMS, PARTS, Case, Run, RunError, Series
 from bench.scheduler.round import WINDOW
 from tests.bench import runs
+from tests.patience import PATIENCE_S
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -624,7 +625,7 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     found = []
     for seed in "12":
         environment = {**os.environ, "PYTHONHASHSEED": seed}
-        subprocess.run([sys.executable, "-c", program, tmp_path], check=True, env=environment)
+        subprocess.run([sys.executable, "-c", program, tmp_path], check=True, timeout=PATIENCE_S, env=environment)
         found.append({file.name: file.read_bytes() for file in tmp_path.iterdir()})
     assert found[0] == found[1]
 

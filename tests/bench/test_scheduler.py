@@ -24,6 +24,7 @@ from bench.scheduler.plan import VARIANTS, Load, Plan
 from bench.scheduler.round import Ground
 from bench.scheduler.usage import Usage
 from bench.scheduler.variants import Setup, build_programs
+from tests.patience import Beside
 
 pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built.
 
@@ -229,13 +230,12 @@ def killed(command: str) -> Iterator[None]:
                 found[command].kill()
                 return
 
-    thread = threading.Thread(target=kill)
-    thread.start()
+    beside = Beside(kill)
     try:
         yield
     finally:
         is_over.set()
-        thread.join()
+        beside.end()
 
 
 def words(process: psutil.Process) -> list[str]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from bench.controlplane import BuildError, binaries, gobuild
 from bench.controlplane.gobuild import Toolchain, compile_program
+from tests.patience import Beside, delay
 
 ETCD = binaries.MODULES / "etcd"
 
@@ -77,17 +76,12 @@ def test_concurrent_callers_build_once(tmp_path: Path, monkeypatch: pytest.Monke
 
     def slow_build(directory: Path) -> None:
         builds.append(directory)
-        time.sleep(0.3)
+        delay(0.3)
         directory.mkdir()
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(binaries, "_build_into", slow_build)
-    results: list[Path] = []
-    callers = [threading.Thread(target=lambda: results.append(binaries.build().directory)) for _ in range(4)]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
+    results = [caller.end() for caller in [Beside(lambda: binaries.build().directory) for _ in range(4)]]
     assert len(builds) == 1
     assert results == builds * 4
 

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +16,7 @@ import pytest
 
 from bench.controlplane import ControlPlane, ControlPlaneError
 from bench.controlplane.binaries import PROGRAMS
+from tests.patience import wait_until
 
 CHECKOUT = Path(__file__).parents[2]
 PODS = "/api/v1/namespaces/default/pods"
@@ -153,8 +153,7 @@ def test_a_call_to_a_dead_api_server_tells_how_it_died() -> None:
     with ControlPlane() as cluster:
         api_server = next(process for process in cluster.processes if process.name == "kube-apiserver")
         os.kill(api_server.pid, signal.SIGKILL)
-        while api_server.alive:
-            time.sleep(0.01)
+        wait_until(lambda: not api_server.alive, "kube-apiserver is alive")
         with pytest.raises(ControlPlaneError, match="kube-apiserver ended with status -9"):
             cluster.client.get(PODS)
 
@@ -192,11 +191,7 @@ def start_and_kill(temporary: str) -> list[int]:
 
 
 def wait_until_dead(pid: int) -> None:
-    """Give the kernel ten seconds."""
-    deadline = time.monotonic() + 10
-    while is_alive(pid):
-        assert time.monotonic() < deadline, f"{pid} is alive"
-        time.sleep(0.05)
+    wait_until(lambda: not is_alive(pid), f"{pid} is alive")
 
 
 def scheduler_config(cluster: ControlPlane) -> Path:

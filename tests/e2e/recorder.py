@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import http.server
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
 
 from bench.controlplane.ports import LOOPBACK, free_port
+from tests.patience import Beside
 
 
 class Recorder:
@@ -29,13 +29,12 @@ class Recorder:
     def running(self) -> Iterator[None]:
         """Serves in a thread."""
         with _Server(self._port, self._pass_on) as server:
-            thread = threading.Thread(target=server.serve_forever, daemon=True)
-            thread.start()
+            beside = Beside(server.serve_forever)
             try:
                 yield
             finally:
                 server.shutdown()
-                thread.join()
+                beside.end()
 
     def bodies(self, verb: str, pod: str) -> list[bytes]:
         """The bodies of a verb's requests about a pod, in their order."""

@@ -14,6 +14,7 @@ from bench.controlplane import ControlPlane
 from tests.e2e.stack import Stack, example
 from tests.extender import guests
 from tests.manifests.overlay import WAKE_PODS
+from tests.patience import delay
 
 PER_SECOND = 20
 """Pods that are created while the policy is swapped."""
@@ -73,7 +74,7 @@ def test_pods_that_are_created_all_the_time_land_by_the_policy_of_their_time(
             elif not seen and len(names) > BEFORE and stack.live() != old:
                 seen = len(names)
             assert len(names) < 60 * PER_SECOND, "no swap"
-            time.sleep(max(0.0, began + len(names) / PER_SECOND - time.monotonic()))
+            delay(max(0.0, began + len(names) / PER_SECOND - time.monotonic()))
         stack.wait_until(lambda: len(stack.placements()) == len(names), "placement of all pods")
 
         # They are scheduled in their order, so the order shows one switch, and when.

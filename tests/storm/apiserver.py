@@ -47,10 +47,10 @@ class StandIn(ApiServer):
         """Serves until it is to end."""
         loop, over = asyncio.get_running_loop(), asyncio.Event()
         self.end = lambda: loop.call_soon_threadsafe(over.set)
-        tasks = [loop.create_task(work) for work in (self.serve(port), self._cut(), over.wait())]
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
+        tasks = [loop.create_task(self.serve(port)), loop.create_task(self._cut())]
+        await over.wait()
+        for task in tasks:
+            task.cancel()
 
     async def _cut(self) -> None:
         while True:

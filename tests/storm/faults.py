@@ -16,6 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from tests.patience import delay
+
 SLOW_S: Final = 0.4
 """How long a slow disk takes to keep what was written."""
 HEADROOM: Final = 64 << 20
@@ -66,7 +68,7 @@ class Faults:
             kind, seconds = order["kind"], order["seconds"]
             if kind in LIMITS:
                 with LIMITS[kind]():
-                    time.sleep(seconds)
+                    delay(seconds)
             else:
                 self._share[kind], self._until[kind] = order["share"], time.monotonic() + seconds
 
@@ -90,7 +92,7 @@ class Faults:
 
         def fsync(descriptor: int) -> None:
             if self._strikes("slow disk"):
-                time.sleep(SLOW_S)
+                delay(SLOW_S)
             fail(self._folder)
             synced(descriptor)
 

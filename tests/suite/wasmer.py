@@ -14,6 +14,8 @@ ENVIRONMENT: Final = ROOT / ".venv" / "wasmer-3.10"
 PROJECT: Final = ROOT / "pyproject.toml"
 TESTS: Final = ("tests/conformance", "tests/wasm_runtime/engines", "tests/extender/test_wasmer.py")
 
+INSTALL_TIMEOUT_S: Final = 900.0
+
 _IS_FIT: Final = (
     "import ensurepip, sys, venv; sys.exit(sys.version_info[:2] != (3, 10) or sys.implementation.name != 'cpython')"
 )
@@ -35,13 +37,20 @@ def _candidates() -> Iterator[str]:
     yield from map(str, pyenv.glob("versions/3.10.*/bin/python"))
     if uv := shutil.which("uv"):
         find = [uv, "python", "find", "3.10"]
-        yield subprocess.run(find, check=False, capture_output=True, text=True).stdout.strip()
+        yield subprocess.run(
+            find, check=False, timeout=INSTALL_TIMEOUT_S, capture_output=True, text=True
+        ).stdout.strip()
 
 
 def _is_fit(python: str) -> bool:
     """Whether an environment can be made of it."""
     try:
-        return subprocess.run([python, "-I", "-c", _IS_FIT], check=False, capture_output=True).returncode == 0
+        return (
+            subprocess.run(
+                [python, "-I", "-c", _IS_FIT], check=False, timeout=INSTALL_TIMEOUT_S, capture_output=True
+            ).returncode
+            == 0
+        )
     except OSError:
         return False
 
@@ -51,7 +60,7 @@ def _provide(python: str) -> None:
     stamp = ENVIRONMENT / ".installed"
     if stamp.exists() and stamp.stat().st_mtime > PROJECT.stat().st_mtime:
         return
-    subprocess.run([python, "-m", "venv", "--clear", ENVIRONMENT], check=True)
+    subprocess.run([python, "-m", "venv", "--clear", ENVIRONMENT], check=True, timeout=INSTALL_TIMEOUT_S)
     pip = [ENVIRONMENT / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--editable", ".[wasmer,test]"], check=True, cwd=ROOT)
+    subprocess.run([*pip, "--editable", ".[wasmer,test]"], check=True, timeout=INSTALL_TIMEOUT_S, cwd=ROOT)
     stamp.touch()

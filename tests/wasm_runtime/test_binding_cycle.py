@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from wasmtime import Store
 
+from tests.patience import delay
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guests import LOG, NODE, NODE_NAME, REASON, SPIN, TEXT, call, export, module, result
 from tests.wasm_runtime.world import filter_nodes, on_node, world
@@ -223,7 +224,7 @@ def test_a_call_that_ends_before_it_comes_to_a_node_names_none(load: Loader, mon
 
     def start_late(store: Store, deadline: float) -> None:
         start(store, deadline)
-        time.sleep(5 * TICK)
+        delay(5 * TICK)
 
     monkeypatch.setattr("wasm_runtime.snapshot.SLACK", 0)
     at = world({f"node-{number}": b"N" for number in range(2_000)}, names=["node-1999"])

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from wasm_runtime.cache import FORMAT, SUFFIX, CacheError, CodeFile, CompileCache, default_directory
 
 INTERFACE = b'[[],{"memory":0},[]]'
@@ -325,5 +326,5 @@ def test_processes_share_a_directory(tmp_path: Path) -> None:
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path.cwd())
         for _ in range(3)
     ]
-    assert [worker.communicate() for worker in workers] == [("True\n", "")] * 3
+    assert [worker.communicate(timeout=PATIENCE_S) for worker in workers] == [("True\n", "")] * 3
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 200_000

@@ -8,7 +8,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -19,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S, wait_until
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guests import REASON, binary, call, export, module
 from tests.wasm_runtime.world import filter_nodes, world
@@ -77,11 +77,7 @@ def is_alive(process: int) -> bool:
 
 def wait_for(condition: Callable[[], Any]) -> Any:
     """What the condition gives once it is true."""
-    end = time.monotonic() + LONG
-    while not (found := condition()):
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    return found
+    return wait_until(condition, "what the compiler does", LONG)
 
 
 def problems(compiler: Compiler | WasmtimeEngine, wasm: bytes) -> list[str]:
@@ -158,7 +154,8 @@ class TestTheChild:
             wait_for(lambda: children(os.getpid()))
             assert len(children(os.getpid())) == 1
             compiler.close()
-            assert [future.result() for future in futures] == [["is not compiled: the compiler was closed"]] * 2
+            found = [future.result(PATIENCE_S) for future in futures]
+            assert found == [["is not compiled: the compiler was closed"]] * 2
         assert children(os.getpid()) == []
         assert problems(compiler, binary(GUEST)) == ["is not compiled: the compiler was closed"]
 
@@ -378,7 +375,7 @@ class TestTheCache:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         processes = [subprocess.Popen(command, **pipes) for _ in range(2)]
         with ThreadPoolExecutor(2) as threads:
-            results = threads.map(lambda process: process.communicate(binary(GUEST)), processes)
+            results = threads.map(lambda process: process.communicate(binary(GUEST), timeout=LONG), processes)
             assert list(results) == [(b"['filter', 'memory']\n", b"")] * 2
         assert len(list((tmp_path / "cache").iterdir())) == 1
 

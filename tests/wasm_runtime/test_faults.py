@@ -1,18 +1,18 @@
 """Traps, exits, deadlines and limits: what is said of them, and that their instance is never used again."""
 
-import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import wasmtime
 
+from tests.patience import Beside, delay, wait_until
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guests import EXIT, NOW, POD, REASON, SPIN, TEXT, WRITE, call, export, module
 from tests.wasm_runtime.world import World, each, filter_nodes, once, post_filter, pre_filter, score, world
 from wasm_runtime import Fault, GuestError, ModuleError, Plugin, WasmtimeEngine
 from wasm_runtime.engine import NodeResults, Result
-from wasm_runtime.engines.wasmtime.ticker import TICK
 from wasm_runtime.errors import TrapKind
 
 ONE = world({"node-a": b"A"})
@@ -310,7 +310,7 @@ class TestDeadline:
         plugin = load.plugin(MOODY, timeout=0.5)
         failure(plugin, ONE.with_pod("s", b"s"))
         assert filter_nodes(plugin, ONE).reasons == ["1"]
-        time.sleep(0.6)
+        delay(0.6)
         many = world(dict.fromkeys(map(str, range(2_000)), b"N"))
         assert len(filter_nodes(plugin, many).codes) == 2_000
 
@@ -319,10 +319,7 @@ class TestDeadline:
         monkeypatch.setattr("wasm_runtime.engines.wasmtime.ticker.REST_AFTER", 2)
         plugin = load.plugin(MOODY, timeout=0.1)
         for _ in range(3):
-            deadline = time.monotonic() + 5
-            while engine.ticker._awake.is_set() and time.monotonic() < deadline:
-                time.sleep(TICK)
-            assert not engine.ticker._awake.is_set()
+            wait_until(lambda: not engine.ticker._awake.is_set(), "the clock goes on")
             began = time.monotonic()
             assert failure(plugin, ONE.with_pod("s", b"s")).fault is Fault.DEADLINE
             assert 0.1 <= time.monotonic() - began < 1
@@ -349,11 +346,8 @@ class TestDeadline:
             failure(plugin, ONE)
             took[plugin.settings.timeout] = time.monotonic() - began
 
-        threads = [threading.Thread(target=run, args=(plugin,)) for plugin in plugins]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        for running in [Beside(partial(run, plugin)) for plugin in plugins]:
+            running.end()
         assert all(timeout <= time_taken < timeout + 1 for timeout, time_taken in took.items())
         assert len(took) == 3
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from wasmtime._func import FUNCTIONS
 
+from tests.patience import PATIENCE_S, delay
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guests import EXIT, LOG, NODE, REASON, SPIN, TEXT, binary, call, export, module
 from tests.wasm_runtime.world import close, end_of_maker, filter_nodes, idle_guests, score, until, world
@@ -105,9 +106,9 @@ def test_the_wait_for_a_guest_is_part_of_the_time_of_the_call(load: Loader) -> N
     with ThreadPoolExecutor(1) as threads:
         left = threads.submit(run)
         until(lambda: len(plugin._pool._changed._waiters) == 1)
-        time.sleep(0.05)
+        delay(0.05)
         held.__exit__(None, None, None)
-        assert left.result() < 30 - 0.05
+        assert left.result(PATIENCE_S) < 30 - 0.05
 
 
 @pytest.mark.parametrize("ending", ["unreachable", "(drop (call $filter))", SPIN, call(EXIT, 0)])
@@ -404,9 +405,9 @@ def test_close_while_a_guest_runs_in_another_thread(load: Loader, open_instances
 
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run)
-        began.wait()
+        assert began.wait(PATIENCE_S)
         plugin.close()
-        assert running.result() == "filter of node node-a: interrupted at its timeout of 200 ms"
+        assert running.result(PATIENCE_S) == "filter of node node-a: interrupted at its timeout of 200 ms"
     assert open_instances() == 0
 
 
@@ -553,5 +554,5 @@ def test_many_threads_and_one_plugin(load: Loader, open_instances: Callable[[], 
 
     with ThreadPoolExecutor(4) as pool:
         for done in [pool.submit(run, thread) for thread in range(4)]:
-            done.result()
+            done.result(PATIENCE_S)
     assert 1 <= open_instances() <= 4

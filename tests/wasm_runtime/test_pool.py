@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.wasm_runtime.guests import binary, export, module
 from tests.wasm_runtime.world import end_of_maker, idle_guests, settle, until
 from wasm_runtime import Fault, Guest, GuestError, Settings, WasmtimeEngine
@@ -131,7 +132,7 @@ class TestLimit:
         until(lambda: len(pool) == 2)
         assert busy(pool) == "instance: all 2 that may be used here are in use; raise the plugin's instances"
         pools.may_make.set()
-        assert making.result() is pools.made[1]
+        assert making.result(PATIENCE_S) is pools.made[1]
 
     def test_has_room_again_when_one_could_not_be_made(self, pools: Pools) -> None:
         pool = pools(2)
@@ -244,7 +245,7 @@ class TestWaiting:
         guest = take(pool)
         waiting = pools.waits(pool)
         pool.put_back(guest)
-        assert waiting.result() is guest
+        assert waiting.result(PATIENCE_S) is guest
 
     def test_of_several_is_for_one_each(self, pools: Pools) -> None:
         pool = pools(2)
@@ -252,7 +253,7 @@ class TestWaiting:
         waiting = [pools.waits(pool) for _ in guests]
         for guest in guests:
             pool.put_back(guest)
-        assert {id(each.result()) for each in waiting} == {id(guest) for guest in guests}
+        assert {id(each.result(PATIENCE_S)) for each in waiting} == {id(guest) for guest in guests}
 
     def test_of_one_that_leaves_it_to_others_does_not_hold_them_up(self, pools: Pools) -> None:
         """Who waits longest is told first, but may not have the guest."""
@@ -261,17 +262,17 @@ class TestWaiting:
         modest = pools.waits(pool, spare=1)
         other = pools.waits(pool)
         pool.put_back(guests[0])
-        assert other.result() is guests[0]
+        assert other.result(PATIENCE_S) is guests[0]
         assert not modest.done()
         pool.put_back(guests[0])
         pool.put_back(guests[1])
-        assert modest.result() in guests
+        assert modest.result(PATIENCE_S) in guests
 
     def test_ends_at_the_deadline(self, pools: Pools) -> None:
         pool = pools(1)
         take(pool)
         with pytest.raises(GuestError) as caught:
-            pools.waits(pool, seconds=0.1).result()
+            pools.waits(pool, seconds=0.1).result(PATIENCE_S)
         assert str(caught.value) == "instance: all 1 that may be used here are in use; raise the plugin's instances"
         assert caught.value.fault is Fault.BUSY
 
@@ -287,7 +288,7 @@ class TestWaiting:
         pools.may_make.set()
         for each in (fails, waiting):
             with pytest.raises(MemoryError, match="no room"):
-                each.result()
+                each.result(PATIENCE_S)
         assert len(pool) == 1
 
 
@@ -310,7 +311,7 @@ class TestReplacement:
         pool.put_back(breaks(broken))
         waiting = pools.waits(pool)
         pools.may_make.set()
-        assert waiting.result() is pools.made[1]
+        assert waiting.result(PATIENCE_S) is pools.made[1]
         assert len(pools.made) == 2
         assert len(pool) == 1
 
@@ -338,7 +339,7 @@ class TestReplacement:
         waiting = pools.waits(pool, spare=1)
         pools.may_make.clear()
         pool.put_back(breaks(guests[0]))
-        assert waiting.result() is guests[1]
+        assert waiting.result(PATIENCE_S) is guests[1]
 
     @pytest.mark.parametrize(
         "error",
@@ -376,7 +377,7 @@ class TestReplacement:
         waiting = pools.waits(pool)
         pools.may_make.set()
         with pytest.raises(GuestError, match=r"^_start: trap: unreachable$"):
-            waiting.result()
+            waiting.result(PATIENCE_S)
 
     def test_of_several_at_once(self, pools: Pools, open_instances: Callable[[], int]) -> None:
         pool = pools(4)
@@ -437,8 +438,8 @@ class TestTending:
         assert not at_once(pool)
         waiting = pools.waits(pool)
         work.may_end.set()
-        assert waiting.result() is pools.made[0]
-        assert not tending.result()
+        assert waiting.result(PATIENCE_S) is pools.made[0]
+        assert not tending.result(PATIENCE_S)
         assert open_instances() == len(pool) == 1
 
     def test_leaves_the_others_to_those_who_need_one(self, pools: Pools) -> None:
@@ -449,7 +450,7 @@ class TestTending:
         assert [at_once(pool, uid) for uid in "abc"] == [False, True, True]
         assert take(pool, "c") is second
         work.may_end.set()
-        assert not tending.result()
+        assert not tending.result(PATIENCE_S)
         assert work.done == [first]
 
     @pytest.mark.parametrize("keeps_cycles", [True, False])
@@ -463,8 +464,8 @@ class TestTending:
         waiting = pools.waits(pool, uid="a")
         assert idle_guests(pool) == [other]
         work.may_end.set()
-        assert waiting.result() is own
-        assert not tending.result()
+        assert waiting.result(PATIENCE_S) is own
+        assert not tending.result(PATIENCE_S)
 
     def test_of_the_guest_on_a_pods_cycle_that_takes_longer_than_the_deadline(self, pools: Pools) -> None:
         pool = pools(2)
@@ -474,7 +475,7 @@ class TestTending:
         with pytest.raises(GuestError, match=r"^instance: it still learns of nodes or collects garbage$"):
             take(pool, "a")
         work.may_end.set()
-        assert not tending.result()
+        assert not tending.result(PATIENCE_S)
 
     def test_of_a_guest_that_is_on_no_known_pods_cycle_is_not_waited_for(self, pools: Pools) -> None:
         pool = pools(2)
@@ -484,7 +485,7 @@ class TestTending:
         tending = work.tends(pool)
         assert take(pool, NOBODY) is other
         work.may_end.set()
-        assert not tending.result()
+        assert not tending.result(PATIENCE_S)
 
     def test_does_not_keep_a_cycle_from_ending(self, pools: Pools) -> None:
         pool = pools(1)
@@ -493,7 +494,7 @@ class TestTending:
         tending = work.tends(pool)
         pool.forget("a")
         work.may_end.set()
-        assert not tending.result()
+        assert not tending.result(PATIENCE_S)
         assert guest.uid is None
 
     def test_does_not_count_as_use(self, pools: Pools) -> None:
@@ -512,7 +513,7 @@ class TestTending:
         tending = work.tends(pool)
         assert busy(pool) == "instance: it still learns of nodes or collects garbage"
         work.may_end.set()
-        assert not tending.result()
+        assert not tending.result(PATIENCE_S)
         assert take(pool) is pools.made[0]
 
     def test_makes_way_for_those_who_wait(self, pools: Pools) -> None:
@@ -528,8 +529,8 @@ class TestTending:
         assert work.begun.wait(60)
         waiting = pools.waits(pool)
         work.may_end.set()
-        assert waiting.result() is pools.made[0]
-        tending.result()
+        assert waiting.result(PATIENCE_S) is pools.made[0]
+        tending.result(PATIENCE_S)
         assert work.done == [pools.made[0]]
 
     def test_is_not_done_while_anybody_waits(self, pools: Pools) -> None:
@@ -543,7 +544,7 @@ class TestTending:
         assert not pool.tend(work)
         assert work.done == []
         pool.put_back(guests[0])
-        assert waiting.result() is guests[1]
+        assert waiting.result(PATIENCE_S) is guests[1]
         assert not pool.tend(work)
         assert work.done == [guests[0]]
 
@@ -571,7 +572,7 @@ class TestTending:
         pool.close()
         assert open_instances() == len(pool) == 1
         work.may_end.set()
-        assert not tending.result()
+        assert not tending.result(PATIENCE_S)
         assert open_instances() == len(pool) == 0
         assert len(work.done) == 1
         assert not pool.tend(work)
@@ -633,7 +634,7 @@ class TestLearning:
         waiting = pools.waits(pool)
         assert busy(pool) == "instance: another one is still being made"
         pools.may_make.set()
-        assert waiting.result() is pools.made[1]
+        assert waiting.result(PATIENCE_S) is pools.made[1]
         assert prepared == pools.made
         assert len(pool) == len(pools.made) == 2
 
@@ -642,7 +643,7 @@ class TestLearning:
         pools.may_make.clear()
         waiting = pools.waits(pool)
         pool.put_back(guest)
-        assert waiting.result() is guest
+        assert waiting.result(PATIENCE_S) is guest
         pools.may_make.set()
         settle(pool)
         assert idle_guests(pool) == pools.made[1:]
@@ -674,7 +675,7 @@ class TestLearning:
         pools.may_make.set()
         for each in waiting:
             with pytest.raises(type(error)) as caught:
-                each.result()
+                each.result(PATIENCE_S)
             assert caught.value is error
         assert open_instances() == len(pool) == 1
 
@@ -686,7 +687,7 @@ class TestLearning:
         with pool._changed:
             pools.may_make.set()
             pool.put_back(guest)
-        assert waiting.result() is guest
+        assert waiting.result(PATIENCE_S) is guest
 
     def test_ends_with_the_pool(self, open_instances: Callable[[], int], pools: Pools, pool: Pool) -> None:
         """Those who hold it still get guests, which they tell of nodes themselves."""
@@ -695,7 +696,7 @@ class TestLearning:
         waiting = pools.waits(pool)
         pool.close()
         pools.may_make.set()
-        guests = [pools.made[0], waiting.result(), take(pool)]
+        guests = [pools.made[0], waiting.result(PATIENCE_S), take(pool)]
         end_of_maker(pool)
         assert open_instances() == len(pool) == 3
         for guest in guests:
@@ -747,8 +748,8 @@ class TestClose:
         waiting = pools.waits(pool)
         pool.close()
         pool.put_back(guest)
-        assert waiting.result() is pools.made[1]
-        pool.put_back(waiting.result())
+        assert waiting.result(PATIENCE_S) is pools.made[1]
+        pool.put_back(waiting.result(PATIENCE_S))
         assert open_instances() == len(pool) == 0
 
     def test_ends_the_thread(self, pools: Pools) -> None:
@@ -787,6 +788,6 @@ def test_many_threads(pools: Pools, open_instances: Callable[[], int], limit: in
 
     with ThreadPoolExecutor(6) as threads:
         for done in [threads.submit(run, thread) for thread in range(6)]:
-            done.result()
+            done.result(PATIENCE_S)
     settle(pool)
     assert 1 <= open_instances() == len(pool) == len(idle_guests(pool)) <= limit

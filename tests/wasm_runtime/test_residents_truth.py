@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.patience import PATIENCE_S
 from tests.wasm_runtime import keeper
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guests import binary
@@ -102,7 +103,7 @@ def test_beside_upkeep_and_in_several_threads(load: Loader) -> None:
                     objects.pop(name, None)
                     snapshot.remove(name)
                 for done in [threads.submit(filters, 5 * number + at) for at in range(5)]:
-                    done.result()
+                    done.result(PATIENCE_S)
     finally:
         upkeep.stop()
     assert errors == []

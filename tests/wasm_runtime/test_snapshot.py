@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.patience import Beside
 from tests.wasm_runtime.protobuf_bytes import node_list
 from wasm_runtime import Nodes, Snapshot
 from wasm_runtime.snapshot import ABSENT, NEVER, Changes, Located
@@ -341,13 +343,11 @@ def test_many_threads(snapshot: Snapshot) -> None:
         assert len(set(located.indices)) == 6
 
     work = [write, request, *(lambda copy=copy: copy.follow(snapshot) for copy in copies)]
-    threads = [threading.Thread(target=guarded, args=(each,)) for each in work]
-    for thread in threads:
-        thread.start()
+    threads = [Beside(partial(guarded, each)) for each in work]
     stop.wait(0.5)
     stop.set()
     for thread in threads:
-        thread.join()
+        thread.end()
     assert failures == []
     for copy in copies:
         copy.follow(snapshot)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.patience import PATIENCE_S
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guests import NODE, NODE_NAME, POD, REASON, binary, call, export, module
 from tests.wasm_runtime.protobuf_bytes import field, image, node_with_images
@@ -551,8 +552,8 @@ def test_one_writer_and_many_readers(engine: WasmtimeEngine, monkeypatch: pytest
         writing = pool.submit(write)
         readers = [pool.submit(read, reader) for reader in range(3)]
         try:
-            assert [reader.result() for reader in readers] == [0, 1, 2]
+            assert [reader.result(PATIENCE_S) for reader in readers] == [0, 1, 2]
         finally:
             done.set()
-        assert writing.result() > 1
+        assert writing.result(PATIENCE_S) > 1
     plugin.close()

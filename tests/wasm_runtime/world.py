@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from tests.patience import wait_until
 from wasm_runtime import Nodes, Plugin, Pod, Snapshot
 from wasm_runtime.abi import Document
 from wasm_runtime.engine import Call, Instance, Maker, NodeResults, Result
@@ -43,10 +44,7 @@ def world(
 
 def until(condition: Callable[[], bool]) -> None:
     """Waits for something that happens in another thread."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    wait_until(condition, "what happens in another thread")
 
 
 def settle(pool: Pool) -> None:

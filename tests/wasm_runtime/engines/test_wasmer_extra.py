@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 PACKAGE = "wasm_runtime.engines.wasmer"
 
 WITHOUT_IT = (
@@ -28,4 +30,9 @@ def test_nothing_else_imports_it() -> None:
     program = (
         "import sys, wasm_runtime, extender.cli, extender.server; print([n for n in sys.modules if 'wasmer' in n])"
     )
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PATIENCE_S
+        ).stdout
+        == "[]\n"
+    )

@@ -6,11 +6,12 @@ import json
 import signal
 import subprocess
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import IO, NamedTuple
+
+from tests.patience import PATIENCE_S, Beside
 
 ROOT = Path(__file__).parents[3]
 
@@ -50,8 +51,7 @@ class Campaign:
             subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, cwd=ROOT, text=True) as worker,
         ):
             lines: SimpleQueue[int | str | None] = SimpleQueue()
-            reader = threading.Thread(target=_read, args=(worker, lines))
-            reader.start()
+            reader = Beside(lambda: _read(worker, lines))
             begun = False
             try:
                 while True:
@@ -65,12 +65,12 @@ class Campaign:
                 if line is None and not begun:
                     raise RuntimeError(f"the worker does not begin: {_tail(errors)}")
                 if line is None:
-                    yield Finding(number, f"{_end(worker.wait())}\n{_tail(errors)}".rstrip())
+                    yield Finding(number, f"{_end(worker.wait(PATIENCE_S))}\n{_tail(errors)}".rstrip())
             except Empty:
                 yield Finding(number, f"takes more than {self._patience:g} s")
             finally:
                 worker.kill()
-                reader.join()
+                reader.end()
             return number + 1
 
 

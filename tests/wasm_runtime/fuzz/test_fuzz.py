@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.wasm_runtime.fuzz.__main__ import WORKER, keep
 from tests.wasm_runtime.fuzz.campaign import ROOT, Campaign, Finding
 from tests.wasm_runtime.fuzz.cases import Cases
@@ -203,6 +204,7 @@ def command(*arguments: str) -> "subprocess.CompletedProcess[str]":
         capture_output=True,
         text=True,
         check=True,
+        timeout=PATIENCE_S,
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from .oracle import GoTypes
 
+BUILD_TIMEOUT_S = 500.0
 SOURCE = Path(__file__).parents[2] / "gotypes"
 
 
@@ -18,7 +19,12 @@ def gotypes(tmp_path_factory: pytest.TempPathFactory) -> GoTypes:
         pytest.fail("no `go` on the PATH: these tests compare with the Go types of the Kubernetes API")
     binary = tmp_path_factory.mktemp("gotypes") / "gotypes"
     done = subprocess.run(
-        ["go", "build", "-o", str(binary), "."], cwd=SOURCE, capture_output=True, text=True, check=False
+        ["go", "build", "-o", str(binary), "."],
+        cwd=SOURCE,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=BUILD_TIMEOUT_S,
     )
     if done.returncode != 0:
         pytest.fail(f"`go build` in {SOURCE} failed:\n{done.stderr}")

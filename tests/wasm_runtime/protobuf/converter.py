@@ -13,6 +13,7 @@ from typing import Final
 
 from wasm_runtime.protobuf.convert import MODULE
 
+BUILD_TIMEOUT_S: Final = 500.0
 SOURCE: Final = MODULE.with_suffix(".zig")
 
 # Vectors of 16 bytes find the end of a string. With mutable-globals the linker would export the stack pointer.
@@ -26,7 +27,7 @@ def build(module: Path) -> None:
     """Compiles the source to `module`."""
     with tempfile.TemporaryDirectory(prefix="converter-") as cache:
         arguments = (*TARGET, *OPTIONS, *MEMORY, f"-femit-bin={module}", f"-Mroot={SOURCE}", "--cache-dir", cache)
-        subprocess.run([sys.executable, "-m", "ziglang", "build-exe", *arguments], check=True)
+        subprocess.run([sys.executable, "-m", "ziglang", "build-exe", *arguments], check=True, timeout=BUILD_TIMEOUT_S)
     module.chmod(0o644)  # Zig makes it executable
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tests.patience import PATIENCE_S
 from wasm_runtime.protobuf import EncodeError, encode_node, encode_pod
 
 ENCODERS = {"Pod": encode_pod, "Node": encode_node}
@@ -71,7 +72,9 @@ class GoTypes:
 
     def _run(self, arguments: list[str], stdin: str = "") -> str:
         command = [str(self._binary), *arguments]
-        done = subprocess.run(command, input=stdin, capture_output=True, encoding="utf-8", check=False)
+        done = subprocess.run(
+            command, input=stdin, capture_output=True, encoding="utf-8", check=False, timeout=PATIENCE_S
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

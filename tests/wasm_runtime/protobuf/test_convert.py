@@ -6,7 +6,6 @@ import json
 import random
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +17,7 @@ import wasmtime
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.patience import Beside, delay
 from wasm_runtime.protobuf import EncodeError, convert, encode_node, encode_pod
 from wasm_runtime.protobuf.convert import LONGEST, MODULE, Converter, convert_node, convert_pod
 from wasm_runtime.protobuf.schema import MESSAGES
@@ -109,14 +109,13 @@ def test_other_threads_run_while_a_long_text_is_converted(length: int, others_ru
     def runs() -> None:
         while not stop.is_set():
             turns.append(None)
-            time.sleep(0)
+            delay(0)
 
     interval = sys.getswitchinterval()
-    thread = threading.Thread(target=runs)
-    thread.start()
+    beside = Beside(runs)
     sys.setswitchinterval(1_000)
     try:
-        time.sleep(0.001)
+        delay(0.001)
         turns.clear()
         for _ in range(1_000):
             converter.convert("Pod", text)
@@ -126,7 +125,7 @@ def test_other_threads_run_while_a_long_text_is_converted(length: int, others_ru
     finally:
         sys.setswitchinterval(interval)
         stop.set()
-        thread.join()
+        beside.end()
     assert had_turns is others_run
 
 

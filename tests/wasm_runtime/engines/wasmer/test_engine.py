@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.wasm_runtime.guests import REASON, TEXT, binary, call, export, module
 from tests.wasm_runtime.world import filter_nodes, world
 from wasm_runtime import ModuleError, Plugin, Settings
@@ -129,5 +130,5 @@ def test_an_engine_and_its_modules_may_be_used_and_dropped_in_any_thread(engine:
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(answer, [engine] * 16)) == [ANSWER] * 16
         modules = list(threads.map(engine.compile, [binary(GUEST)] * 4))
-        threads.submit(modules.clear).result()
+        threads.submit(modules.clear).result(PATIENCE_S)
     gc.collect()

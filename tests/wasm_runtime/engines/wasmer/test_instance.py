@@ -13,6 +13,7 @@ from typing import Final
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guests import EXIT, LOG, NODE, NODE_NAME, NOW, POD, REASON, TEXT, binary, call, export, module
 from tests.wasm_runtime.world import each, filter_nodes, once, pre_filter, world
@@ -195,7 +196,7 @@ class TestThreads:
         instance = load.instance(NOOP)
         with ThreadPoolExecutor(4) as threads:
             results = list(threads.map(lambda _: once(instance, ONE), range(20)))
-            threads.submit(instance.close).result()
+            threads.submit(instance.close).result(PATIENCE_S)
         assert results == [Result(0, 0, "")] * 20
         instance.close()
 
@@ -239,7 +240,9 @@ from wasm_runtime.engines.wasmer import WasmerEngine
 plugin = Plugin(WasmerEngine(), binary({NOOP!r}), Settings("plugin", timeout=30))
 print(filter_nodes(plugin, world()).called)
 """
-        ended = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+        ended = subprocess.run(
+            [sys.executable, "-c", program], check=False, timeout=PATIENCE_S, capture_output=True, text=True
+        )
         assert (ended.returncode, ended.stdout, ended.stderr) == (0, "2\n", "")
 
 
