@@ -27,6 +27,15 @@ def wait_until(condition: Callable[[], T], what: str | Callable[[], object], tim
     return found
 
 
+def join(thread: threading.Thread, timeout_s: float = PATIENCE_S) -> None:
+    """Waits for the end of a thread. If it does not end, the message says where it stands."""
+    thread.join(timeout_s)
+    if thread.is_alive():
+        frame = sys._current_frames().get(thread.ident or 0)
+        where = "".join(traceback.format_stack(frame)) if frame else "?"
+        raise AssertionError(f"not over within {timeout_s:g} s: {thread.name}\n{where}")
+
+
 class Beside(Generic[T]):
     """Work that goes on in a thread of its own, from now on."""
 
@@ -48,12 +57,8 @@ class Beside(Generic[T]):
         return not self._thread.is_alive()
 
     def end(self, timeout_s: float = PATIENCE_S) -> T:
-        """What it returns; what it raised is raised. If it does not end, the message says where it stands."""
-        self._thread.join(timeout_s)
-        if self._thread.is_alive():
-            frame = sys._current_frames().get(self._thread.ident or 0)
-            where = "".join(traceback.format_stack(frame)) if frame else "?"
-            raise AssertionError(f"not over within {timeout_s:g} s: {self._thread.name}\n{where}")
+        """What it returns; what it raised is raised."""
+        join(self._thread, timeout_s)
         if self._error:
             raise self._error
         return self._result

@@ -14,6 +14,7 @@ import pytest
 from extender.sources.download import Limit
 from extender.sources.file import FileSource
 from extender.sources.source import Fetched, Signature, SourceError
+from tests.patience import Beside
 
 LIMIT = Limit(1000, "runtime.moduleLimit")
 NOBODY = 65_534
@@ -140,14 +141,13 @@ def test_what_changes_while_it_is_read_is_not_taken(module: Path) -> None:
                 file.write(b"+")
 
     source = FileSource(module, Limit(1 << 30))
-    writer = threading.Thread(target=grow)
-    writer.start()
+    writer = Beside(grow)
     try:
         with pytest.raises(SourceError) as refused:
             source.fetch()
     finally:
         stopped.set()
-        writer.join()
+        writer.end()
     assert str(refused.value) == (
         f"{module} changes while it is read; wait until it is written, or rename it into its place"
     )

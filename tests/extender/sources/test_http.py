@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import functools
 import os
-import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from extender.sources.http import HttpSource
 from extender.sources.source import Fetched, Signature, SourceError, UnreachableError
 from tests.extender.sources.signer import digest
 from tests.extender.sources.web import Conversation, Web, answer, serving, tagged
+from tests.patience import Beside
 
 LIMIT = Limit(1000, "runtime.moduleLimit")
 UNSIGNED = "unsigned"
@@ -119,8 +119,7 @@ def test_a_folder_that_python_serves(tmp_path: Path) -> None:
         os.utime(module, (modified, modified))
 
     with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(tmp_path))) as server:
-        thread = threading.Thread(target=server.serve_forever, args=[0.01])
-        thread.start()
+        server_loop = Beside(lambda: server.serve_forever(0.01))
         try:
             source = source_of(f"http://127.0.0.1:{server.server_port}/m.wasm")
             put(b"one", 1_000_000_000)
@@ -130,7 +129,7 @@ def test_a_folder_that_python_serves(tmp_path: Path) -> None:
             second = fetch(source, first.version)
         finally:
             server.shutdown()
-            thread.join()
+            server_loop.end()
     assert (first.wasm, second.wasm) == (b"one", b"second")
     assert first.version == "modified Sun, 09 Sep 2001 01:46:40 GMT"
     assert statuses == [200, 304, 200]

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
+from tests.patience import join
+
 TLS_HANDSHAKE = b"\x16"
 
 Script = Callable[["Conversation"], None]
@@ -72,7 +74,7 @@ class Web:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for thread in self._threads:
-            thread.join()
+            join(thread)
 
     def _accept(self) -> None:
         while True:

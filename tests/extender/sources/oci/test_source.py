@@ -20,6 +20,7 @@ from extender.sources.oci.source import OciSource
 from extender.sources.source import Fetched, SourceError, UnreachableError
 from tests.extender.sources.certificates import authority
 from tests.extender.sources.oci.registry import Descriptor, File, Registry, running
+from tests.patience import join
 
 WASM, OTHER = b"\0asm\1\0\0\0", b"\0asm\1\0\0\0\0"
 PLUGIN = File("plugin.wasm", "application/wasm", WASM)
@@ -257,7 +258,7 @@ def relay(address: str, most: int, then: Callable[[], Any]) -> Iterator[str]:
             up = threading.Thread(target=forward, args=[client, server, float("inf")])
             up.start()
             forward(server, client, most)
-            up.join()
+            join(up)
 
     def accept() -> None:
         with suppress(OSError):
@@ -274,7 +275,7 @@ def relay(address: str, most: int, then: Callable[[], Any]) -> Iterator[str]:
         finally:
             listener.shutdown(socket.SHUT_RDWR)
             for thread in (acceptor, *threads):
-                thread.join()
+                join(thread)
 
 
 def test_a_registry_that_is_killed_within_a_blob_is_out_of_reach(tmp_path: Path, repository: str) -> None:
