@@ -9,19 +9,32 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from wasm_runtime.binary import Interface
 from wasm_runtime.cache import CodeFile, CompileCache
-from wasm_runtime.engine import Module
+from wasm_runtime.cgroup import memory_left
+from wasm_runtime.engine import MEBIBYTE, Module
 from wasm_runtime.errors import ModuleError, shorten
 
 REFUSED: Final = os.EX_DATAERR
 """Exit status of the child for a module that cannot be used; its output are the problems as JSON."""
 
-_CHILD: Final = "import sys; sys.path[:] = sys.argv[1:]; from wasm_runtime.compiler_child import main; main()"
+MAX_CHILD_MEMORY: Final = 4096 * MEBIBYTE
+"""Bytes that a child may take at most. wasmtime takes 600 MiB for standard Go of 20 MiB."""
+
+MIN_CHILD_MEMORY: Final = 64 * MEBIBYTE
+"""Bytes that a child needs for the smallest module: an interpreter and wasmtime take 32 MiB."""
+
+RESERVE: Final = 64 * MEBIBYTE
+"""Bytes of what the control group leaves that are this process' own while a child runs."""
+
+_CHILD: Final = (
+    "import sys; _, memory, *sys.path = sys.argv; from wasm_runtime.compiler_child import main; main(int(memory))"
+)
 _ENVIRONMENT: Final = ("LD_LIBRARY_PATH",)
 """What the child gets to see of the environment: what an interpreter may need to start, and no secrets."""
 _MOST_QUOTED: Final = 500
@@ -65,13 +78,23 @@ class Precompiler(Protocol):
 class Compiler:
     """An `Engine` that compiles in a child process, unless the cache has the module. May be used from any thread.
 
-    Nothing of a module is read here before the child has found it valid. The child has less priority than we,
-    a bound on its memory and next to nothing of the environment, and ends when we do. There is one at a time: what is
-    compiled while guests run must leave them their processors.
+    Nothing of a module is read here before the child has found it valid. The child has less priority than we, no
+    more memory than the control group leaves, and next to nothing of the environment, and ends when we do. There is one
+    at a time: what is compiled while guests run must leave them their processors.
     """
 
-    def __init__(self, engine: Precompiler, cache: CompileCache | None, timeout: float) -> None:
-        """`timeout` is how many seconds a module may take, the start of the child included."""
+    def __init__(
+        self,
+        engine: Precompiler,
+        cache: CompileCache | None,
+        timeout: float,
+        memory_left: Callable[[], int | None] = memory_left,
+    ) -> None:
+        """`timeout` is how many seconds a module may take, the start of the child included.
+
+        `memory_left` gives the bytes that this process and the child may take together, beyond what is taken already.
+        """
+        self._memory_left = memory_left
         self._engine = engine
         self._cache = cache
         self._timeout = timeout
@@ -114,7 +137,7 @@ class Compiler:
 
     def _run(self, wasm: bytes) -> bytes:
         """What a child makes of a module: the interface as JSON, a line feed and the code. Raises ModuleError."""
-        with self._turn, self._start() as child:
+        with self._turn, self._start(memory := self._memory()) as child:
             try:
                 assert child.stdin
                 child.stdin.write(pickle.dumps(self._engine))  # Apart: a copy of a large module holds all threads up.
@@ -131,10 +154,21 @@ class Compiler:
             return output
         if child.returncode == REFUSED:
             raise ModuleError(msgspec.json.decode(output, type=list[str]))
-        raise ModuleError([_CLOSED if self._is_closed else _crash(child.returncode, errors)])
+        raise ModuleError([_CLOSED if self._is_closed else _crash(child.returncode, errors, memory)])
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-I", "-c", _CHILD, *sys.path]
+    def _memory(self) -> int:
+        """How many bytes a child may take. The kernel may end all of a group that takes more, and the verbs with it."""
+        left = self._memory_left()
+        if left is None:
+            return MAX_CHILD_MEMORY
+        if left < MIN_CHILD_MEMORY + RESERVE:
+            cause = f"the memory limit of this container leaves {left // MEBIBYTE} MiB"
+            needed = (MIN_CHILD_MEMORY + RESERVE) // MEBIBYTE
+            raise ModuleError([f"cannot be compiled: {cause}, which takes {needed} MiB at least; raise that limit"])
+        return min(MAX_CHILD_MEMORY, left - RESERVE)
+
+    def _start(self, memory: int) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-I", "-c", _CHILD, str(memory), *sys.path]
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         pipe = subprocess.PIPE
         with self._lock:
@@ -148,10 +182,13 @@ class Compiler:
             return child
 
 
-def _crash(status: int, printed: bytes) -> str:
+def _crash(status: int, printed: bytes, memory: int) -> str:
     end = f"signal {_signal(-status)}" if status < 0 else f"exit status {status}"
     quote = shorten(" ".join(printed.decode(errors="replace").split()), _MOST_QUOTED)
     mend = "make the module smaller or give this process more memory"
+    if memory < MAX_CHILD_MEMORY:
+        left = f"it could take {memory // MEBIBYTE} MiB, which the memory limit of this container leaves"
+        mend = f"{left}; make the module smaller or raise that limit"
     return f"cannot be compiled: the compiler ended by {end}{': ' if quote else ''}{quote}; {mend}"
 
 

@@ -15,24 +15,24 @@ from typing import Final
 
 import msgspec
 
-from wasm_runtime.compiler import REFUSED, Precompiler
+from wasm_runtime.compiler import MAX_CHILD_MEMORY, REFUSED, Precompiler
 from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.errors import ModuleError
 
 NICENESS: Final = 10
 """Less priority than the guests that run meanwhile."""
 
-MEMORY: Final = 4096 * MEBIBYTE
-"""Bytes of address space. wasmtime takes 600 MiB for standard Go of 20 MiB."""
-
 MAX_CODE: Final = 128 * MEBIBYTE
 """Bytes of code that the parent is given to keep in memory. wasmtime makes 40 MiB of standard Go of 20 MiB."""
 
 
-def main() -> None:
-    """Writes the interface as JSON, a line feed and the code; or the problems of the module, with status REFUSED."""
+def main(memory: int) -> None:
+    """Writes the interface as JSON, a line feed and the code; or the problems of the module, with status REFUSED.
+
+    Takes so many bytes of memory at most.
+    """
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _hold_back()
+    _hold_back(memory)
     engine: Precompiler = pickle.load(sys.stdin.buffer)
     try:
         compiled = engine.precompile(sys.stdin.buffer.read())
@@ -53,11 +53,12 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _hold_back() -> None:
+def _hold_back(memory: int) -> None:
     """Leaves time and memory to the parent."""
     os.nice(NICENESS)
     os.environ["RAYON_NUM_THREADS"] = str(max(1, _cores() // 2))
-    _limit(resource.RLIMIT_AS, MEMORY)
+    _limit(resource.RLIMIT_AS, MAX_CHILD_MEMORY)
+    _limit(resource.RLIMIT_DATA, memory)  # Files that are mapped, and what is only reserved, cost no memory.
     _limit(resource.RLIMIT_CORE, 0)
     with suppress(OSError):  # Where there is a kernel that asks: it is to end this process before any other.
         Path("/proc/self/oom_score_adj").write_text("1000")

@@ -25,12 +25,13 @@ from tests.wasm_runtime.world import filter_nodes, world
 from wasm_runtime import Fault, GuestError, ModuleError, WasmtimeEngine
 from wasm_runtime.binary import Interface
 from wasm_runtime.cache import FORMAT, SUFFIX, CompileCache, Entry
-from wasm_runtime.compiler import Compiled, Compiler
-from wasm_runtime.compiler_child import MAX_CODE, MEMORY, NICENESS
-from wasm_runtime.engine import NodeResults
+from wasm_runtime.compiler import MAX_CHILD_MEMORY, MIN_CHILD_MEMORY, RESERVE, Compiled, Compiler
+from wasm_runtime.compiler_child import MAX_CODE, NICENESS
+from wasm_runtime.engine import MEBIBYTE, NodeResults
 from wasm_runtime.engines.wasmtime.engine import LARGEST_STACK, STACK
 
 GUEST = module(export("filter", call(REASON, 1024, 5), "(i32.const 2)"), uses=[REASON], text="hello")
+SMALL = binary(GUEST)
 ANSWER = NodeResults(1, [2], [], ["hello"])
 ONE = world({"node-a": b"A"})
 
@@ -198,7 +199,7 @@ class Acts:
 
 def surroundings() -> bytes:
     found = {
-        "memory": resource.getrlimit(resource.RLIMIT_AS)[0],
+        "memory": [resource.getrlimit(limit)[0] for limit in (resource.RLIMIT_AS, resource.RLIMIT_DATA)],
         "core": resource.getrlimit(resource.RLIMIT_CORE)[0],
         "niceness": os.getpriority(os.PRIO_PROCESS, 0),
         "first to go": Path("/proc/self/oom_score_adj").read_text(),
@@ -226,13 +227,14 @@ def test_the_childs_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", "/nowhere/lib")
     core = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (core[1], core[1]))
+    left = 300 * MEBIBYTE
     try:
-        found = json.loads(Compiler(Acts(surroundings), None, LONG).compile(b""))
+        found = json.loads(Compiler(Acts(surroundings), None, LONG, lambda: left).compile(b""))
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, core)
     found["environment"].pop("LC_CTYPE", None)  # Python's own addition.
     assert found == {
-        "memory": MEMORY,
+        "memory": [MAX_CHILD_MEMORY, left - RESERVE],
         "core": 0,
         "niceness": os.getpriority(os.PRIO_PROCESS, 0) + NICENESS,
         "first to go": "1000\n",
@@ -243,6 +245,32 @@ def test_the_childs_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
         "isolated": 1,
         "path": sys.path,
     }
+
+
+class TestMemoryOfAChild:
+    """A kill of the whole control group would take the verbs with it."""
+
+    def test_is_what_the_container_leaves(self, engine: WasmtimeEngine) -> None:
+        left = 200 * MEBIBYTE
+        compiler = Compiler(engine, None, LONG, lambda: left)
+        (problem,) = problems(compiler, slow(2000, 200))
+        assert problem.startswith("cannot be compiled: the compiler ended by signal SIGABRT: memory allocation of ")
+        assert problem.endswith(
+            "; it could take 136 MiB, which the memory limit of this container leaves;"
+            " make the module smaller or raise that limit"
+        )
+        assert "filter" in compiler.compile(SMALL).exports
+
+    def test_is_at_least_what_the_smallest_module_takes(self, engine: WasmtimeEngine) -> None:
+        least = MIN_CHILD_MEMORY + RESERVE
+        assert "filter" in Compiler(engine, None, LONG, lambda: least).compile(SMALL).exports
+        assert problems(Compiler(engine, None, LONG, lambda: least - 1), SMALL) == [
+            "cannot be compiled: the memory limit of this container leaves 127 MiB, which takes 128 MiB at least;"
+            " raise that limit"
+        ]
+
+    def test_has_a_bound_where_the_container_has_none(self, engine: WasmtimeEngine) -> None:
+        assert Compiler(engine, None, LONG, lambda: None)._memory() == MAX_CHILD_MEMORY
 
 
 def test_a_child_without_memory() -> None:
