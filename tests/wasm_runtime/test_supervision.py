@@ -12,7 +12,7 @@ import pytest
 
 import extender
 import wasm_runtime
-from tests.patience import wait_until
+from tests.patience import PATIENCE_S, wait_until
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guests import SPIN, export, module
 from tests.wasm_runtime.world import filter_nodes, world
@@ -33,7 +33,7 @@ class Turns:
         self._may = threading.Semaphore(0)
 
     def _turn(self) -> float:
-        self._may.acquire()
+        assert self._may.acquire(timeout=PATIENCE_S)
         error, self.error = self.error, None
         self.taken += 1
         if error:
