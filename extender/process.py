@@ -143,10 +143,11 @@ class PodsOnDemand:
 
 
 def serve(file: Path) -> None:
-    """Serves until SIGTERM or SIGINT. Raises ConfigError."""
+    """Serves until SIGTERM or SIGINT; SIGHUP has the configuration file read again. Raises ConfigError."""
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, _leave)
     _raise_descriptors()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # The file is about to be read anyway.
     guest_log = GuestLog()
     waiting = WaitingPods()
     metrics = Metrics()
@@ -209,7 +210,7 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
         )
         background.spawn(partial(_admin, admin, admin_socket), "admin server")
         upkeep.start()
-        updates.start()
+        _start(updates)
         verbs = Verbs(
             registry,
             source,
@@ -238,6 +239,11 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
         updates.stop()
         upkeep.stop()
         background.stop()
+
+
+def _start(updates: Updates) -> None:
+    updates.start()
+    signal.signal(signal.SIGHUP, lambda *_: updates.reload())
 
 
 def _start_pods(registry: Registry, pods: PodsOnDemand, _: int, rollout: Rollout) -> None:

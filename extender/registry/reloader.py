@@ -43,6 +43,7 @@ class Reloader:
         self._version = _NONE  # The file may have changed since it was read.
         self._awaited: Awaited | None = None
         """What has to come for a file whose plugins could not be had."""
+        self._is_asked = False
         self._thread = SupervisedThread("configuration", self._turn)
         self.problem = ""
         """What is wrong with the file as it is now, or has to wait for a restart."""
@@ -56,23 +57,42 @@ class Reloader:
         self._thread.stop()
         self._thread.join(seconds)
 
+    def reload(self) -> None:
+        """Has the next look, soon, read the file even if it is as before, and log what came of it.
+
+        Takes no lock, so that a signal handler may call it.
+        """
+        self._is_asked = True
+
     def _turn(self) -> float:
-        self._look()
+        is_asked, self._is_asked = self._is_asked, False
+        before = self._profiles
+        if is_asked:
+            self._version = _NONE
+        is_read = self._look()
+        if is_asked and not is_read:
+            self._is_asked = True  # It is being written.
+        elif is_asked:
+            outcome = "its profiles went live" if self._profiles is not before else "its profiles are live already"
+            extra = {"path": str(self._file), "outcome": self.problem or outcome}
+            logger.info("the configuration was read again, as SIGHUP asks", extra=extra)
         return self._source.interval
 
-    def _look(self) -> None:
+    def _look(self) -> bool:
+        """Whether the file was read, or would have been if it could be."""
         try:
             fetched = self._source.fetch(self._version)
             if fetched:
                 self._version = fetched.version
             elif self._awaited is None or not self._awaited.has_come():
-                return
+                return False
             self._apply(config.read(self._file))
         except SourceError as error:
             self._version = _NONE
             self._refuse([str(error)])
         except ConfigError as error:
             self._refuse(error.problems)
+        return True
 
     def _apply(self, configuration: ExtenderConfiguration) -> None:
         self._rollouts.requirements.enforce(configuration.profiles)

@@ -72,6 +72,10 @@ class Updates:
         self._followers.start()
         self._reloader.start()
 
+    def reload(self) -> None:
+        """Has the configuration file read now. Signal handlers may call it."""
+        self._reloader.reload()
+
     def stop(self) -> None:
         """Ends what is under way."""
         self._loaded.workshop.close()

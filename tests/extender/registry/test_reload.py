@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -247,6 +248,7 @@ LATER = (
     "it is tried again when what their sources give, its signature or its key is another; they are looked at every"
     " 0.5 s"
 )
+READ_AGAIN = "the configuration was read again, as SIGHUP asks"
 
 
 @pytest.fixture(scope="module")
@@ -332,6 +334,25 @@ def test_what_is_read_at_the_start_alone_says_so_and_the_rest_goes_live(followed
         followed.wait_until(lambda value=value: score(followed, "default") == scores(node_7=value))
         followed.wait_until(lambda: readiness(followed) == (200, f"[+]plugins ok, but {told}"))
     assert len(followed.events(told)) == 1
+
+
+def test_sighup_has_the_file_read_again_and_the_log_says_what_came_of_it(followed: Extender) -> None:
+    def told_by_signal() -> str:
+        before = len(followed.events(READ_AGAIN))
+        followed.process.send_signal(signal.SIGHUP)
+        followed.wait_until(lambda: len(followed.events(READ_AGAIN)) > before)
+        (line,) = followed.events(READ_AGAIN)[before:]
+        assert (line["level"], line["path"]) == ("info", str(followed.config))
+        return str(line["outcome"])
+
+    assert told_by_signal() == "its profiles are live already"
+    put(followed.config, UNUSABLE["no-yaml"][0].encode())
+    assert told_by_signal() == f"{REFUSED}{UNUSABLE['no-yaml'][1]}"
+    write(followed.config, changed())
+    told_by_signal()
+    assert score(followed, "default") == scores(node_7=60)
+    write(followed.config, configuration(*changed()["profiles"], cluster={"mode": "dry-run"}))
+    assert told_by_signal() == "cluster of the configuration changed; restart the extender to apply that"
 
 
 # -- what an operator has brought live -------------------------------------------------------------
