@@ -101,7 +101,8 @@ class Rollouts:
             wanted = understand(order, slot, self._pipeline)
             if wanted.revision and not order.dry_run:
                 latest = self._attempts.latest(slot)
-                if latest and latest.revision == wanted.revision:
+                is_signed_later = bool(slot.unmet) and latest is not None and latest.is_over
+                if latest and latest.revision == wanted.revision and not is_signed_later:
                     return latest
             expect(slot, order.expected)
             attempt = self._attempts.begin(

@@ -97,7 +97,7 @@ def follow(inside: Inside) -> Rollout:
 
 WAYS: dict[str, tuple[Callable[[Inside, Web], Rollout], str]] = {
     "upload": (lambda inside, _: begin(inside, Upload(NEW)), "upload by ann"),
-    "upload-for-what-serves": (
+    "upload-that-expects-what-serves": (
         lambda inside, _: begin(inside, Upload(NEW), expected=inside.active()),
         "upload by ann",
     ),
@@ -131,6 +131,14 @@ def test_what_is_signed_goes_live_though_the_configuration_is_refused(required: 
     over = required.over(begin(required, Upload(NEW, Signature(NEW, sign(NEW)))))
     assert (over.stage, over.problem) == (Stage.ACTIVE, "")
     assert required.slot().revisions[0].signer == PublicKey.read(sign.public_key).fingerprint
+
+
+def test_a_signature_of_what_serves_is_taken_from_an_upload(required: Inside, sign: Signer) -> None:
+    required.wait_until(lambda: "could not go live now" in oddities(required))
+    active = required.active()
+    over = required.over(begin(required, Upload(SECOND, Signature(SECOND, sign(SECOND)))))
+    assert (over.stage, over.problem, required.active()) == (Stage.ACTIVE, "", active)
+    assert "could not go live now" not in oddities(required)
 
 
 def test_what_serves_unsigned_serves_on_and_that_is_told(required: Inside, caplog: pytest.LogCaptureFixture) -> None:

@@ -362,7 +362,7 @@ class Turn:
 
     def __enter__(self) -> None:
         self.asked += 1
-        self._lock.acquire(timeout=PATIENCE_S)
+        assert self._lock.acquire(timeout=PATIENCE_S)
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
