@@ -75,6 +75,8 @@ def _extender(configuration: ExtenderConfiguration, registry: Registry, choices:
         wanted.discard("bind")
     if "bind" in wanted and choices.ignorable:
         raise IgnorableError(_binding(registry))
+    if "bind" in wanted:
+        wanted.add("filter")  # bind takes only what filter has answered.
     return {
         "urlPrefix": choices.url or _url(configuration),
         **{key: verb for key, verb in VERBS.items() if verb in wanted},

@@ -17,6 +17,7 @@ from extender.candidates import NodeSource, NotSyncedError
 from extender.cluster import Binder, BindError, ClusterError, PodKey, Recorder, not_judged
 from extender.connection import Answer
 from extender.cycles import Cycles
+from extender.feasible import FeasibleNodes, NotFilteredError
 from extender.metrics import Laps, Metrics
 from extender.pods import PodNotKnownError, PodSource
 from extender.profile import PluginFailedError, Profile
@@ -25,8 +26,9 @@ from extender.traffic import Sample, Traffic
 from extender.verbs import bind, preempt, prioritize
 from extender.verbs import filter as filter_verb
 from extender.verbs.bind import Binding, RejectedError
+from extender.verbs.filter import Verdict
 from extender.waiting import WaitingPods
-from extender.wire import Candidates, PodRequest, RequestError
+from extender.wire import Candidates, Filtered, PodRequest, RequestError
 from wasm_runtime.snapshot import Nodes
 
 T = TypeVar("T")
@@ -74,10 +76,12 @@ class Verbs:
         recorder: Recorder | None = None,
         cycles: Cycles | None = None,
         traffic: Traffic | None = None,
+        feasible: FeasibleNodes | None = None,
     ) -> None:
         """`recorder` gets an Event for each failure that the verb's answer has no words for.
 
-        `cycles` and `traffic` are for those who look after what is live: which cycles are on what, and what was asked.
+        `cycles` and `traffic` are for those who look after what is live: which cycles are on what, and what was asked;
+        `feasible` is for who binds a pod without having asked filter about it.
         """
         self._registry = registry
         self._nodes = nodes
@@ -89,6 +93,7 @@ class Verbs:
         self._metrics = metrics
         self._cycles = cycles or Cycles()
         self._traffic = traffic or Traffic()
+        self._feasible = feasible or FeasibleNodes()
         self._binding = ThreadPoolExecutor(MOST_BINDING, "bind")
         self._judging = ThreadPoolExecutor(MOST_JUDGING, "judge")
 
@@ -96,7 +101,8 @@ class Verbs:
         """Answers with the nodes that pass. Raises RequestError."""
         laps = self._metrics.laps("filter")
         request, candidates = wire.decode_args(body, self._pods.known)
-        judges = self._cycles.begin(request.pod.uid, self._live(request, profile), _route(profile))
+        route = _route(profile)
+        judges = self._cycles.begin(request.pod.uid, self._live(request, profile), route)
         if judges.binds or self._registry.binds:  # A switch may have come between them.
             self._pods.remember(request)
         laps.end("decode")
@@ -105,13 +111,17 @@ class Verbs:
             _log_failure("filter", request, error)
             return wire.encode_filter_error(str(error))
 
+        def answer(_: Nodes, verdict: Verdict) -> bytes:
+            self._feasible.add(request.pod.uid, route, verdict.kept)
+            return wire.encode_filtered(candidates, Filtered(verdict.kept.names, verdict.failed, verdict.unresolvable))
+
         return self._judge(
             laps,
             Sample("filter", request.pod, candidates.names),
             judges,
             lambda: self._nodes.find(candidates, judges.wants_nodes),
             lambda nodes: filter_verb.run(judges, request.pod, nodes),
-            lambda _, filtered: wire.encode_filtered(candidates, filtered),
+            answer,
             refuse,
             candidates,
         )
@@ -219,26 +229,27 @@ class Verbs:
         return self._cycles.of(request.pod.uid, self._live(request, named), _route(named))
 
     async def bind(self, body: bytes, profile: Profile | None) -> bytes:
-        """Binds a pod to a node. Raises RequestError."""
+        """Binds a pod to a node, if filter has answered that node for it. Raises RequestError."""
         args = wire.decode_binding(body)
         key = PodKey(args.PodNamespace, args.PodName, args.PodUID)
-        with self._cycles.ending(args.PodUID, _route(profile)):
+        route = _route(profile)
+        with self._cycles.ending(args.PodUID, route):
             try:
-                if self._binds(args.PodUID, profile):
+                judges = self._cycles.begun(args.PodUID, route) or profile
+                if judges:
+                    _require_all(judges)
+                self._feasible.require(key, route, args.Node)
+                if judges.binds if judges else self._registry.binds:
                     await self._cycle(key, args.Node, profile)
                 else:
                     await self._binder.bind(key, args.Node)
-            except (BindError, ClusterError, RejectedError, *UNANSWERABLE) as error:
+            except (BindError, ClusterError, NotFilteredError, RejectedError, *UNANSWERABLE) as error:
                 fields = error.fields if isinstance(error, PluginFailedError) else {}
                 logger.error("bind failed: %s", error, extra={"pod": str(key), "node": args.Node, **fields})
                 return wire.encode_bound(str(error))
+        self._feasible.forget(args.PodUID, route)
         self._pods.forget(args.PodUID)
         return wire.encode_bound()
-
-    def _binds(self, uid: str, named: Profile | None) -> bool:
-        """Whether plugins may have a part in the binding cycle of a pod."""
-        profile = self._cycles.begun(uid, _route(named)) or named
-        return profile.binds or bool(profile.problem) if profile else self._registry.binds
 
     async def _cycle(self, key: PodKey, node: str, profile: Profile | None) -> None:
         """Runs the binding cycle in a thread: what Permit and the guests take holds nobody else up."""

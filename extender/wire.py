@@ -12,10 +12,10 @@ from functools import lru_cache
 from itertools import compress, repeat
 from operator import eq, itemgetter, not_
 from types import NoneType, UnionType
-from typing import Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from wasm_runtime.guest import Pod
 from wasm_runtime.protobuf import EncodeError
@@ -35,6 +35,9 @@ NODES_KEPT: Final = 64 * 1024 * 1024
 
 HEAD: Final = 256
 """First bytes of a node's JSON by which the same node is looked for: Go writes name, UID and version there."""
+
+Name = Annotated[str, Meta(max_length=LONGEST_NAME)]
+"""What becomes a key here: a name or a UID, which Kubernetes makes of 36 characters."""
 
 FindPod = Callable[[str, str], bytes | None]
 """Finds a pod by UID and resourceVersion, a protobuf v1.Pod."""
@@ -102,10 +105,10 @@ class ExtenderPreemptionArgs(Struct):
 class ExtenderBindingArgs(Struct):
     """Asks for bind."""
 
-    PodName: str = ""
-    PodNamespace: str = ""
-    PodUID: str = ""
-    Node: str = ""
+    PodName: Name = ""
+    PodNamespace: Name = ""
+    PodUID: Name = ""
+    Node: Name = ""
 
 
 class _ObjectMeta(Struct):

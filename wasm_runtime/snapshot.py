@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import compress, takewhile
@@ -116,6 +117,11 @@ class Snapshot:
                     self._write(name, ABSENT)
             return Located(self._epoch, list(map(self._index.__getitem__, names)))
 
+    def holds(self, located: Located, name: str) -> bool:
+        """Whether a name is one of those that were located. Nobody knows any more once that epoch is over: False."""
+        with self._lock:
+            return located.epoch == self._epoch and self._index.get(name) in located.indices
+
     def expect(self, names: Sequence[str], located: Located) -> None:
         """Says which names are likely to be located next, and where they are."""
         with self._lock:
@@ -194,6 +200,24 @@ def _item(node: bytes) -> bytes:
     return b"".join((b"\x12", varint(len(node)), node))
 
 
+class NodeSet:
+    """Which nodes a request had: a number for each in place of its name. Does not keep the snapshot alive."""
+
+    __slots__ = ("_located", "_snapshot")
+
+    def __init__(self, snapshot: Snapshot, located: Located) -> None:
+        self._snapshot = weakref.ref(snapshot)
+        self._located = located
+
+    def __len__(self) -> int:
+        return len(self._located.indices)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether it was one of them; False where nobody knows any more."""
+        snapshot = self._snapshot()
+        return snapshot is not None and snapshot.holds(self._located, name)
+
+
 class Nodes:
     """The nodes of a request, in its order, and where they stand in the snapshot."""
 
@@ -220,6 +244,10 @@ class Nodes:
         names = list(compress(self.names, selectors))
         self.snapshot.expect(names, located)
         return Nodes(self.snapshot, names, located)
+
+    def without_names(self) -> NodeSet:
+        """Which nodes these are, for who keeps that of many requests."""
+        return NodeSet(self.snapshot, self._located)
 
     def singly(self) -> Iterator[Nodes]:
         """Each node by itself."""

@@ -22,7 +22,6 @@ from extender.profile import Entry, PluginFailedError, Profile
 from extender.registry.engines import Engines
 from extender.verbs import filter as filter_verb
 from extender.verbs import prioritize
-from extender.wire import Filtered
 from wasm_runtime.abi import Code
 from wasm_runtime.engine import Settings, Span
 from wasm_runtime.guest import Pod
@@ -71,18 +70,18 @@ class Host:
         asked = _fresh(names)
         self._clock.begin()
         try:
-            filtered = filter_verb.run(self._profile, pod, Nodes(self._snapshot, asked))
+            verdict = filter_verb.run(self._profile, pod, Nodes(self._snapshot, asked))
             reply = Reply(self._clock.end())
             scores: Sequence[int] = ()
-            if filtered.kept:
-                asked = _fresh(filtered.kept)
+            if verdict.kept.names:
+                asked = _fresh(verdict.kept.names)
                 self._clock.begin()
                 scores = prioritize.run(self._profile, pod, Nodes(self._snapshot, asked))
                 reply.prioritize = self._clock.end()
         except PluginFailedError as error:
             return Reply(Took(0.0), answer=Answer(str(error)))
         if question.answer:
-            reply.answer = Answer("", _rejected(filtered), dict(zip(filtered.kept, scores, strict=True)))
+            reply.answer = Answer("", _rejected(verdict), dict(zip(verdict.kept.names, scores, strict=True)))
         return reply
 
     def update(self, nodes: bytes) -> None:
@@ -95,10 +94,10 @@ def _fresh(names: Sequence[str]) -> list[str]:
     return msgspec.json.decode(msgspec.json.encode(names), type=list[str])
 
 
-def _rejected(filtered: Filtered) -> dict[str, Status]:
-    failed = {name: Status(Code.UNSCHEDULABLE, reason) for name, reason in filtered.failed.items()}
+def _rejected(verdict: filter_verb.Verdict) -> dict[str, Status]:
+    failed = {name: Status(Code.UNSCHEDULABLE, reason) for name, reason in verdict.failed.items()}
     code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-    return failed | {name: Status(code, reason) for name, reason in filtered.unresolvable.items()}
+    return failed | {name: Status(code, reason) for name, reason in verdict.unresolvable.items()}
 
 
 def pod_of(data: bytes) -> Pod:

@@ -15,6 +15,7 @@ import msgspec
 from extender.call.request import CallError, Request
 from extender.cluster import DryRunBinder, Event, PodKey
 from extender.config import PluginConfig, RuntimeConfig, ServerConfig
+from extender.feasible import FeasibleNodes
 from extender.metrics import Metrics
 from extender.pods import PodNotKnownError, PodSource
 from extender.profile import MENDS, Entry, Profile
@@ -97,7 +98,17 @@ def _ask(verb: Verb, request: Request, registry: Registry, waiting: WaitingPods)
     """The answer, why it is none of the plugin's, and how many seconds it took."""
     failures = _Failures()
     timeout = ServerConfig().bind_timeout
-    verbs = Verbs(registry, request.nodes, _Pods(request.pod), DryRunBinder(), waiting, timeout, Metrics(), failures)
+    verbs = Verbs(
+        registry,
+        request.nodes,
+        _Pods(request.pod),
+        DryRunBinder(),
+        waiting,
+        timeout,
+        Metrics(),
+        failures,
+        feasible=_AnyNode(),
+    )
     try:
         body, seconds = asyncio.run(_time(verbs, verb, request.body))
     except RequestError as error:
@@ -150,6 +161,13 @@ class _Pods(PodSource):
                 " give a request with NodeNameToVictims, which has them whole"
             )
         return super().victims(preemption, node)
+
+
+class _AnyNode(FeasibleNodes):
+    """Lets any pod be bound anywhere: a single call has no filter before it, and its bind is a dry run."""
+
+    def require(self, pod: PodKey, route: str, node: str) -> None:
+        pass
 
 
 def _here(message: str) -> str:

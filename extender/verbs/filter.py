@@ -8,7 +8,6 @@ from operator import not_
 from typing import Final, NamedTuple
 
 from extender.profile import Profile
-from extender.wire import Filtered
 from wasm_runtime.abi import Code
 from wasm_runtime.engine import NodeResults
 from wasm_runtime.guest import Guest, Pod, Stage
@@ -19,14 +18,17 @@ _UNRESOLVABLE: Final = int(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
 class Verdict(NamedTuple):
-    """What one plugin said of the nodes."""
+    """What one plugin, or all of a profile, said of the nodes."""
 
     kept: Nodes
+    """Those that pass, in the order of the request."""
     failed: dict[str, str]
+    """Why each node that preemption might help does not pass."""
     unresolvable: dict[str, str]
+    """Why each node that preemption cannot help does not pass."""
 
 
-def run(profile: Profile, pod: Pod, nodes: Nodes) -> Filtered:
+def run(profile: Profile, pod: Pod, nodes: Nodes) -> Verdict:
     """The nodes that every plugin keeps, and why each other one was rejected by the first to do so.
 
     Always begins a new cycle of the pod. Raises PluginFailedError.
@@ -43,7 +45,7 @@ def run(profile: Profile, pod: Pod, nodes: Nodes) -> Filtered:
         nodes = verdict.kept
         failed = _joined(failed, verdict.failed)
         unresolvable = _joined(unresolvable, verdict.unresolvable)
-    return Filtered(nodes.names, failed, unresolvable)
+    return Verdict(nodes, failed, unresolvable)
 
 
 def judge(

@@ -15,7 +15,6 @@ from extender.config import ConfigError
 from extender.profile import SHORT_DIGEST, Entry, FailurePolicy, PluginFailedError, Profile
 from extender.registry import load
 from extender.verbs import filter as filter_verb
-from extender.wire import Filtered
 from tests.extender import guests, kwx
 from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import NODE_NAMES, filter_error, filtered, names_args, pod, priorities
@@ -152,7 +151,7 @@ def test_a_guest_that_breaks_and_cannot_be_started_again_fails_alone(name: str) 
     good = Plugin(engine, guests.module("filter_by_digit"), Settings("digit", "72ends in 7"))
     nodes = Nodes(Snapshot(), NODE_NAMES)
 
-    def judge(policy: FailurePolicy) -> Filtered:
+    def judge(policy: FailurePolicy) -> filter_verb.Verdict:
         entries = [Entry(good), Entry(broken, failure_policy=policy)]
         return filter_verb.run(Profile("default", entries), Pod("u", "default/web-7", b""), nodes)
 
@@ -162,7 +161,8 @@ def test_a_guest_that_breaks_and_cannot_be_started_again_fails_alone(name: str) 
             judge(FailurePolicy.FAIL)
         assert str(failed.value) == f"plugin {name} ({broken.digest[:SHORT_DIGEST]}): {cause}"
     passing = [name for name in NODE_NAMES if name != "node-7"]
-    assert judge(FailurePolicy.IGNORE) == Filtered(passing, {"node-7": "ends in 7"}, {})
+    kept, failed, unresolvable = judge(FailurePolicy.IGNORE)
+    assert (kept.names, failed, unresolvable) == (passing, {"node-7": "ends in 7"}, {})
     broken.close()
     good.close()
 

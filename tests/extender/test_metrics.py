@@ -42,7 +42,7 @@ def test_every_part_of_a_verb_and_every_call_of_a_guest_is_counted(extender: Ext
         extender.post("/filter", names_args())
     extender.post("/prioritize", names_args())
     extender.post("/profiles/failing/filter", names_args())
-    extender.post("/bind", binding_args())
+    assert extender.post("/bind", binding_args("node-0")) == {"Error": ""}
     assert counts(extender, "kwx_verb_phase_seconds") == {
         ("filter", "decode"): 4,
         ("filter", "nodes"): 4,

@@ -63,7 +63,7 @@ def test_the_cluster_mode_decides_about_bind_and_the_shape_of_requests(
 def test_bind_is_registered_for_a_plugin_with_a_part_in_it(tmp_path: Path, point: str) -> None:
     profiles = [profile("default", plugin("every_export", extensionPoints=[point]))]
     answer = built(tmp_path, profiles, Choices(), cluster={"mode": "in-cluster"})
-    assert answer == expected(**BIND, nodeCacheCapable=True)
+    assert answer == expected(filterVerb="filter", **BIND, nodeCacheCapable=True)
 
 
 def test_bind_is_left_to_the_scheduler_where_no_plugin_has_a_part_in_it(tmp_path: Path) -> None:

@@ -118,9 +118,9 @@ class Inside:
         answer = self.ask(_path(profile, "prioritize"), names_args(["node-7"], pod(name)))
         return int(answer[0]["Score"]) if answer else 0
 
-    def bind(self, name: str, profile: str = "") -> str:
-        """What is wrong, if anything is."""
-        return str(self.ask(_path(profile, "bind"), binding_args("node-7", name))["Error"])
+    def bind(self, name: str, profile: str = "", node: str = "node-7") -> str:
+        """What is wrong, if anything is. The pod must have been filtered."""
+        return str(self.ask(_path(profile, "bind"), binding_args(node, name))["Error"])
 
     # -- rollouts ----------------------------------------------------------------------------------
 

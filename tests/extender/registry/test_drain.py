@@ -136,8 +136,8 @@ def test_binding_goes_on_with_the_guest_that_has_filtered(tmp_path: Path) -> Non
         inside.filter("old", names=THREE)
         inside.upload(versions.module(11))
         inside.filter("new", names=THREE)
-        assert inside.bind("new") == ""
-        assert inside.bind("old") == REJECTED.format(3)
+        assert inside.bind("new", node="node-0") == ""
+        assert inside.bind("old", node="node-0") == REJECTED.format(3)
 
 
 def test_binding_does_not_begin_with_a_revision_that_has_not_filtered(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_binding_does_not_begin_with_a_revision_that_has_not_filtered(tmp_path: 
         inside.filter("old", names=THREE)
         inside.upload(BINDS)
         inside.filter("new", names=THREE)
-        assert (inside.bind("old"), inside.bind("new")) == ("", REJECTED.format(3))
+        assert (inside.bind("old", node="node-0"), inside.bind("new", node="node-0")) == ("", REJECTED.format(3))
 
 
 def test_both_revisions_bind_their_own_pods(tmp_path: Path) -> None:
@@ -153,7 +153,8 @@ def test_both_revisions_bind_their_own_pods(tmp_path: Path) -> None:
         inside.filter("old", names=THREE)
         inside.upload(BINDS, settings={"weight": 2})
         inside.filter("new", names=THREE[:2])
-        assert (inside.bind("new"), inside.bind("old")) == (REJECTED.format(2), REJECTED.format(3))
+        answers = [inside.bind(name, node="node-0") for name in ("new", "old")]
+        assert answers == [REJECTED.format(2), REJECTED.format(3)]
 
 
 # -- draining --------------------------------------------------------------------------------------
@@ -168,7 +169,7 @@ def test_guests_are_given_back_when_the_last_cycle_is_over(inside: Inside, clock
     inside.look()
     assert (stages(inside), guests_of(before)) == (["active", "draining"], 1)
     if end == "bind":
-        inside.bind("old")
+        assert inside.bind("old") == ""
     elif end == "filter":
         inside.filter("old")
     else:
@@ -254,7 +255,8 @@ def test_what_is_retired_is_given_back_without_a_collector(tmp_path: Path, clock
     """The process seldom looks for garbage in cycles. There stay what serves and what the last cycles are on."""
     with start(tmp_path, versions.module(10)) as inside:
         seen: list[weakref.ref[Any]] = []
-        inside.bind("web")
+        inside.filter("web")
+        assert inside.bind("web") == ""
         gc.collect()
         gc.disable()
         try:
