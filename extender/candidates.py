@@ -10,10 +10,15 @@ from typing import Final, Protocol
 from msgspec import Raw
 
 from extender.wire import Candidates, RequestError, encode_candidate
+from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.snapshot import Nodes, Snapshot
 
 MOST_KEPT: Final = 20_000
 """Nodes from requests that are kept converted, four times what Kubernetes is made for; beyond it all begins anew."""
+
+
+MAX_KEPT_BYTES: Final = 256 * MEBIBYTE
+"""What they may take as protobuf."""
 
 
 class NotSyncedError(Exception):
@@ -32,7 +37,7 @@ class NodeSource:
     """Finds the nodes of a request. For the serving thread only, but for `current`.
 
     With a cache their objects are the cluster's, and requests only name them. Without one they are those of the
-    requests seen so far, each as it came last.
+    requests seen so far, each as it came last; one of another UID is another node.
     """
 
     def __init__(
@@ -53,6 +58,9 @@ class NodeSource:
         self._anew = anew
         self._versions: dict[str, str | None] = {}
         """By name, that of each node of a request that was converted; None where it has none to tell changes by."""
+        self._sizes: dict[str, int] = {}
+        """Bytes of each of them."""
+        self._bytes = 0
 
     @property
     def current(self) -> Snapshot:
@@ -92,12 +100,20 @@ class NodeSource:
     def _convert(self, candidates: Candidates, items: list[Raw]) -> None:
         """Converts the nodes of which this version has not been seen.
 
-        Where they become too many, those of this request go to a new snapshot: threads may still judge by the old one.
+        Where they become too many or too large, those of this request go to a new snapshot: threads may still judge by
+        the old one.
         """
         nodes = list(zip(candidates.names, candidates.versions, items, strict=True))
         new = list(compress(nodes, map(ne, candidates.versions, map(self._versions.get, candidates.names))))
+        if not new:
+            return
         added = {name for name, _, _ in new} - self._versions.keys()
-        if added and len(self._versions) + len(added) > MOST_KEPT:
-            self._current, self._versions, new = self._anew(), {}, nodes
-        self._current.put([(name, encode_candidate(name, json)) for name, _, json in new])
+        converted = [(name, encode_candidate(name, json)) for name, _, json in new]
+        grows = sum([len(node) - self._sizes.get(name, 0) for name, node in converted])
+        if (added and len(self._versions) + len(added) > MOST_KEPT) or self._bytes + grows > MAX_KEPT_BYTES:
+            self._current, self._versions, self._sizes, new = self._anew(), {}, {}, nodes
+            converted = [(name, encode_candidate(name, json)) for name, _, json in nodes]
+        self._current.put(converted)
         self._versions.update((name, version or None) for name, version, _ in new)
+        self._sizes.update((name, len(node)) for name, node in converted)
+        self._bytes = sum(self._sizes.values())

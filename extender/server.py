@@ -42,6 +42,9 @@ MOST_JUDGING: Final = 16
 """Verbs at a time whose plugins are not known to be quick; kube-scheduler asks one after the other."""
 
 
+NAMED_VICTIMS_GROW: Final = 3
+"""How many times the memory of their JSON victims take that came by UID."""
+
 MAX_LATE_S: Final = 1.0
 """Seconds by which the loop may be late to end a bind before its thread gives it up."""
 
@@ -164,7 +167,13 @@ class Verbs:
         candidates = list(preemption.victims)
         return self._judge(
             laps,
-            Sample("preempt", request.pod, candidates, victims, len(body) if preemption.objects else 0),
+            Sample(
+                "preempt",
+                request.pod,
+                candidates,
+                victims,
+                len(body) * (1 if preemption.objects else NAMED_VICTIMS_GROW),
+            ),
             judges,
             lambda: self._nodes.named(candidates, judges.wants_nodes),
             lambda nodes: preempt.run(judges, request.pod, nodes, victims),

@@ -49,7 +49,7 @@ class Sample(NamedTuple):
     victims: Victims | None = None
     """With preempt. What could be had then may not be had later: pods come and go."""
     held: int = 0
-    """Bytes that `victims` keeps alive: those of the request's body, if its victims came whole."""
+    """Bytes that `victims` keeps alive."""
 
     @property
     def size(self) -> int:

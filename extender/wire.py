@@ -12,15 +12,16 @@ from functools import lru_cache
 from itertools import compress, repeat
 from operator import eq, itemgetter, not_
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Raw, Struct
 
+from extender.limits import MAX_VICTIMS, Name, require_few, require_size
+from extender.limits import RequestError as RequestError  # noqa: PLC0414 - for who decodes
 from wasm_runtime.guest import Pod
 from wasm_runtime.protobuf import EncodeError
 from wasm_runtime.protobuf.convert import convert_node, convert_pod
-from wasm_runtime.snapshot import LONGEST_NAME
 
 T = TypeVar("T")
 
@@ -31,13 +32,13 @@ LARGEST_POD_KEPT: Final = 65_536
 """Bytes of JSON of a pod that is kept; together with `PODS_KEPT` it bounds what they take."""
 
 NODES_KEPT: Final = 64 * 1024 * 1024
-"""Bytes of JSON of nodes that are kept, to see which of them come unchanged; beyond it they are forgotten."""
+"""Bytes that nodes take whose JSON is kept, to see which of them come unchanged; beyond it they are forgotten."""
 
 HEAD: Final = 256
 """First bytes of a node's JSON by which the same node is looked for: Go writes name, UID and version there."""
 
-Name = Annotated[str, Meta(max_length=LONGEST_NAME)]
-"""What becomes a key here: a name or a UID, which Kubernetes makes of 36 characters."""
+HEAD_BYTES: Final = 384
+"""What the head of a node takes beside its JSON: its objects, the key, the place in a dictionary."""
 
 FindPod = Callable[[str, str], bytes | None]
 """Finds a pod by UID and resourceVersion, a protobuf v1.Pod."""
@@ -46,10 +47,6 @@ FindPod = Callable[[str, str], bytes | None]
 def find_no_pod(_: str, __: str) -> bytes | None:
     """Where no pods are kept."""
     return None
-
-
-class RequestError(Exception):
-    """The caller's request is none that can be answered. `str()` says what is wrong with it."""
 
 
 _UNREADABLE: Final = (EncodeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -77,7 +74,7 @@ class ExtenderArgs(Struct):
 class MetaPod(Struct, gc=False):
     """A victim by its UID."""
 
-    UID: str
+    UID: Name
 
 
 class MetaVictims(Struct, gc=False):
@@ -98,8 +95,8 @@ class ExtenderPreemptionArgs(Struct):
     """Asks for preempt."""
 
     Pod: Raw = Raw()
-    NodeNameToVictims: dict[str, Victims] | None = None
-    NodeNameToMetaVictims: dict[str, MetaVictims] | None = None
+    NodeNameToVictims: dict[Name, Victims] | None = None
+    NodeNameToMetaVictims: dict[Name, MetaVictims] | None = None
 
 
 class ExtenderBindingArgs(Struct):
@@ -112,14 +109,14 @@ class ExtenderBindingArgs(Struct):
 
 
 class _ObjectMeta(Struct):
-    name: str | None = None
-    namespace: str | None = None
-    uid: str | None = None
-    resourceVersion: str | None = None  # noqa: N815 - the API's name
+    name: Name | None = None
+    namespace: Name | None = None
+    uid: Name | None = None
+    resourceVersion: Name | None = None  # noqa: N815 - the API's name
 
 
 class _PodSpec(Struct):
-    schedulerName: str | None = None  # noqa: N815 - the API's name
+    schedulerName: Name | None = None  # noqa: N815 - the API's name
 
 
 class _PodHead(Struct):
@@ -145,7 +142,7 @@ class Candidates(NamedTuple):
     items: list[Raw] | None = None
     """The nodes themselves with `nodeCacheCapable: false`."""
     versions: Sequence[str] = ()
-    """The resourceVersion of each item; empty where it has none."""
+    """UID and resourceVersion of each item; empty where it has no resourceVersion."""
     metadata: Raw = Raw(b"{}")
     held: int = 0
     """Bytes that `items` keep alive: those of the request's body."""
@@ -169,12 +166,14 @@ def decode_args(body: bytes, find_pod: FindPod = find_no_pod) -> tuple[PodReques
     args = _decode(body, ExtenderArgs, _has_nodes)
     pod = _pod(args.Pod, find_pod)
     if args.NodeNames is not None:
+        require_few("NodeNames", len(args.NodeNames))
         return pod, Candidates(args.NodeNames)
     if args.Nodes is None:
         raise RequestError(
             "the request has neither NodeNames (nodeCacheCapable: true) nor Nodes (nodeCacheCapable: false)"
         )
     items = args.Nodes.items or []
+    require_few("Nodes.items", len(items))
     heads = _heads.read(items)
     names, versions = list(map(_NAME, heads)), list(map(_VERSION, heads))
     return pod, Candidates(names, items, versions, args.Nodes.metadata, len(body))
@@ -187,6 +186,9 @@ def _has_nodes(args: ExtenderArgs) -> bool:
 def decode_preemption(body: bytes, find_pod: FindPod = find_no_pod) -> tuple[PodRequest, Preemption]:
     """Reads the body of preempt; `find_pod` spares the conversion of a pod. Raises RequestError."""
     args = _decode(body, ExtenderPreemptionArgs, _has_victims)
+    found = args.NodeNameToMetaVictims or args.NodeNameToVictims or {}
+    require_few("nodes with victims", len(found))
+    require_few("victims", sum([len(each.Pods or ()) for each in found.values()]), MAX_VICTIMS)
     pod = _pod(args.Pod, find_pod)
     if args.NodeNameToMetaVictims is not None:
         return pod, Preemption(args.NodeNameToMetaVictims, None)
@@ -222,6 +224,7 @@ def _decode(body: bytes, kind: type[T], complete: Callable[[T], bool]) -> T:
     """Decodes names as the wire has them; in any case only if something that must be there is not."""
     if not body or body.isspace():
         raise RequestError("the request has no body")
+    require_size(body)
     try:
         return _decode_exact(body, kind, complete) or msgspec.json.decode(
             msgspec.json.encode(_fold(Raw(body), kind)), type=kind
@@ -246,10 +249,11 @@ def _fold(json: Raw, kind: Any) -> Any:
     if get_origin(kind) in {Union, UnionType}:
         kind = next(each for each in get_args(kind) if each is not NoneType)
     try:
-        if get_origin(kind) is list:
+        if get_origin(kind) is list and get_args(kind) not in _LEAVES:
             return [_fold(item, *get_args(kind)) for item in msgspec.json.decode(json, type=list[Raw])]
         if get_origin(kind) is dict:
             values = msgspec.json.decode(json, type=dict[str, Raw])
+            require_few("nodes", len(values))
             return {name: _fold(value, get_args(kind)[1]) for name, value in values.items()}
         if isinstance(kind, type) and issubclass(kind, Struct):
             values = msgspec.json.decode(json, type=dict[str, Raw])
@@ -259,6 +263,10 @@ def _fold(json: Raw, kind: Any) -> Any:
     except msgspec.ValidationError:
         pass
     return json
+
+
+_LEAVES: Final = ((str,), (Raw,))
+"""Items without fields whose names could be in another case."""
 
 
 @lru_cache
@@ -320,13 +328,19 @@ class _Heads:
         return heads
 
     def _keep(self, key: bytes, head: _Head) -> _Head:
-        size = len(memoryview(head.json))
-        self._bytes += size - len(memoryview(self._known.get(key, _UNREAD).json))
+        size = _size(head)
+        self._bytes += size - (_size(self._known[key]) if key in self._known else 0)
         if self._bytes > NODES_KEPT:
             self._known.clear()
             self._bytes = size
         self._known[key] = head
         return head
+
+
+def _size(head: _Head) -> int:
+    """Bytes that a head takes with its JSON, of which the key is a copy."""
+    length = len(memoryview(head.json))
+    return HEAD_BYTES + length + min(length, HEAD) + len(head.name) + len(head.version)
 
 
 _heads: Final = _Heads()
@@ -339,9 +353,8 @@ def _head(at: int, json: Raw) -> _Head:
         raise RequestError(f"Nodes.items[{at}]: {error}") from None
     if not meta.name:
         raise RequestError(f"Nodes.items[{at}]: the node has no metadata.name")
-    if len(meta.name) > LONGEST_NAME:
-        raise RequestError(f"Nodes.items[{at}]: a node name has more than {LONGEST_NAME} characters")
-    return _Head(meta.name, meta.resourceVersion or "", json)
+    version = f"{meta.uid or ''} {meta.resourceVersion}" if meta.resourceVersion else ""
+    return _Head(meta.name, version, json)
 
 
 def encode_candidate(name: str, node: Raw) -> bytes:

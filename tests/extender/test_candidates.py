@@ -133,6 +133,30 @@ def test_a_version_is_converted_once_and_a_node_without_one_each_time() -> None:
     assert len(changes) == 5
 
 
+def test_a_node_that_was_made_anew_is_another_one_though_name_and_version_are_the_same() -> None:
+    source = NodeSource(None, Snapshot())
+    for uid in ("first", "second"):
+        made = node("a", labels={"made": uid})
+        made["metadata"]["uid"] = uid
+        found = source.find(decode_args(json.dumps(nodes_args([made])).encode())[1], wants_objects=True)
+        assert objects_of(found) == [encode_node(made)]
+
+
+def test_nodes_are_bounded_by_their_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = {"filler": "x" * 1_000}
+    monkeypatch.setattr(candidates, "MAX_KEPT_BYTES", 3_500)
+    source = NodeSource(None, Snapshot())
+    for version in range(3):
+        for name in "abc":
+            asked = nodes_args([node(name, version=str(version), labels=large)])
+            source.find(decode_args(json.dumps(asked).encode())[1], wants_objects=True)
+        assert len(source.current) == 3
+    asked = nodes_args([node(name, labels=large) for name in "cd"])
+    found = source.find(decode_args(json.dumps(asked).encode())[1], wants_objects=True)
+    assert (found.names, len(found.snapshot)) == (["c", "d"], 2)
+    assert objects_of(found) == [encode_node(node(name, labels=large)) for name in "cd"]
+
+
 WHY = "the nodes of the cluster are not known yet: list nodes: no answer (for 3 s)"
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -163,7 +165,7 @@ def test_nodes_are_known_by_name_and_version() -> None:
     items = [node("b", version="2"), node("a", version="1"), node("b", version="")]
     for _ in range(2):
         _, candidates = decode_args(args(Pod=POD, Nodes=json.dumps({"items": items})))
-        assert (candidates.names, candidates.versions) == (["b", "a", "b"], ["2", "1", ""])
+        assert (candidates.names, candidates.versions) == (["b", "a", "b"], ["uid-of-b 2", "uid-of-a 1", ""])
         assert [json.loads(bytes(item)) for item in candidates.items or ()] == items
 
 
@@ -173,18 +175,38 @@ def test_nodes_that_begin_alike_are_told_apart() -> None:
     for items in ([alike[0]], alike, alike[::-1]):
         _, candidates = decode_args(args(Pod=POD, Nodes=json.dumps({"items": items})))
         assert candidates.names == [item["metadata"]["name"] for item in items]
-        assert candidates.versions == [item["metadata"]["resourceVersion"] for item in items]
+        meta = [item["metadata"] for item in items]
+        assert candidates.versions == [f"{each['uid']} {each['resourceVersion']}" for each in meta]
+
+
+def test_the_memory_for_nodes_that_came_is_that_which_is_counted() -> None:
+    """However small they are: what is made of the JSON takes more than that."""
+    for filler in ("", "x" * 5_000):
+        items = [node(f"node-{at}", labels={"filler": filler}) for at in range(2_000)]
+        body = args(Pod=POD, Nodes=json.dumps({"items": items}))
+        heads = wire._Heads()
+        nodes = wire._decode(body, wire.ExtenderArgs, wire._has_nodes).Nodes
+        assert nodes
+        gc.collect()
+        tracemalloc.start()
+        try:
+            heads.read(nodes.items or [])
+            gc.collect()
+            taken, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert 0.8 * heads._bytes <= taken <= heads._bytes
 
 
 def test_the_memory_for_nodes_that_came_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "NODES_KEPT", 2_000)
+    monkeypatch.setattr(wire, "NODES_KEPT", 6_000)
     monkeypatch.setattr(wire, "_heads", wire._Heads())
     for at in range(50):
         names = [f"node-{at}-{each}" for each in range(3)]
         nodes = [node(name, version=str(version)) for version in range(2) for name in names]
         _, candidates = decode_args(args(Pod=POD, Nodes=json.dumps({"items": nodes})))
         assert candidates.names == 2 * names
-        assert 0 < sum(len(bytes(head.json)) for head in wire._heads._known.values()) <= 2_000
+        assert 0 < sum(map(wire._size, wire._heads._known.values())) <= 6_000
 
 
 @pytest.mark.parametrize("nodes", ['{"items": null}', '{"items": []}', '{"metadata": {}}', "{}", '{"Items": null}'])

@@ -145,7 +145,7 @@ def test_binding_does_not_begin_with_a_revision_that_has_not_filtered(tmp_path: 
         inside.filter("old", names=THREE)
         inside.upload(BINDS)
         inside.filter("new", names=THREE)
-        assert (inside.bind("old", node="node-0"), inside.bind("new", node="node-0")) == ("", REJECTED.format(3))
+        assert (inside.bind("old", node="node-1"), inside.bind("new", node="node-1")) == ("", REJECTED.format(3))
 
 
 def test_both_revisions_bind_their_own_pods(tmp_path: Path) -> None:
