@@ -16,7 +16,6 @@ from wasm_runtime.snapshot import Nodes, Snapshot
 MOST_KEPT: Final = 20_000
 """Nodes from requests that are kept converted, four times what Kubernetes is made for; beyond it all begins anew."""
 
-
 MAX_KEPT_BYTES: Final = 256 * MEBIBYTE
 """What they may take as protobuf."""
 

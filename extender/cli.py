@@ -19,7 +19,7 @@ from extender.call import CallError, OptionError
 from extender.config import ConfigError
 from extender.demo import DemoError
 from extender.inspection import InspectionError
-from extender.output import View, ViewOption, fail, write_json
+from extender.output import View, ViewOption, fail, write_encoded, write_json
 from extender.registry import load
 from extender.scheduler_config import IgnorableError
 from extender.terminal import printable, show
@@ -147,7 +147,7 @@ def call_verb(
     asked = _or_fail(lambda: call.read(request, nodes, pod))
     outcome = _or_fail(lambda: call.call(verb, module, config, asked))
     if output is View.JSON:
-        sys.stdout.write(outcome.body.decode() + "\n")
+        write_encoded(outcome.body)
     elif not outcome.error:
         show(call.table(verb, asked.body, outcome))
     show(map(Text, call.journal(outcome)), stderr=output is View.JSON)

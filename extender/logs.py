@@ -4,8 +4,25 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 import structlog
+
+from extender.terminal import printable, printable_lines
+
+
+def _make_printable(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Keeps what guests and clients have said from being more than text on a terminal."""
+    return {key: _printable(value) for key, value in event.items()}
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable_lines(value).replace("\n", "\n    ")  # So that none of it looks like another event.
+    if isinstance(value, Mapping):
+        return {printable(str(key)): _printable(each) for key, each in value.items()}
+    return value
 
 
 def configure() -> None:
@@ -18,7 +35,7 @@ def configure() -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     end: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer()]
+        [_make_printable, structlog.dev.ConsoleRenderer()]
         if to_terminal
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )

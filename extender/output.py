@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import msgspec
 import typer
 
-from extender.terminal import printable
+from extender.terminal import escaped, printable_lines
 
 
 class View(str, Enum):
@@ -24,10 +24,15 @@ ViewOption = Annotated[View, typer.Option(help="With json, standard output is th
 
 def write_json(value: object) -> None:
     """Writes what msgspec can encode."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode() + "\n")
+    write_encoded(msgspec.json.format(msgspec.json.encode(value)))
+
+
+def write_encoded(json: bytes) -> None:
+    """Writes JSON as it is, but for what would move the cursor of a terminal."""
+    sys.stdout.write(escaped(json.decode()) + "\n")
 
 
 def fail(message: str) -> NoReturn:
     """Says why the command has failed, and ends it with status 1."""
-    typer.echo("kwx: " + "\n".join(map(printable, message.splitlines())), err=True)
+    typer.echo("kwx: " + printable_lines(message), err=True)
     raise typer.Exit(1)

@@ -41,7 +41,6 @@ MOST_BINDING: Final = 64
 MOST_JUDGING: Final = 16
 """Verbs at a time whose plugins are not known to be quick; kube-scheduler asks one after the other."""
 
-
 NAMED_VICTIMS_GROW: Final = 3
 """How many times the memory of their JSON victims take that came by UID."""
 

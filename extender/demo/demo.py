@@ -16,7 +16,7 @@ from extender.demo.client import SchedulerClient
 from extender.demo.cycle import CycleReport, captured, play
 from extender.demo.server import LOOPBACK, DemoError, DemoServer, demo_server, example
 from extender.demo.swap import SwapReport, swap
-from extender.terminal import Part, Table, show
+from extender.terminal import Part, Table, printable, show
 
 __all__ = ["DemoError", "run"]
 
@@ -111,7 +111,7 @@ def _show(report: Report) -> None:
 
 def _nodes(report: Report) -> Iterator[Part]:
     pod, preemptor = report.cycle.verbs[0].pod, report.cycle.verbs[2].pod
-    yield Text(f"Pod {pod}, and pod {preemptor} that preempts\n", "italic")
+    yield Text(printable(f"Pod {pod}, and pod {preemptor} that preempts") + "\n", "italic")
     rows = [
         (
             f"{node.node} ←" if node.bound else node.node,

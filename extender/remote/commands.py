@@ -22,7 +22,7 @@ from extender.output import View, ViewOption, fail, write_json
 from extender.registry.revision import Stage
 from extender.remote import table
 from extender.remote.client import AdminClient, RemoteError, plugin_path
-from extender.terminal import Part
+from extender.terminal import Part, printable
 from extender.yaml_loader import BoundedLoader
 
 T = TypeVar("T")
@@ -283,7 +283,7 @@ def _follow(client: AdminClient, begun: RolloutView, timeout: str) -> RolloutVie
             for last in client.follow(begun.id, timeout):
                 console.print(table.step(last), soft_wrap=True)
     except KeyboardInterrupt:
-        typer.echo(f"kwx: {_goes_on(last)}", err=True)
+        typer.echo(f"kwx: {printable(_goes_on(last))}", err=True)
         raise typer.Exit(128 + signal.SIGINT) from None
     except RemoteError as error:
         told = f"rollout {last.id} has begun, kwx plugin history {last.plugin} tells how it ends"

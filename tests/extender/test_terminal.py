@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +12,11 @@ import pytest
 import wasmtime
 
 from bench.controlplane.process import isolated_environment
-from extender.terminal import cut, printable
+from extender.demo import demo
+from extender.demo.cycle import CycleReport, NodeReport, VerbReport
+from extender.demo.demo import Report
+from extender.demo.swap import SwapReport
+from extender.terminal import cut, escaped, printable, show
 from tests.extender.kwx import KWX
 from tests.extender.terminal import read_terminal, run_on_terminal
 from tests.wasm_runtime.custom import custom
@@ -31,6 +36,36 @@ ERASE_LINE = "\x1b[2K"
 )
 def test_texts_of_others_are_text_only(text: str, shown: str) -> None:
     assert printable(text) == shown
+
+
+EVIL = "\x1b[2J\x9b1A\u202e[bold red]\r\n\u2066x"
+"""Erases the screen, goes up a line, turns the direction of writing, is markup of rich, begins a line."""
+TAME = "�[2J�1A�[bold red]"
+
+
+@pytest.mark.parametrize("said", [{"a\x1b\x9b\u202e": ["\x7f\u2028größe 節點 🦀"]}, "\ufeff\U000e0001"])
+def test_json_says_the_same_in_characters_that_are_printable(said: object) -> None:
+    shown = escaped(json.dumps(said, ensure_ascii=False, indent=2))
+    assert json.loads(shown) == said
+    assert all(character.isprintable() for character in shown.replace("\n", ""))
+    assert escaped('{"größe": "節點 🦀"}') == '{"größe": "節點 🦀"}'
+
+
+def test_what_a_guest_says_is_text_only_in_the_log_on_a_terminal(tmp_path: Path) -> None:
+    code = "import logging; from extender import logs; logs.configure();"
+    code += f" logging.getLogger('guest').info({EVIL!r}, extra={{'guest': {{'key': {EVIL!r}}}, 'pod': {EVIL!r}}})"
+    shown = run_on_terminal([sys.executable, "-c", code], 200, isolated_environment(tmp_path))
+    assert shown.count(TAME) == 3
+    assert [character for character in shown.replace("\n", "") if not character.isprintable()] == []
+
+
+def test_what_a_guest_says_is_text_only_in_the_demonstration(capsys: pytest.CaptureFixture[str]) -> None:
+    verbs = [VerbReport(verb, EVIL, 1.0, 1.0) for verb in ("filter", "prioritize", "preempt", "bind")]
+    node = NodeReport(EVIL, passes=False, reason=EVIL, score=None, preemption=False, bound=True)
+    show(demo._nodes(Report("", "", CycleReport(verbs, [node]), SwapReport(1, 0, 0.1, {}, {}), "")))
+    shown = capsys.readouterr().out
+    assert shown.count(TAME) == 4
+    assert [character for character in shown.replace("\n", "") if not character.isprintable()] == []
 
 
 @pytest.mark.parametrize(
