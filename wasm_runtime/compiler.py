@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -76,7 +77,9 @@ class Precompiler(Protocol):
 
 
 class Compiler:
-    """An `Engine` that compiles in a child process, unless the cache has the module. May be used from any thread.
+    """An `Engine` that compiles in a child process, unless the module is in use or in the cache.
+
+    May be used from any thread.
 
     Nothing of a module is read here before the child has found it valid. The child has less priority than we, no
     more memory than the control group leaves, and next to nothing of the environment, and ends when we do. There is one
@@ -102,11 +105,13 @@ class Compiler:
         self._is_closed = False
         self._lock = threading.Lock()
         self._turn = threading.Lock()
+        self._modules: WeakValueDictionary[str, Module] = WeakValueDictionary()
+        """Those that are in use."""
 
     def compile(self, wasm: bytes) -> Module:
         """Compiles a binary module. Raises ModuleError if it is none, or cannot be compiled in time."""
         key = f"{self._engine.name}-{self._engine.version}-{hashlib.sha256(wasm).hexdigest()}"
-        module = self._kept(key)
+        module = self._modules.get(key) or self._kept(key)
         if module is None:
             output = self._run(wasm)
             end = output.index(b"\n")
@@ -114,6 +119,7 @@ class Compiler:
             if self._cache is not None:
                 self._cache.put(key, interface, code)
             module = self._kept(key) or self._engine.load(Compiled(Interface.from_json(interface), bytes(code)))
+        self._modules[key] = module
         return module
 
     def close(self) -> None:

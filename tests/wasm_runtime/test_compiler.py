@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -183,6 +183,13 @@ class TestTheChild:
 
 
 @dataclass(frozen=True)
+class Done:
+    """What an engine that `Acts` loads."""
+
+    code: bytes
+
+
+@dataclass(frozen=True)
 class Acts:
     """An engine that does something else in the child than to compile, and loads what that returned."""
 
@@ -194,7 +201,7 @@ class Acts:
         return Compiled(Interface({}, {}), self.action())
 
     def load(self, compiled: Compiled) -> Any:
-        return compiled.read()
+        return Done(compiled.read())
 
 
 def surroundings() -> bytes:
@@ -229,7 +236,8 @@ def test_the_childs_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (core[1], core[1]))
     left = 300 * MEBIBYTE
     try:
-        found = json.loads(Compiler(Acts(surroundings), None, LONG, lambda: left).compile(b""))
+        done = cast(Done, Compiler(Acts(surroundings), None, LONG, lambda: left).compile(b""))
+        found = json.loads(done.code)
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, core)
     found["environment"].pop("LC_CTYPE", None)  # Python's own addition.
@@ -444,6 +452,15 @@ class TestTheEngine:
                 load.close()
 
         assert [fault_with(limit) for limit in (64 << 10, STACK, LARGEST_STACK)] == [Fault.STACK, None, None]
+
+
+def test_a_module_that_is_in_use_is_not_compiled_again(engine: WasmtimeEngine) -> None:
+    compiler = Compiler(engine, None, LONG)
+    first = compiler.compile(binary(GUEST))
+    compiler.close()  # It can compile nothing more.
+    assert compiler.compile(binary(GUEST)) is first
+    del first
+    assert problems(compiler, binary(GUEST)) == ["is not compiled: the compiler was closed"]
 
 
 @dataclass
