@@ -196,7 +196,7 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
             loaded.journal.listen(partial(_start_pods, registry, pod_cache))
         health.add(Check("plugins", lambda: updates.missing, lambda: updates.oddities), _THREADS)
         if server.admin_tokens:
-            health.add(Check("tokens", warning=access.warning))
+            _follow_tokens(access, health, background)
         if waker:
             background.spawn(waker.run, "waker")
         source = NodeSource(node_cache, nodes, partial(Snapshot, upkeep.wake), needs_sync=needs_sync)
@@ -257,6 +257,11 @@ def _access(file: Path, server: ServerConfig) -> Access:
         return Access(server.admin_tokens and file.absolute().parent / server.admin_tokens)
     except TokensError as error:
         raise ConfigError(file, [f"server.adminTokens: {problem}" for problem in error.problems]) from error
+
+
+def _follow_tokens(access: Access, health: Health, background: Background) -> None:
+    health.add(Check("tokens", warning=access.warning))
+    background.spawn(access.follow, "tokens")
 
 
 def _namespace() -> str:

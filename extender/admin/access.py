@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from anyio.to_thread import run_sync
+
 from extender.admin.tokens import Role, Tokens, User
 from extender.sources.download import is_loopback
+
+POLL_INTERVAL_S: Final = 0.5
+"""Between two looks at the file of tokens."""
 
 LOCAL: Final = User("local", Role.WRITE)
 """Whoever is on this machine, where there are no tokens."""
@@ -65,6 +71,12 @@ class Access:
             reason = f"the token of {user.name} has the role read, which changes nothing; use one with the role write"
             raise DeniedError(403, reason, 'Bearer realm="kwx", error="insufficient_scope"')
         return user
+
+    async def follow(self) -> None:
+        """Has the file of tokens looked at until cancelled, in a thread: who asks is not to wait for its disk."""
+        while self._tokens:
+            await run_sync(self._tokens.look, abandon_on_cancel=True)
+            await asyncio.sleep(POLL_INTERVAL_S)
 
     def warning(self) -> str | None:
         """What is not as it should be with the file of tokens."""

@@ -12,6 +12,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from extender.file_version import FileVersion
+
 logger = logging.getLogger(__name__)
 
 SHORTEST: Final = 16
@@ -51,17 +53,8 @@ class TokensError(Exception):
         self.problems = problems
 
 
-class _Look(NamedTuple):
-    """What tells one version of a file from another."""
-
-    inode: int
-    size: int
-    modified: int
-    changed: int
-
-
 class Tokens:
-    """The tokens in a file, which is read again when it looks different. Of one thread.
+    """The tokens in a file, which is read again by `look` when it has changed. One thread may look while another asks.
 
     A line is `TOKEN,NAME,ROLE`, or a comment that begins with `#`.
     """
@@ -69,13 +62,13 @@ class Tokens:
     def __init__(self, file: Path) -> None:
         """Raises TokensError."""
         self._file = file
-        self._look = _look(file)
+        self._version = FileVersion.of(file)
         self._users = _read(file)
         self._problem: str | None = None
+        self._openness = _openness(file)
 
     def user(self, token: str) -> User | None:
         """Whose token it is. How long that takes tells nothing of the tokens."""
-        self._refresh()
         asked = _digest(token)
         found = None
         for known, user in self._users.items():
@@ -85,14 +78,15 @@ class Tokens:
 
     def warning(self) -> str | None:
         """What is not as it should be with the file."""
-        self._refresh()
-        return self._problem or _openness(self._file)
+        return self._problem or self._openness
 
-    def _refresh(self) -> None:
-        look = _look(self._file)
-        if look == self._look:
+    def look(self) -> None:
+        """Reads the file again if it has changed. Waits for the disk."""
+        version = FileVersion.of(self._file)
+        if version == self._version:
             return
-        self._look = look
+        self._version = version
+        self._openness = _openness(self._file)
         try:
             self._users = _read(self._file)
         except TokensError as error:
@@ -101,14 +95,6 @@ class Tokens:
         else:
             self._problem = None
             logger.info("admin tokens read again", extra={"path": str(self._file), "tokens": len(self._users)})
-
-
-def _look(file: Path) -> _Look | None:
-    try:
-        status = file.stat()
-    except (OSError, ValueError):
-        return None
-    return _Look(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _openness(file: Path) -> str | None:

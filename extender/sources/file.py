@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from extender.file_version import FileVersion
 from extender.sources.detached import LIMIT, SUFFIX, signatures
 from extender.sources.download import Limit
 from extender.sources.source import Fetched, SourceError
@@ -34,6 +35,10 @@ class FileSource:
         self._signature = Path(f"{path}{SUFFIX}") if signed else None
         self._last: str | None = None
 
+    def has_changed(self, known: str) -> bool:
+        """Whether the file looks different."""
+        return self._version() != known
+
     def fetch(self, known: str | None = None) -> Fetched | None:
         """The module as it is now; None if it is still of the `known` version, or if it is being written.
 
@@ -57,13 +62,12 @@ class FileSource:
         )
 
     def _version(self) -> str:
-        return " ".join(_look(path) for path in (self._path, self._signature) if path)
+        return " ".join(str(FileVersion.of(path) or _MISSING) for path in (self._path, self._signature) if path)
 
     def _read(self, version: str) -> Fetched | None:
         """What is in the files; None if they are of that version no more."""
         wasm = read(self._path, self._limit)
-        there = self._signature and _look(self._signature) != _MISSING
-        text = read(self._signature, LIMIT) if self._signature and there else None
+        text = read(self._signature, LIMIT) if self._signature and FileVersion.of(self._signature) else None
         if self._version() != version:
             return None
         return Fetched(
@@ -75,15 +79,6 @@ class FileSource:
 
 
 _MISSING: Final = "-"
-
-
-def _look(path: Path) -> str:
-    """What tells one version of a file from another without reading it."""
-    try:
-        status = path.stat()
-    except (OSError, ValueError):
-        return _MISSING
-    return f"{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
 
 
 def read(path: Path, limit: Limit) -> bytes:

@@ -23,6 +23,11 @@ class SignedSource:
         self.interval = source.interval
         self.is_remote = source.is_remote
 
+    def has_changed(self, known: str) -> bool:
+        """Whether the key is another one, or the source can tell that it has changed."""
+        by, _, version = known.partition(" ")
+        return by != self._version_of_key() or self._source.has_changed(version)
+
     def fetch(self, known: str | None = None) -> Fetched | None:
         """The module as it is now; None if it is still of the `known` version."""
         key = self._version_of_key()

@@ -60,6 +60,9 @@ class Source(Protocol):
     def is_remote(self) -> bool:
         """Whether it may be out of reach while the process starts, so that the last good module has to do."""
 
+    def has_changed(self, known: str) -> bool:
+        """Whether it is of another version than the `known` one, as far as that can be told without asking anybody."""
+
     def fetch(self, known: str | None = None) -> Fetched | None:
         """The module as it is now; None if it is still of the `known` version.
 

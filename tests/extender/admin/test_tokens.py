@@ -99,9 +99,11 @@ def test_what_is_no_readable_file_of_a_fair_size_is_refused(tmp_path: Path) -> N
 def test_a_file_that_changes_is_read_again(file: Path) -> None:
     tokens = Tokens(file)
     write(file, f"{BOB},bob,read\n")
+    tokens.look()
     assert (tokens.user(ALICE), tokens.user(BOB)) == (None, User("bob", Role.READ))
     beside = write(file.with_suffix(".new"), f"{ALICE},alice,read\n")
     beside.replace(file)
+    tokens.look()
     assert (tokens.user(ALICE), tokens.user(BOB)) == (User("alice", Role.READ), None)
 
 
@@ -112,17 +114,20 @@ def test_a_new_file_that_is_wrong_leaves_the_old_tokens_in_force_and_is_told_onc
     write(file, f"{BOB},bob,raed\n")
     warning = f"the tokens from before stay in force: {file}, line 1: {ROLE}"
     for _ in range(2):
+        tokens.look()
         assert (tokens.user(ALICE), tokens.user(BOB)) == (User("alice", Role.WRITE), None)
         assert tokens.warning() == warning
     assert caplog.messages == [f"the new admin tokens cannot be used, {warning}"]
 
     file.unlink()
+    tokens.look()
     assert tokens.user(ALICE) == User("alice", Role.WRITE)
     assert tokens.warning() == f"the tokens from before stay in force: {file} cannot be read: No such file or directory"
 
     caplog.clear()
     with caplog.at_level(logging.INFO):
         write(file, f"{BOB},bob,read\n")
+        tokens.look()
         assert (tokens.user(ALICE), tokens.user(BOB)) == (None, User("bob", Role.READ))
     assert tokens.warning() is None
     assert caplog.messages == ["admin tokens read again"]

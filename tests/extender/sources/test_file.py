@@ -75,6 +75,26 @@ def test_a_change_is_read_once_it_looks_the_same_twice(module: Path, change: Cal
     assert source.fetch(fetched.version) is None
 
 
+def copy_preserving(path: Path, wasm: bytes) -> None:
+    """Writes over a file and gives it the time that it had, as `cp -p` of another one of that time does."""
+    before = path.stat()
+    while path.stat().st_ctime_ns == before.st_ctime_ns:  # The clock of the file system has a few milliseconds.
+        path.write_bytes(wasm)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = path.stat()
+    assert (after.st_ino, after.st_size, after.st_mtime_ns) == (before.st_ino, before.st_size, before.st_mtime_ns)
+
+
+def test_a_file_of_the_same_size_and_time_is_a_change(module: Path) -> None:
+    source = FileSource(module, LIMIT)
+    version = fetch(source).version
+    assert not source.has_changed(version)
+    copy_preserving(module, b"two")
+    assert source.has_changed(version)
+    assert source.fetch(version) is None
+    assert fetch(source, version).wasm == b"two"
+
+
 def test_a_file_that_grows_is_left_alone_until_it_stays(module: Path) -> None:
     source = FileSource(module, LIMIT)
     version = fetch(source).version

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -71,6 +72,11 @@ class Registry:
             )
             return answer.headers["Docker-Content-Digest"]
 
+    def requests(self, repository: str) -> list[str]:
+        """What was read of a repository until now: methods and what comes after its name, in their order."""
+        asked = re.findall(rf'"(GET|HEAD) /v2/{repository}/(\S+) HTTP', self.process.log.read_text())
+        return [" ".join(each) for each in asked]
+
     def blob(self, repository: str, content: bytes, kind: str) -> Descriptor:
         """Puts a blob; its descriptor."""
         begun = self._client.post(f"{repository}/blobs/uploads/")
@@ -133,7 +139,6 @@ def running(
     chain = str(folder / "server.pem")
     config = {
         "version": 0.1,
-        "log": {"accesslog": {"disabled": True}},
         "storage": {"filesystem": {"rootdirectory": str(folder / "blobs")}},
         "http": {"addr": address, **({"tls": {"certificate": chain, "key": chain}} if ca_file else {})},
         **({"auth": auth} if auth else {}),
