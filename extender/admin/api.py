@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -16,6 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
 from fastapi.sse import EventSourceResponse, ServerSentEvent
+from pydantic import TypeAdapter
 
 from extender.admin import traffic
 from extender.admin.desk import (
@@ -50,6 +51,8 @@ UPLOAD_TIME: Final = 60.0
 
 WASM: Final = "application/wasm"
 
+
+_HISTORY: Final = TypeAdapter(list[RolloutView])
 
 _REFUSALS: Final = {400: "malformed", 401: "no valid token", 403: "not allowed", 404: "not found"}
 _CONFLICT: Final[dict[int | str, dict[str, Any]]] = {
@@ -158,10 +161,15 @@ async def upload_module(
         raise HTTPException(415, f"expected a module, and Content-Type: {WASM}")
     async with desk.uploads:
         module = await read_module(request)
-        signed = detached(module, x_signature.encode()) if x_signature else None
         expected = expectation(slot, expected_revision, if_match)
-        order = Order(Upload(module, signed), user.name, reason, decode_settings(settings), dry_run, expected)
-        rollout = await _try(partial(desk.rollouts.begin, slot, order), slot, if_match)
+        values = decode_settings(settings)
+
+        def begin() -> Rollout:
+            signed = detached(module, x_signature.encode()) if x_signature else None
+            order = Order(Upload(module, signed), user.name, reason, values, dry_run, expected)
+            return desk.rollouts.begin(slot, order)
+
+        rollout = await _try(begin, slot, if_match)
     return await _answer(desk, rollout, wait, response)
 
 
@@ -190,15 +198,20 @@ async def show_rollout(desk: AtDesk, rollout: TheRollout, wait: Wait = None) -> 
     return RolloutView.of(await desk.listening.end_of(rollout, wait) if wait else rollout)
 
 
-@router.get("/history")
-def list_history(
+@router.get("/history", response_model=list[RolloutView])
+async def list_history(
     desk: AtDesk,
     profile: Annotated[str | None, Query(description="Only of plugins of this profile.")] = None,
     plugin: Annotated[str | None, Query(description="Only of plugins of this name.")] = None,
     limit: Annotated[int, Query(ge=1, le=MOST_HISTORY, description="How many.")] = 100,
-) -> list[RolloutView]:
+) -> Response:
     """How rollouts have ended, the newest first."""
-    return [RolloutView.of(rollout) for rollout in desk.rollouts.history(limit, profile, plugin)]
+
+    def read() -> bytes:
+        views = [RolloutView.of(rollout) for rollout in desk.rollouts.history(limit, profile, plugin)]
+        return _HISTORY.dump_json(views, by_alias=True)
+
+    return Response(await run_sync(read, limiter=desk.disk), media_type="application/json")
 
 
 @router.get("/events", response_class=EventSourceResponse, dependencies=[OnPurpose])
@@ -243,8 +256,8 @@ async def read_module(request: Request) -> bytes:
     return bytes(body)
 
 
-async def _try(begin: partial[Rollout], slot: Slot, tag: str | None) -> Rollout:
-    """Begins a rollout beside the loop, for which a digest over a whole module would be long."""
+async def _try(begin: Callable[[], Rollout], slot: Slot, tag: str | None) -> Rollout:
+    """Begins a rollout beside the loop, for which a digest over a whole module takes too long."""
     try:
         return await run_sync(begin)
     except ConflictError as error:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Final
 
+from anyio import CapacityLimiter
 from anyio.streams.memory import MemoryObjectReceiveStream
 from anyio.to_thread import run_sync
 from fastapi import Depends, Header, HTTPException, Path, Query, Request
@@ -23,6 +24,9 @@ from extender.registry.slot import Slot
 MOST_UPLOADS: Final = 2
 """Modules that are read at a time; others wait."""
 
+MAX_DISK_READERS: Final = 4
+"""Threads that read the history at a time: while the disk hangs, those of all other requests are still to be had."""
+
 MOST_HISTORY: Final = 1000
 """Rollouts that are looked back on."""
 
@@ -36,6 +40,8 @@ class Desk:
         self.registry = rollouts.registry
         self.listening = Listening(rollouts.journal)
         self.uploads = asyncio.Semaphore(MOST_UPLOADS)
+        self.disk = CapacityLimiter(MAX_DISK_READERS)
+        """Of the threads that read what is on the disk."""
 
     def under_way(self) -> dict[tuple[str, str], Rollout]:
         """The rollouts that are not over, by profile and plugin."""
@@ -101,7 +107,7 @@ async def _followed(
 async def _find(desk: Desk, number: int) -> Rollout:
     found = desk.rollouts.get(number)
     if found is None:
-        history = await run_sync(desk.rollouts.history, MOST_HISTORY)
+        history = await run_sync(desk.rollouts.history, MOST_HISTORY, limiter=desk.disk)
         found = next((rollout for rollout in history if rollout.id == number), None)
     if found is None:
         raise HTTPException(404, f"there is no rollout {number}, or it is long over")

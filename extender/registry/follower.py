@@ -20,7 +20,7 @@ class Follower:
 
     def __init__(self, slot: Slot, source: Source, rollouts: Rollouts) -> None:
         self._slot = slot
-        self._watch = Watch(source)
+        self._watch = Watch(source, slot.version)
         self._rollouts = rollouts
         self._thread = SupervisedThread(f"follows-{slot.name}", self._turn)
 

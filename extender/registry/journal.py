@@ -6,11 +6,13 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from extender.registry.revision import Stage
 from extender.registry.rollout import Rollout
-from extender.registry.store import Store
+from extender.registry.store import Kept, Store
+from extender.registry.writer import Writer
 
 logger = logging.getLogger(__name__)
 
@@ -43,41 +45,42 @@ _TOLD_BY_THE_START: Final = {Stage.ACTIVE, Stage.FAILED}
 class Journal:
     """Takes each step of each rollout: to the log, to the history on disk, to those who listen.
 
-    May be used from any thread.
+    May be used from any thread, and none waits for the disk: a thread of its own writes down what there is to write,
+    in the order in which it came. Listeners are told of a step when all before it, and it too, is written.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._lock = threading.RLock()  # Listeners are called with it, so that all see the steps in their order.
+        self._writer = Writer("journal")
+        self._lock = threading.RLock()  # Listeners are called with it, so that none is once it is removed.
         self._entries: deque[tuple[int, Rollout]] = deque(maxlen=KEPT)
         self._rollouts: dict[int, Rollout] = {}
         self._listeners: list[Listener] = []
         self._sequence = 0
 
     def record(self, rollout: Rollout) -> Rollout:
-        """Takes a step, and returns it. A start with what served before it is not worth a line of history."""
+        """Takes a step, and returns it."""
         _log(rollout)
-        is_news = rollout.revision is None or rollout.revision != rollout.replaces
-        if rollout.is_over and rollout.stage is not Stage.RETIRED and is_news:
-            self._store.append(rollout)  # First: who is told looks there.
         with self._lock:
-            self._sequence += 1
-            self._entries.append((self._sequence, rollout))
             self._rollouts.pop(rollout.id, None)
             self._rollouts[rollout.id] = rollout
             over = [number for number, each in self._rollouts.items() if each.is_over]
             if len(over) > ROLLOUTS:
                 del self._rollouts[over[0]]
-            for listener in self._listeners:
-                self._tell(listener, rollout)
+            self._writer.submit(partial(self._tell, rollout))  # With the lock, so that it keeps their order.
         return rollout
 
-    def _tell(self, listener: Listener, rollout: Rollout) -> None:
-        """What a listener cannot take is its own loss, neither the rollout's nor that of those after it."""
-        try:
-            listener(self._sequence, rollout)
-        except Exception:
-            logger.exception("a step could not be told to who listens", extra={"rollout": rollout.id})
+    def save(self, profile: str, plugin: str, kept: Kept) -> None:
+        """Keeps what is known of a plugin, before any step is told that is recorded from now on."""
+        self._writer.submit(partial(self._store.save, profile, plugin, kept))
+
+    def flush(self, timeout_s: float | None = None) -> bool:
+        """Returns when all until now is written and told; False if that was not so in time."""
+        return self._writer.flush(timeout_s)
+
+    def close(self, timeout_s: float = 5.0) -> bool:
+        """Writes down what is left, and no more; False if the disk does not take it in time."""
+        return self._writer.close(timeout_s)
 
     def get(self, number: int) -> Rollout | None:
         """A rollout as it is now, if it is under way or one of the last of this process."""
@@ -95,7 +98,7 @@ class Journal:
             return [entry for entry in self._entries if entry[0] > sequence]
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Adds a listener, which is called in any thread, must be quick. Returns what removes it."""
+        """Adds a listener, which is called in another thread and must be quick. Returns what removes it."""
         with self._lock:
             self._listeners.append(listener)
 
@@ -104,6 +107,20 @@ class Journal:
                 self._listeners.remove(listener)
 
         return remove
+
+    def _tell(self, rollout: Rollout) -> None:
+        """A start with what served before it is not worth a line of history."""
+        is_news = rollout.revision is None or rollout.revision != rollout.replaces
+        if rollout.is_over and rollout.stage is not Stage.RETIRED and is_news:
+            self._store.append(rollout)  # First: who is told looks there.
+        with self._lock:
+            self._sequence += 1
+            self._entries.append((self._sequence, rollout))
+            for listener in self._listeners:
+                try:
+                    listener(self._sequence, rollout)
+                except Exception:  # It is its own loss, not that of those after it.
+                    logger.exception("a step could not be told to who listens", extra={"rollout": rollout.id})
 
 
 def _log(rollout: Rollout) -> None:

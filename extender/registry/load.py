@@ -61,9 +61,10 @@ class Loaded(NamedTuple):
     journal: Journal
 
     def close(self) -> None:
-        """Gives all guests back, and ends what is being compiled."""
+        """Gives all guests back, ends what is being compiled, and writes down what is left."""
         self.workshop.close()
         self.registry.close()
+        self.journal.close()
         self.store.close()
 
 
@@ -133,6 +134,7 @@ class _Start:
             raise ConfigError(self._file, problems)
         for slot, attempt in self._attempts.items():
             self._settle(slot, attempt)
+        self._journal.flush()
         return loaded
 
     def _open(self, plugin: PluginConfig) -> Source:
@@ -161,6 +163,7 @@ class _Start:
         except UnreachableError as error:
             self._fall_back(slot, kept, str(error))
             return
+        slot.version = fetched.version
         offered = Revision.of(fetched.digest, slot.config, fetched.origin).id
         is_no_news = kept is not None and offered == kept.offered != kept.active.id
         if kept and is_no_news and self._restore(slot, kept.active, kept.active.settings):
@@ -214,7 +217,7 @@ class _Start:
         slot.live = dataclasses.replace(live, rollout=rollout)
         if before is None or before.id != live.revision.id:
             slot.revisions = with_newest(slot.revisions, live.revision, before)
-        self._store.save(slot.profile, slot.name, Kept(live.revision, slot.offered, slot.revisions))
+        self._journal.save(slot.profile, slot.name, Kept(live.revision, slot.offered, slot.revisions))
 
 
 def _wait(slot: Slot, fetched: Future[Fetched], until: float) -> Fetched:

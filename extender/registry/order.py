@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from extender.sources import Signature
+from wasm_runtime.plugin import digest
 
 
 class OrderError(Exception):
@@ -16,11 +18,17 @@ class ConflictError(OrderError):
     """An order comes after another one that it does not know of. `str()` names it."""
 
 
-class Upload(NamedTuple):
+@dataclass(frozen=True)
+class Upload:
     """A module that comes with the order."""
 
     wasm: bytes
     signature: Signature | None = None
+    digest: str = field(init=False)
+    """The module's. It is found out at once, which takes some tenths of a second for the largest ones."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", digest(self.wasm))
 
 
 class Url(NamedTuple):

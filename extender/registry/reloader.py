@@ -107,7 +107,7 @@ class Reloader:
     def _configure(self, profiles: Sequence[ProfileConfig]) -> bool:
         """Makes other profiles live. What is refused is so while the sources of their plugins give the same."""
         try:
-            self._rollouts.configure(profiles)
+            self._rollouts.configure(profiles, asks=self._awaited is not None)
         except NotConfiguredError as error:
             awaited = self._rollouts.awaited(profiles, error.given)
             later = "it is tried again when what their sources give, its signature or its key is another"

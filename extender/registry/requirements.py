@@ -40,6 +40,7 @@ class Requirements:
                 config = _stricter(configured, read.get(slot.place, configured))
                 if config != slot.config:
                     self._attempts.cancel([slot], REQUIRED)
+                    slot.version = None  # Before the source: who follows it looks here.
                     slot.config, slot.source = config, self._pipeline.open(config)
         self.review(self._registry.slots)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -21,11 +21,11 @@ from extender.registry.registry import Registry
 from extender.registry.requirements import Requirements
 from extender.registry.revision import REVISED, Revision, Stage
 from extender.registry.rollout import Rollout
-from extender.registry.slot import Slot
+from extender.registry.slot import Live, Slot
 from extender.registry.switch import REMOVED, Change, Switch, check, withdraw
 from extender.registry.wanted import Wanted, before, earlier, expect, understand
 from extender.registry.watch import Awaited, Watch
-from extender.sources import Fetched, Source, UnreachableError
+from extender.sources import Fetched, Source, SourceError, UnreachableError
 
 LONGEST_END: Final = 5.0
 """Seconds that the end of the process waits for rollouts that are under way."""
@@ -66,7 +66,7 @@ class Rollouts:
         self._pipeline = pipeline
         self._store = pipeline.store
         self._drain = drain
-        self._switch = Switch(registry, pipeline.store, drain, profiles, wake)
+        self._switch = Switch(registry, journal, drain, profiles, wake)
         self._lock = self._switch.lock
         self._attempts = Attempts(journal, pipeline.store, self._lock)
         self.requirements = Requirements(registry, pipeline, self._switch, self._attempts)
@@ -89,7 +89,8 @@ class Rollouts:
         return self.journal.get(number)
 
     def history(self, limit: int, profile: str | None = None, plugin: str | None = None) -> list[Rollout]:
-        """How rollouts have ended, the newest first."""
+        """How rollouts have ended, the newest first. Waits for the disk."""
+        self.journal.flush()
         return self._store.history(limit, profile, plugin)
 
     def begin(self, slot: Slot, order: Order) -> Rollout:
@@ -146,13 +147,14 @@ class Rollouts:
         """
         self.requirements.review([slot])  # What is required may be what has changed: another key is in its file.
         is_signed_now = bool(slot.unmet) and self._pipeline.admits(slot.config, fetched)
+        module = fetched.digest  # Before the lock is held, for it takes long.
         with slot.turn:
             with self._lock:
                 if source is not slot.source:
                     return True  # Another one was configured meanwhile.
                 if self._attempts.running(slot):
                     return False
-                revision = Revision.of(fetched.digest, slot.config, fetched.origin)
+                revision = Revision.of(module, slot.config, fetched.origin)
                 slot.refusal = ""
                 is_cure = is_signed_now and slot.serves(revision.id)
                 if slot.live and revision.id == slot.offered and not is_cure:
@@ -162,6 +164,9 @@ class Rollouts:
                     return True
                 attempt = self._attempts.begin(slot, "source", revision=revision.id)
             self._carry_out(attempt, slot, Wanted(slot.config, lambda: fetched, revision.id, offers=True))
+            with self._lock:
+                if source is slot.source and not attempt.is_cancelled:
+                    slot.version = fetched.version
         return not attempt.is_cancelled
 
     def refuse(self, slot: Slot, problem: str) -> None:
@@ -175,20 +180,22 @@ class Rollouts:
         What was kept of the requests of profiles that are gone is dropped.
         """
         with self._lock:
-            for slot, good, problem in self._switch.failing():
-                why = f"revision {slot.live.revision.id if slot.live else ''}: {problem}"
-                self._attempts.cancel([slot], _going_back(good))  # What the source gives is offered again.
-                self._return(self._begin_return(slot, good, "rollback", why), slot, good, problem)
-                if not slot.serves(good.id):
+            returns = [(slot, slot.live, good, problem) for slot, good, problem in self._switch.failing()]
+            attempts = [self._begin_automatic_return(*each) for each in returns]
+        for attempt, (slot, failed, good, problem) in zip(attempts, returns, strict=True):
+            self._return(attempt, slot, good, problem)
+            with self._lock:
+                if slot.live is failed:
                     self._switch.end_probation(slot)  # It would fail time and again.
         self._drain.look()
         self._pipeline.traffic.retain({profile.name for profile in self.registry.profiles})
 
-    def configure(self, profiles: Sequence[ProfileConfig]) -> None:
-        """Makes other profiles live, all at once. Raises NotConfiguredError if a plugin cannot be had; then none is.
+    def configure(self, profiles: Sequence[ProfileConfig], *, asks: bool = True) -> None:
+        """Makes other profiles live, all at once.
 
         A plugin whose module or settings change is rolled out like any other candidate. Where nothing serves yet it is
-        not waited for: its source brings it live.
+        not waited for: its source brings it live. Unless it `asks`, sources are left alone where settings alone change.
+        Raises NotConfiguredError if a plugin cannot be had; then none is.
         """
         configs = self._places(profiles)
         changing = self._changing(configs)
@@ -197,7 +204,7 @@ class Rollouts:
         with ExitStack() as stack:
             for slot in changing:
                 stack.enter_context(slot.turn)
-            changes = self._prepare_all(changing, configs, stack, given)
+            changes = self._prepare_all(changing, configs, stack, given, asks=asks)
             with self._lock:
                 try:
                     check(changes)
@@ -207,7 +214,7 @@ class Rollouts:
                     self._attempts.cancel([slot], REMOVED)
                     self._switch.remove(slot)
                 for key, slot in zip(keys(profiles), configs, strict=True):
-                    self._reconfigure(slot, configs[slot], is_ready=slot in changing)
+                    self._reconfigure(slot, configs[slot], given.get(slot.place), is_ready=slot in changing)
                     slot.key = key
                 self._switch.all(changes, list(configs), profiles)
         self.requirements.review(self.registry.slots)
@@ -252,6 +259,10 @@ class Rollouts:
             if slot.live is None and slot in self.registry.slots:
                 self._switch.again()
 
+    def _begin_automatic_return(self, slot: Slot, failed: Live | None, good: Revision, problem: str) -> Attempt:
+        self._attempts.cancel([slot], _going_back(good))  # What the source gives is offered again.
+        return self._begin_return(slot, good, "rollback", f"revision {failed.revision.id if failed else ''}: {problem}")
+
     def _begin_return(self, slot: Slot, revision: Revision, by: str, why: str, overrules: str | None = None) -> Attempt:
         return self._attempts.begin(
             slot,
@@ -267,14 +278,15 @@ class Rollouts:
     def _return(self, attempt: Attempt, slot: Slot, revision: Revision, problem: str) -> None:
         """Brings a revision back: with its guests if they are still there, else with new ones."""
         try:
-            with failing(attempt), self._lock:
-                attempt.check()
+            with failing(attempt):
                 self._pipeline.allow(slot.config, revision)
-                live = self._drain.take(slot, revision.id)
-                if live:
-                    attempt.advance(Stage.WARMED)
-                    self._switch.alone(Change(attempt, slot, live), problem)
-                    return
+                with self._lock:
+                    attempt.check()
+                    live = self._drain.take(slot, revision.id)
+                    if live:
+                        attempt.advance(Stage.WARMED)
+                        self._switch.alone(Change(attempt, slot, live), problem)
+                        return
             self._switch.alone(Change(attempt, slot, self._pipeline.restore(attempt, slot, revision)), problem)
         except RolloutFailedError:
             pass  # The attempt has said why.
@@ -298,9 +310,15 @@ class Rollouts:
         ]
 
     def _prepare_all(
-        self, slots: Sequence[Slot], configs: Mapping[Slot, PluginConfig], stack: ExitStack, given: Given
+        self,
+        slots: Sequence[Slot],
+        configs: Mapping[Slot, PluginConfig],
+        stack: ExitStack,
+        given: Given,
+        *,
+        asks: bool,
     ) -> list[Change]:
-        """Candidates that may be cancelled until the stack ends; `given` takes what they are made of.
+        """Candidates that may be cancelled until the stack ends; `given` is told of what they are made of.
 
         Raises NotConfiguredError with the problems of all.
         """
@@ -313,7 +331,7 @@ class Rollouts:
                 attempt = self._attempts.begin(slot, "configuration", is_operators=True)
                 stack.callback(self._attempts.end, slot, attempt)
             try:
-                fetch = partial(self._fetch_again, slot, config, given)
+                fetch = partial(self._fetch if asks else self._fetch_if_need_be, slot, config, given)
                 live = self._pipeline.prepare(attempt, slot, config, fetch, served)
                 if live:
                     changes.append(Change(attempt, slot, live, offers=True))
@@ -324,26 +342,37 @@ class Rollouts:
             raise NotConfiguredError(problems, given)
         return changes
 
-    def _fetch_again(self, slot: Slot, config: PluginConfig, given: Given) -> Fetched:
-        """What the source gives. While it cannot be reached, what it gave last, if that serves."""
+    def _fetch_if_need_be(self, slot: Slot, config: PluginConfig, given: Given) -> Fetched:
+        """What the source has given last, if that was good and settings alone change; else what it gives."""
+        is_good = not (slot.refusal or slot.unmet)
+        if slot.version and is_good and _origin(self._switch.configured(slot)) == _origin(config):
+            last = next((each for each in slot.revisions if each.id == slot.offered), None)
+            with suppress(SourceError):
+                if last and not slot.source.has_changed(slot.version):
+                    self._pipeline.allow(config, last)
+                    fetched = self._pipeline.kept(last)
+                    given[slot.place] = slot.version
+                    return fetched
+        return self._fetch(slot, config, given)
+
+    def _fetch(self, slot: Slot, config: PluginConfig, given: Given) -> Fetched:
+        """What the source gives. While it cannot be reached, what it gave last, if that serves. Raises SourceError."""
         try:
             fetched = self._pipeline.fetch(config)
         except UnreachableError:
-            if (
-                slot.live is None
-                or not slot.serves(slot.offered)
-                or _origin(self._switch.configured(slot)) != _origin(config)
-            ):
+            is_there = slot.serves(slot.offered) and _origin(self._switch.configured(slot)) == _origin(config)
+            if not (slot.live and is_there):
                 raise
             return self._pipeline.kept(slot.live.revision)
         given[slot.place] = fetched.version
         return fetched
 
-    def _reconfigure(self, slot: Slot, config: PluginConfig, *, is_ready: bool) -> None:
+    def _reconfigure(self, slot: Slot, config: PluginConfig, version: str | None, *, is_ready: bool) -> None:
         """Without `is_ready` what the new configuration wants of a plugin that changes has yet to be had."""
         is_late = not is_ready and _differs(slot.config, config)
         if is_late:
             self._attempts.cancel([slot], CONFIGURED)
+        slot.version = None if is_late else version or slot.version  # Before the source: who follows it looks here.
         if is_late or (slot.config.guest_url, slot.config.source) != (config.guest_url, config.source):
             slot.source = self._pipeline.open(config)  # Another one is offered, whatever this one has given.
         slot.config = config

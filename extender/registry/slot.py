@@ -32,6 +32,8 @@ class Slot:
     profile: str
     config: PluginConfig
     source: Source
+    version: str | None = None
+    """What the source has given last is of this version; None if that is not known."""
     live: Live | None = None
     """What serves. None if nothing could be had yet."""
     standby: Live | None = None

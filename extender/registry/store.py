@@ -24,6 +24,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+CLOSE_TIMEOUT_S: Final = 5.0
+"""How long the end of the process waits for a disk that hangs."""
+
 MOST_REVISIONS: Final = 10
 """Revisions of a plugin, the active one included, that are kept to go back to."""
 
@@ -120,11 +123,14 @@ class Store:
             return self._last_id
 
     def close(self) -> None:
-        """Keeps nothing more, and lets another process do so."""
-        with self._lock:
-            if self._shelf:
-                self._shelf.folder.close()
-            self._shelf = None
+        """Keeps nothing more, and lets another process do so; while the disk hangs, only the end of ours does."""
+        if self._lock.acquire(timeout=CLOSE_TIMEOUT_S):
+            try:
+                if self._shelf:
+                    self._shelf.folder.close()
+                self._shelf = None
+            finally:
+                self._lock.release()
 
     def _try(self, work: Callable[[_Shelf], T], otherwise: T) -> T:
         with self._lock:

@@ -12,11 +12,12 @@ from extender.config import PluginConfig, ProfileConfig
 from extender.registry.attempt import Attempt, CancelledError
 from extender.registry.drain import Drain
 from extender.registry.guard import Guard
+from extender.registry.journal import Journal
 from extender.registry.pipeline import RolloutFailedError
 from extender.registry.registry import Registry, assemble
 from extender.registry.revision import Revision, Stage
 from extender.registry.slot import Live, Slot
-from extender.registry.store import MOST_REVISIONS, Kept, Store
+from extender.registry.store import MOST_REVISIONS, Kept
 from extender.verbs.exports import verbs
 
 logger = logging.getLogger(__name__)
@@ -37,13 +38,14 @@ class Change(NamedTuple):
 class Switch:
     """Makes candidates live, by one assignment of all profiles; and says which are on probation.
 
-    `lock` is held for a switch, and by those who decide whether there is one.
+    `lock` is held for a switch, and by those who decide whether there is one. Nobody who has it waits for a disk, for
+    the network or for a guest.
     """
 
     def __init__(
         self,
         registry: Registry,
-        store: Store,
+        journal: Journal,
         drain: Drain,
         profiles: Sequence[ProfileConfig],
         wake: Callable[[], object],
@@ -51,7 +53,7 @@ class Switch:
         """`profiles` is what is configured now; `wake` has rejected pods tried again."""
         self.lock = threading.RLock()
         self._registry = registry
-        self._store = store
+        self._journal = journal
         self._drain = drain
         self._profiles = profiles
         self._wake = wake
@@ -163,7 +165,7 @@ class Switch:
 
     def _save(self, slot: Slot) -> None:
         if slot.live:
-            self._store.save(slot.profile, slot.name, Kept(slot.live.revision, slot.offered, slot.revisions))
+            self._journal.save(slot.profile, slot.name, Kept(slot.live.revision, slot.offered, slot.revisions))
 
 
 def check(changes: Sequence[Change]) -> None:

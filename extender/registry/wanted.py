@@ -90,7 +90,7 @@ def _again(revision: Revision, config: PluginConfig, pipeline: Pipeline) -> Want
 def _uploaded(upload: Upload, config: PluginConfig, by: str) -> Wanted:
     signatures = (upload.signature,) if upload.signature else ()
     fetched = Fetched(upload.wasm, f"upload by {by}", "", signatures)
-    return Wanted(config, lambda: fetched, Revision.of(fetched.digest, config, fetched.origin).id)
+    return Wanted(config, lambda: fetched, Revision.of(upload.digest, config, fetched.origin).id)
 
 
 def _serving(slot: Slot) -> PluginConfig:

@@ -99,7 +99,7 @@ class Extender:
         leash = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid())]
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [*leash, str(KWX), "serve", "--config", str(self.config)],
+                [*leash, *self.program, "serve", "--config", str(self.config)],
                 cwd=folder,
                 env=environment_of(folder),
                 stdin=subprocess.DEVNULL,
@@ -130,6 +130,11 @@ class Extender:
         if kind is None:
             assert status == self._status, self._log.read_text()
             assert self.events(OUR_FAULT) == []
+
+    @property
+    def program(self) -> Sequence[str]:
+        """What stands for `kwx` in the command."""
+        return [str(KWX)]
 
     @property
     def address(self) -> tuple[str, int]:

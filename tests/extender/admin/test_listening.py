@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -15,6 +14,7 @@ from extender.registry.journal import Journal
 from extender.registry.revision import Stage
 from extender.registry.rollout import Rollout
 from extender.registry.store import Store
+from tests.patience import PATIENCE_S
 
 LONG = 60.0
 
@@ -24,8 +24,10 @@ def rollout(number: int = 1, stage: Stage = Stage.FETCHING) -> Rollout:
 
 
 @pytest.fixture
-def journal() -> Journal:
-    return Journal(Store(None))
+def journal() -> Iterator[Journal]:
+    journal = Journal(Store(None))
+    yield journal
+    assert journal.close()
 
 
 @pytest.fixture
@@ -33,10 +35,11 @@ def listening(journal: Journal) -> Listening:
     return Listening(journal)
 
 
-def in_a_thread(journal: Journal, *rollouts: Rollout) -> None:
-    thread = threading.Thread(target=lambda: [journal.record(each) for each in rollouts])
-    thread.start()
-    thread.join()
+def record(journal: Journal, *rollouts: Rollout) -> None:
+    """Returns when all are told."""
+    for each in rollouts:
+        journal.record(each)
+    assert journal.flush(PATIENCE_S)
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:
@@ -45,9 +48,9 @@ def run(story: Coroutine[Any, Any, None]) -> None:
 
 def test_a_listener_hears_what_happens_from_now_on(journal: Journal, listening: Listening) -> None:
     async def story() -> None:
-        journal.record(rollout(1))
+        record(journal, rollout(1))
         with listening.listen() as stream:
-            in_a_thread(journal, rollout(2), rollout(3))
+            record(journal, rollout(2), rollout(3))
             steps = listening.steps(stream, None)
             assert [await anext(steps), await anext(steps)] == [Step(2, rollout(2)), Step(3, rollout(3))]
 
@@ -61,11 +64,11 @@ def test_who_comes_back_hears_what_was_missed_and_every_step_once(
     """A number that has not come yet is of an earlier process: all is told."""
 
     async def story() -> None:
-        in_a_thread(journal, rollout(1))
+        record(journal, rollout(1))
         with listening.listen() as stream:
-            in_a_thread(journal, rollout(2))
+            record(journal, rollout(2))
             await asyncio.sleep(0)
-            asyncio.get_running_loop().call_soon(in_a_thread, journal, rollout(3))
+            asyncio.get_running_loop().call_soon(record, journal, rollout(3))
             numbers = []
             async for step in listening.steps(stream, after):
                 numbers.append(step.number)
@@ -79,7 +82,7 @@ def test_who_comes_back_hears_what_was_missed_and_every_step_once(
 def test_a_listener_that_is_too_slow_is_left_behind(journal: Journal, listening: Listening) -> None:
     async def story() -> None:
         with listening.listen() as stream:
-            in_a_thread(journal, *map(rollout, range(1, BACKLOG + 3)))
+            record(journal, *map(rollout, range(1, BACKLOG + 3)))
             await asyncio.sleep(0)
             numbers = [step.number async for step in listening.steps(stream, None)]
         assert numbers == list(range(1, BACKLOG + 1))
@@ -120,12 +123,12 @@ def test_nobody_is_told_of_what_happens_after_a_listener_has_left(
 ) -> None:
     async def story() -> None:
         with listening.listen():
-            in_a_thread(journal, rollout(1))  # Is told below, when the stream is closed.
-        in_a_thread(journal, rollout(2))
+            record(journal, rollout(1))  # Is told below, when the stream is closed.
+        record(journal, rollout(2))
         await asyncio.sleep(0)
 
     run(story())
-    in_a_thread(journal, rollout(3))
+    record(journal, rollout(3))
     assert caplog.messages == []
 
 
@@ -138,7 +141,7 @@ def test_a_rollout_is_followed_until_it_is_over(
 ) -> None:
     async def story() -> None:
         with listening.listen() as stream:
-            in_a_thread(journal, *STEPS)
+            record(journal, *STEPS)
             assert [step.rollout.stage.value async for step in listening.until_over(stream, 1, after)] == stages
 
     run(story())
@@ -146,10 +149,10 @@ def test_a_rollout_is_followed_until_it_is_over(
 
 def test_the_end_of_a_rollout_is_waited_for(journal: Journal, listening: Listening) -> None:
     async def story() -> None:
-        journal.record(STEPS[0])
+        record(journal, STEPS[0])
         ended = asyncio.create_task(listening.end_of(STEPS[0], LONG))
         await asyncio.sleep(0.01)
-        in_a_thread(journal, *STEPS[1:])
+        record(journal, *STEPS[1:])
         assert await ended == rollout(1, Stage.FAILED)
         assert await listening.end_of(rollout(1, Stage.FAILED), LONG) == rollout(1, Stage.FAILED)
 
@@ -158,7 +161,7 @@ def test_the_end_of_a_rollout_is_waited_for(journal: Journal, listening: Listeni
 
 def test_a_rollout_that_takes_longer_is_told_as_it_is(journal: Journal, listening: Listening) -> None:
     async def story() -> None:
-        in_a_thread(journal, *STEPS[:3])
+        record(journal, *STEPS[:3])
         assert await listening.end_of(rollout(1), 0.05) == rollout(1, Stage.FETCHED)
 
     run(story())

@@ -29,7 +29,7 @@ from extender.traffic import Traffic
 from extender.waiting import WaitingPods
 from tests.extender import kwx
 from tests.extender.objects import NODE_NAMES, binding_args, names_args, pod
-from tests.patience import wait_until
+from tests.patience import PATIENCE_S, wait_until
 from wasm_runtime.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -50,7 +50,8 @@ class Inside:
         **sections: Any,
     ) -> None:
         self.folder = folder
-        self.config = kwx.write(folder, kwx.configuration(*profiles, server={"stateDirectory": "state"}, **sections))
+        server = {"stateDirectory": "state", **sections.pop("server", {})}
+        self.config = kwx.write(folder, kwx.configuration(*profiles, server=server, **sections))
         self.cycles = Cycles()
         self.woken = 0
         self.traffic = Traffic()
@@ -158,6 +159,7 @@ class Inside:
         """A rollout when nothing more is to be waited for."""
         self.wait_until(lambda: self.now(rollout).is_over)
         self.rollouts.revisions(self.slot(rollout.plugin, rollout.profile))  # Waits for the end of a switch.
+        self.written()
         return self.now(rollout)
 
     def now(self, rollout: Rollout) -> Rollout:
@@ -166,8 +168,13 @@ class Inside:
         assert found
         return found
 
+    def written(self) -> None:
+        """Waits until all that has happened is written down and told."""
+        assert self.rollouts.journal.flush(PATIENCE_S), "the journal has not been written in time"
+
     def latest(self) -> Rollout:
         """The rollout that began last, as it is now."""
+        self.written()
         return max(self.rollouts.journal.since(0), key=lambda entry: (entry[1].id, entry[0]))[1]
 
     def look(self) -> None:

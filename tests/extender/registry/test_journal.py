@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from extender.registry.journal import START, Journal
 from extender.registry.revision import Stage
 from extender.registry.rollout import Rollout
 from extender.registry.store import Store
+from tests.patience import PATIENCE_S
 
 KEPT = 3
 
@@ -25,13 +27,28 @@ def store(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
+@contextmanager
+def keeping(store: Store) -> Iterator[Journal]:
+    journal = Journal(store)
+    yield journal
+    assert journal.close()
+
+
 @pytest.fixture
-def journal(store: Store) -> Journal:
-    return Journal(store)
+def journal(store: Store) -> Iterator[Journal]:
+    with keeping(store) as journal:
+        yield journal
 
 
 def rollout(number: int = 1, stage: Stage = Stage.FETCHING, by: str = "source", **more: Any) -> Rollout:
     return Rollout(id=number, profile="default", plugin="plugin", by=by, stage=stage, began=1.0, changed=2.0, **more)
+
+
+def record(journal: Journal, *steps: Rollout) -> None:
+    """Returns when all are written and told."""
+    for each in steps:
+        journal.record(each)
+    assert journal.flush(PATIENCE_S)
 
 
 LIVE = rollout(stage=Stage.ACTIVE, revision="sha256:2", module="sha256:22", origin="plugin.wasm", replaces="sha256:1")
@@ -46,8 +63,7 @@ def test_a_rollout_is_known_as_it_is_now(journal: Journal) -> None:
 
 def test_who_was_away_is_told_what_came_since(journal: Journal) -> None:
     steps = [rollout(number) for number in (1, 2, 3)]
-    for each in steps:
-        journal.record(each)
+    record(journal, *steps)
     assert journal.since(0) == [(1, steps[0]), (2, steps[1]), (3, steps[2])]
     assert journal.since(2) == [(3, steps[2])]
     assert journal.since(3) == []
@@ -56,23 +72,23 @@ def test_who_was_away_is_told_what_came_since(journal: Journal) -> None:
 def test_what_is_kept_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_module, "KEPT", KEPT)
     monkeypatch.setattr(journal_module, "ROLLOUTS", KEPT)
-    journal = Journal(store)
-    slow = journal.record(rollout(1))
-    for number in range(2, KEPT + 4):
-        journal.record(rollout(number, Stage.ACTIVE))
-    assert [number for number, _ in journal.since(0)] == [4, 5, 6]
-    assert [number for number in range(KEPT + 4) if journal.get(number)] == [1, 4, 5, 6]
-    assert journal.under_way() == [slow]
+    slow = rollout(1)
+    with keeping(store) as journal:
+        record(journal, slow, *(rollout(number, Stage.ACTIVE) for number in range(2, KEPT + 4)))
+        assert [number for number, _ in journal.since(0)] == [4, 5, 6]
+        assert [number for number in range(KEPT + 4) if journal.get(number)] == [1, 4, 5, 6]
+        assert journal.under_way() == [slow]
 
 
 def test_listeners_are_told_each_step_until_they_have_enough(journal: Journal) -> None:
     told: list[tuple[str, int, Rollout]] = []
     remove = journal.listen(lambda number, step: told.append(("first", number, step)))
-    first = journal.record(rollout(1))
+    first, second, third = map(rollout, (1, 2, 3))
+    record(journal, first)
     journal.listen(lambda number, step: told.append(("second", number, step)))
-    second = journal.record(rollout(2))
+    record(journal, second)
     remove()
-    third = journal.record(rollout(3))
+    record(journal, third)
     assert told == [("first", 1, first), ("first", 2, second), ("second", 2, second), ("second", 3, third)]
 
 
@@ -86,22 +102,22 @@ def test_a_listener_that_cannot_take_a_step_harms_nobody(journal: Journal, caplo
     told: list[int] = []
     journal.listen(fail)
     journal.listen(lambda number, _: told.append(number))
-    assert journal.record(LIVE) == LIVE
+    record(journal, LIVE)
     assert told == [1]
     assert "a step could not be told to who listens" in [record.getMessage() for record in caplog.records]
 
 
 @pytest.mark.parametrize("stage", Stage)
 def test_the_history_has_what_became_of_it(journal: Journal, store: Store, stage: Stage) -> None:
-    step = journal.record(rollout(stage=stage))
+    step = rollout(stage=stage)
+    record(journal, step)
     assert store.history() == ([step] if stage in WRITTEN else [])
 
 
 def test_a_start_with_what_served_before_is_not_worth_a_line_of_history(journal: Journal, store: Store) -> None:
     again = {"stage": Stage.ACTIVE, "by": START, "revision": "sha256:1"}
-    journal.record(rollout(1, replaces="sha256:1", **again))
-    first = journal.record(rollout(2, **again))
-    other = journal.record(rollout(3, replaces="sha256:2", **again))
+    first, other = rollout(2, **again), rollout(3, replaces="sha256:2", **again)
+    record(journal, rollout(1, replaces="sha256:1", **again), first, other)
     assert store.history() == [other, first]
 
 

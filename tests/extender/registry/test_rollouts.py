@@ -16,6 +16,7 @@ from extender.registry.order import ConflictError, Earlier, Look, Order, OrderEr
 from extender.registry.revision import Revision, Stage
 from extender.registry.rollout import Rollout
 from extender.registry.rollouts import Rollouts
+from extender.registry.switch import Change
 from tests.extender import guests, versions
 from tests.extender.kwx import Extender, plugin, profile
 from tests.extender.objects import names_args
@@ -321,17 +322,21 @@ def test_an_order_for_what_serves_does_not_cross_another_operators(shadowing: In
         shadowing.begin(versions.module(10))
 
 
-def test_what_is_cancelled_just_before_the_switch_is_still_news(tmp_path: Path) -> None:
+def test_what_is_cancelled_just_before_the_switch_is_still_news(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also to the next process."""
     with start(tmp_path) as inside:
         first = inside.active()
         put(tmp_path / "told.wasm", versions.module(11))
 
-        def end(_: int, rollout: Rollout) -> None:
-            if rollout.stage is Stage.WARMED:
-                inside.rollouts.close()
+        switch = inside.rollouts._switch.alone
 
-        inside.rollouts.journal.listen(end)
+        def end(change: Change) -> None:
+            inside.rollouts.close()
+            switch(change)
+
+        monkeypatch.setattr(inside.rollouts._switch, "alone", end)
         assert not inside.offer()
         over = inside.latest()
         assert (over.stage, over.problem, over.report is None) == (Stage.FAILED, "the extender ends", False)
