@@ -12,6 +12,9 @@ from wasm_runtime.errors import ModuleError
 
 _IMPORTS: Final = {**abi.IMPORTS, **wasi.FUNCTIONS}
 _BY_NAME: Final = {function.name: function for function in _IMPORTS}
+MAX_IMPORTS_TOLD: Final = 20
+"""Wrong imports that are told one by one: there may be tens of thousands, and to find what is near takes its time."""
+
 _NEEDS_SCORE: Final = ("prescore", "normalizescore")
 
 
@@ -45,12 +48,15 @@ def _exports(module: Module) -> Iterator[str]:
 
 
 def _imports(module: Module) -> Iterator[str]:
-    for wanted, found in module.imports.items():
+    wrong = [(wanted, found) for wanted, found in module.imports.items() if found != _IMPORTS.get(wanted)]
+    for wanted, found in wrong[:MAX_IMPORTS_TOLD]:
         known = _IMPORTS.get(wanted)
         if known is None:
             yield f"imports {wanted}, which the host does not have{_nearest(wanted.name)}"
-        elif found != known:
+        else:
             yield f"imports {wanted} as {found}, the host has {known}"
+    if len(wrong) > MAX_IMPORTS_TOLD:
+        yield f"and {len(wrong) - MAX_IMPORTS_TOLD} more imports that the host does not have so"
 
 
 def _nearest(name: str) -> str:

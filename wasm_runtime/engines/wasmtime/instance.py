@@ -54,6 +54,12 @@ NO_DEADLINE: Final = 1 << 60
 _KINDS: Final = {(): 0, ("i32",): 1, ("i64",): 2}
 """How the driver tells the results of exports apart."""
 
+_GUEST: Final = "guest"
+"""The linker's name of the guest's instance."""
+
+_CALLED: Final = frozenset({abi.MEMORY, *abi.START, *driver.POINTS})
+"""The exports that a host has any use for."""
+
 _IMAGES: Final = abi.Import("k8s.io/scheduler", "nodeImageStates")
 _RECORD: Final = struct.Struct("<IiIII")
 """Head of a record of the journal: kind, severity, length of the node's name, of the message and of its pairs."""
@@ -218,9 +224,10 @@ class WasmtimeInstance:
         for function in module.imports.keys() & driver.HOST_FUNCTIONS.keys():
             linker.define(store, function.module, function.name, trampoline[str(function)])
         self._limit()
-        guest = self._interruptible(
-            "instantiate", deadline, lambda: linker.instantiate(store, module.native).exports(store)
-        )
+        instance = self._interruptible("instantiate", deadline, lambda: linker.instantiate(store, module.native))
+        # By name: `Instance.exports` takes the square of their number, two minutes for 60,000.
+        linker.define_instance(store, _GUEST, instance)
+        guest = {name: linker.get(store, _GUEST, name) for name in module.exports.keys() & _CALLED}
         self._lift_limits()
         self._interrupt(NO_DEADLINE)
         points = wasmtime.Table(
@@ -230,12 +237,14 @@ class WasmtimeInstance:
         )
         for name, at in driver.POINTS.items():
             if isinstance(module.exports.get(name), abi.Signature):
-                points.set(store, at, guest[name])
+                points.set(store, at, cast(Func, guest[name]))
         supply = Func(store, FuncType([ValType.i32()], []), self._supply)
         deliver = Func(store, FuncType([ValType.i32()] * 3, []), self._deliver)
         waiting = Func(store, FuncType([ValType.i32()] * 3, [ValType.i32()]), self._waiting)
         linked = wasmtime.Instance(
-            store, engine.driver, [guest[abi.MEMORY], random, supply, deliver, waiting, trampoline["imports"], points]
+            store,
+            engine.driver,
+            [cast(Memory, guest[abi.MEMORY]), random, supply, deliver, waiting, trampoline["imports"], points],
         ).exports(store)
         self._guest = guest
         self._limit()
