@@ -22,6 +22,8 @@ from .pair import PLUGINS_OF_THE_IMAGE
 TIMEOUT_S = 120.0
 PRIORITIZE = CHECKOUT / "extender" / "examples" / "cycle" / "prioritize.json"
 
+pytestmark = pytest.mark.timeout(600)  # Installing is part of the first.
+
 contained = pytest.mark.skipif(not has_namespaces(), reason="no user namespaces here, which stand for the container")
 
 
