@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
-import threading
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.controlplane import ControlPlane
+from bench.controlplane import BuildError, ControlPlane, ControlPlaneError
 from tests.e2e.stack import EXAMPLES, Stack, example
 from tests.manifests.overlay import SERVICE
 
@@ -41,12 +41,34 @@ Ctrl-C ends everything.
 """
 
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LOOK_INTERVAL_S = 1.0
+
+
 def main() -> None:
-    """Starts all, says how to use it, waits for a signal."""
-    stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
+    """Starts all, says how to use it, waits for a signal or for the end of a part."""
+    for number in SIGNALS:
+        signal.signal(number, _leave)
     print("Starting etcd, kube-apiserver, kwok, the extender and kube-scheduler …", file=sys.stderr)
+    try:
+        _serve()
+    except BuildError as error:
+        sys.exit(str(error))
+    except ControlPlaneError as error:
+        what, _, log = str(error).partition("\n")
+        is_killed = "ended with status -" in what
+        said = f", its last words were: {log.strip().splitlines()[-1]}" if log.strip() and not is_killed else ""
+        sys.exit(f"{what.rstrip(':')}{said}; so everything else was ended, `make cluster` starts it again")
+
+
+def _leave(*_: object) -> None:
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)  # What has begun to end is ended.
+    sys.exit()
+
+
+def _serve() -> None:
+    """Raises ControlPlaneError when a part has died."""
     with ControlPlane() as control_plane, TemporaryDirectory(prefix="kwx-cluster-") as name:
         directory = Path(name)
         control_plane.create_nodes(6, labels={ACCELERATOR: "h100"})
@@ -66,9 +88,10 @@ def main() -> None:
                 log=stack.extender.log,
             )
             print(guide, flush=True)
-            while not stopped.wait(1):
+            while True:
                 control_plane.check()
                 stack.extender.check()
+                time.sleep(LOOK_INTERVAL_S)
 
 
 if __name__ == "__main__":
