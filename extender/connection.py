@@ -170,12 +170,13 @@ class Connection(asyncio.Protocol):
 
     def _listen(self) -> None:
         """Waits for a turn, if something is there to be read, else for more; does nothing while something is done."""
-        if self._turn or not self._is_free:
+        has_more = self._reader.has_more
+        if not (has_more or self._is_paused) or self._turn or not self._is_free:
             return
-        if self._reader.has_more:
+        if has_more:
             self._pause()
             self._turn = self._loop.call_soon(self._go_on)
-        elif self._is_paused:
+        else:
             self._is_paused = False
             self._transport.resume_reading()
 
@@ -185,7 +186,7 @@ class Connection(asyncio.Protocol):
 
     def _release(self) -> None:
         """Holds nothing any more but what is being answered, or not taken."""
-        if self.held and not (self._answering or self._is_clogged):
+        if not (self._answering or self._is_clogged):
             self._room.hold(self, 0)
 
     def _answer(self, request: Request) -> None:
@@ -229,7 +230,8 @@ class Connection(asyncio.Protocol):
         headers = (*answer.headers, ("connection", "close")) if is_last else answer.headers
         head = _head(answer.status, len(answer.body), headers)
         self._transport.write(head if request.method == "HEAD" else head + answer.body)
-        self._release()
+        if self.held:
+            self._release()
         if answer.status == 200:
             self.good_answers += 1
         if is_last:

@@ -69,15 +69,14 @@ class Pieces:
         self._data = b""
         self._at = 0
         self._tail = b""  # The last bytes that were taken, where they may be the beginning of a head's end.
-
-    def __len__(self) -> int:
+        self.size = 0
         """Bytes."""
-        return len(self._data) - self._at
 
     def add(self, data: bytes) -> None:
         """Takes what comes next."""
         self._data = self._data[self._at :] + data if self._data else data
         self._at = 0
+        self.size = len(self._data)
 
     def take(self, body_left: int | None) -> bytes | memoryview:
         """The next piece, of which there must be one.
@@ -85,7 +84,7 @@ class Pieces:
         `body_left` are the bytes that are left of a body, 0 in a head and None where nobody knows them.
         """
         begin, data = self._at, self._data
-        length = len(data)
+        length = begin + self.size
         if body_left:
             end = min(begin + body_left, length)
             self._tail = b""
@@ -95,6 +94,7 @@ class Pieces:
         else:
             end = min(begin + MAX_PIECE_BYTES, length)
             self._tail = (self._tail + data[max(begin, end - 3) : end])[-3:]
+        self.size = length - end
         if end < length:
             self._at = end
             return memoryview(data)[begin:end]
@@ -149,7 +149,7 @@ class Reader:
     @property
     def has_more(self) -> bool:
         """Whether `read` may go on before more has come."""
-        return bool(self._events) or (len(self._pieces) > 0 and not self._is_over)
+        return bool(self._events or (self._pieces.size and not self._is_over))
 
     def add(self, data: bytes) -> None:
         """Takes what has come."""
@@ -158,14 +158,13 @@ class Reader:
 
     def read(self) -> Event | None:
         """What has come next; None where more has to come, or others are to have their turn before. Raises nothing."""
-        budget = MAX_PIECE_BYTES
-        while not self._events and self._pieces and not self._is_over and budget > 0:
+        events, pieces, budget = self._events, self._pieces, MAX_PIECE_BYTES
+        while not events and pieces.size and not self._is_over and budget > 0:
             left = self._left
-            piece = self._pieces.take(left)
-            self._parse(piece)
+            self._parse(pieces.take(left))
             if not left:
-                budget -= len(piece)
-        return self._events.popleft() if self._events else None
+                budget -= self._piece_length
+        return events.popleft() if events else None
 
     def drop(self) -> Request:
         """Drops the request whose body is coming, and the rest of it as it comes: what is to be answered."""

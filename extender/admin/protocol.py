@@ -64,7 +64,7 @@ class AdminConnection(HttpToolsProtocol):
         self._pieces.add(data)
         if self._turn is None:
             self._go_on()
-        elif len(self._pieces) > MAX_UNREAD_BYTES:
+        elif self._pieces.size > MAX_UNREAD_BYTES:
             self.transport.abort()
         else:
             self.transport.pause_reading()
@@ -99,7 +99,7 @@ class AdminConnection(HttpToolsProtocol):
         """Parses what has come, as far as it is the turn of this client."""
         self._turn = None
         budget = MAX_PIECE_BYTES
-        while self._pieces and budget > 0 and not self.transport.is_closing():
+        while self._pieces.size and budget > 0 and not self.transport.is_closing():
             if self.began is None and self._is_answering:
                 self.cycle.keep_alive = False
                 self._end()
@@ -111,7 +111,7 @@ class AdminConnection(HttpToolsProtocol):
                 budget -= len(piece)
         if self.transport.is_closing():
             return
-        if self._pieces:
+        if self._pieces.size:
             self._turn = self.loop.call_soon(self._go_on)
             self.transport.pause_reading()
         elif not self.flow.read_paused:
