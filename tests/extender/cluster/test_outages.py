@@ -31,7 +31,7 @@ from extender.cluster import (
     reflector,
 )
 from extender.cluster import recorder as recorder_module
-from extender.cluster.api import ApiRequest
+from extender.cluster.api import MAX_OBJECT_BYTES, ApiRequest
 from tests.extender.cluster.support import TIMEOUT, Ends, objects, running, until, warnings
 from tests.extender.kwx import Extender, plugin, profile
 from tests.extender.objects import filtered, names_args
@@ -212,7 +212,7 @@ class Interrupted(ApiServer):
     outages: Outages
     is_interrupted = False
 
-    async def call(self, request: ApiRequest, timeout: float) -> bytes:
+    async def call(self, request: ApiRequest, timeout: float, limit: int = MAX_OBJECT_BYTES) -> bytes:
         """As an ApiServer does."""
         if "continue" in request.query and not self.is_interrupted:
             self.is_interrupted = True
@@ -221,7 +221,7 @@ class Interrupted(ApiServer):
             await self.outages.stop()
             await self.outages.compact()
             await self.outages.start()
-        return await super().call(request, timeout)
+        return await super().call(request, timeout, limit)
 
 
 def test_a_list_whose_version_is_compacted_between_its_pages_begins_anew(
