@@ -114,6 +114,8 @@ class ServerConfig(_Model):
     state_directory: Annotated[Path, AfterValidator(_expand)] | None = None
     """Where revisions and their history are kept, relative to this file; by default `$XDG_STATE_HOME/kwx`, else
     `~/.local/state/kwx`."""
+    state_limit: Bytes = 256 * MEBIBYTE
+    """Modules that are kept there to go back to; what serves and what a rollback leads to are kept all the same."""
     admin_tokens: Annotated[Path, AfterValidator(_expand)] | None = None
     """A file with the bearer tokens of the admin API, relative to this file; read again when it changes. Without one,
     only clients on this machine are let in."""

@@ -30,6 +30,7 @@ from extender.registry.pipeline import (
     warmed,
 )
 from extender.registry.registry import Registry, assemble
+from extender.registry.retention import trim
 from extender.registry.revision import Revision, Stage, configure, settings_of
 from extender.registry.rollout import Rollout
 from extender.registry.rollouts import keys
@@ -93,7 +94,8 @@ def load(
         raise ConfigError(file, [str(error)]) from error
     state = configuration.server.state_directory
     folder = file.absolute().parent
-    store = Store.open(folder / state if state else None, file) if keeps else Store(None)
+    limit = configuration.server.state_limit
+    store = Store.open(folder / state if state else None, file, limit) if keeps else Store(None)
     return _Start(file, configuration, workshop, store).load()
 
 
@@ -132,8 +134,11 @@ class _Start:
         if problems:
             loaded.close()
             raise ConfigError(self._file, problems)
+        self._store.expect([slot.place for slot in slots])
         for slot, attempt in self._attempts.items():
             self._settle(slot, attempt)
+        for slot in trim(slots, self._store.size, self._store.limit):
+            self._save(slot)
         self._journal.flush()
         return loaded
 
@@ -217,7 +222,11 @@ class _Start:
         slot.live = dataclasses.replace(live, rollout=rollout)
         if before is None or before.id != live.revision.id:
             slot.revisions = with_newest(slot.revisions, live.revision, before)
-        self._journal.save(slot.profile, slot.name, Kept(live.revision, slot.offered, slot.revisions))
+        self._save(slot)
+
+    def _save(self, slot: Slot) -> None:
+        if slot.live:
+            self._journal.save(slot.profile, slot.name, Kept(slot.live.revision, slot.offered, slot.revisions))
 
 
 def _wait(slot: Slot, fetched: Future[Fetched], until: float) -> Fetched:

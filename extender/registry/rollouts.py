@@ -66,7 +66,7 @@ class Rollouts:
         self._pipeline = pipeline
         self._store = pipeline.store
         self._drain = drain
-        self._switch = Switch(registry, journal, drain, profiles, wake)
+        self._switch = Switch(registry, pipeline.store, journal, drain, profiles, wake)
         self._lock = self._switch.lock
         self._attempts = Attempts(journal, pipeline.store, self._lock)
         self.requirements = Requirements(registry, pipeline, self._switch, self._attempts)
@@ -296,7 +296,7 @@ class Rollouts:
     def _places(self, profiles: Sequence[ProfileConfig]) -> dict[Slot, PluginConfig]:
         """The slot of each plugin, in order, and what it is to be configured to be."""
         return {
-            self.slot(profile.name, plugin.name) or Slot("", profile.name, plugin, self._pipeline.open(plugin)): plugin
+            self.slot(profile.name, plugin.name) or self._place(profile.name, plugin): plugin
             for profile in profiles
             for plugin in profile.plugins
         }
@@ -308,6 +308,11 @@ class Rollouts:
             for slot, config in configs.items()
             if not slot.key or (slot.live and _differs(self._switch.configured(slot), config))
         ]
+
+    def _place(self, profile: str, plugin: PluginConfig) -> Slot:
+        """A new place; of a plugin that was there before what has served there is known."""
+        kept = self._store.load(profile, plugin.name)
+        return Slot("", profile, plugin, self._pipeline.open(plugin), revisions=list(kept.revisions) if kept else [])
 
     def _prepare_all(
         self,

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -18,11 +18,15 @@ from extender.registry.revision import Revision
 from extender.registry.rollout import Rollout
 from wasm_runtime import directories
 from wasm_runtime.directories import DirectoryError
+from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.plugin import digest as digest_of
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+MAX_REMOVED_S: Final = 7 * 24 * 3600.0
+"""Seconds for which what is known of a plugin is kept that was taken out of the configuration; it may come back."""
 
 CLOSE_TIMEOUT_S: Final = 5.0
 """How long the end of the process waits for a disk that hangs."""
@@ -58,6 +62,8 @@ class Store:
 
     def __init__(self, shelf: _Shelf | None, problem: str | None = None) -> None:
         self._shelf = shelf
+        self.limit = shelf.limit if shelf else 0
+        """Bytes of modules beyond which the oldest go that need not be kept."""
         self._lock = threading.Lock()
         self._last_id = 0
         self._id_lock = threading.Lock()  # Who wants a number does not wait for the disk.
@@ -67,8 +73,11 @@ class Store:
             self._complain(problem)
 
     @classmethod
-    def open(cls, directory: Path | None, config_file: Path) -> Store:
-        """The store of a configuration file, in a folder of its own below a directory, or `default_directory`."""
+    def open(cls, directory: Path | None, config_file: Path, limit: int = 256 * MEBIBYTE) -> Store:
+        """The store of a configuration file, in a folder of its own below a directory, or `default_directory`.
+
+        It is for modules of `limit` bytes.
+        """
         try:
             folder = Folder.open(directory or default_directory(), config_file)
         except (FolderError, DirectoryError) as error:
@@ -79,7 +88,8 @@ class Store:
             return cls(None, f"{str(directory)!r} is no path: it holds a NUL; {MEND}")
         except RuntimeError as error:  # There is no home.
             return cls(None, f"{error}; {MEND}")
-        store = cls(_Shelf(folder))
+        store = cls(_Shelf(folder, limit))
+        store._try(_Shelf.measure, None)
         store._try(lambda shelf: shelf.folder.sign(), None)
         store._last_id = store._try(lambda shelf: shelf.history.check(), 0)
         return store
@@ -103,6 +113,16 @@ class Store:
             self.problem = None
 
         self._try(save, None)
+
+    def size(self, digest: str) -> int:
+        """Bytes of the module of a digest, 0 if it is not kept. Does not wait for the disk."""
+        shelf = self._shelf
+        return shelf.sizes.get(digest, 0) if shelf else 0
+
+    def expect(self, places: Collection[tuple[str, str]]) -> None:
+        """Says which plugins there are, by profile and name: others go after a while. Does not wait for the disk."""
+        if shelf := self._shelf:
+            shelf.configured = frozenset(places)
 
     def load(self, profile: str, plugin: str) -> Kept | None:
         """What is kept of a plugin."""
@@ -156,22 +176,39 @@ class _Slot(msgspec.Struct):
     profile: str
     plugin: str
     kept: Kept
+    removed: float | None = None
+    """Since when it is not configured any more, in seconds since 1970; None while it is."""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The profile's name and the plugin's."""
+        return self.profile, self.plugin
 
 
 class _Shelf:
     """Modules and slots in a folder, and the history beside them. Methods raise OSError."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder, limit: int) -> None:
         self.folder = folder
+        self.limit = limit
+        self.sizes: dict[str, int] = {}
+        """Bytes of each module, by its digest."""
+        self.configured: Collection[tuple[str, str]] | None = None
+        """The plugins that are; None if that is not known."""
         self.history = History(folder)
         self._modules = folder.path / "modules"
         self._slots = folder.path / "slots"
         self._unnamed: set[str] = set()
         """Modules that no slot names yet."""
 
+    def measure(self) -> None:
+        """Finds out what is there."""
+        self.sizes = {f"sha256:{path.stem}": path.stat().st_size for path in self._modules.glob("*.wasm")}
+
     def keep_module(self, digest: str, wasm: bytes) -> None:
         if self.module(digest) is None:
             self.folder.write(self._module_path(digest), wasm)
+        self.sizes[digest] = len(wasm)
         self._unnamed.add(digest)
 
     def module(self, digest: str) -> bytes | None:
@@ -184,6 +221,7 @@ class _Shelf:
             return wasm
         logger.warning("a module that was kept is removed: its digest is wrong", extra={"path": str(path)})
         path.unlink()
+        self.sizes.pop(digest, None)
         return None
 
     def load(self, profile: str, plugin: str) -> Kept | None:
@@ -195,20 +233,44 @@ class _Shelf:
         module = self._module_path(slot.kept.active.module)
         if not module.exists():
             raise FolderError(f"{module} is gone; leave the files of a kwx that runs alone")
-        path = self._slot_path(slot.profile, slot.plugin)
-        content = msgspec.json.encode(slot)
-        self.folder.write(path, _checksum(path, content) + content)
+        self._write(slot)
         self._unnamed -= slot.kept.modules
         self._sweep()
 
+    def _write(self, slot: _Slot) -> None:
+        path = self._slot_path(*slot.place)
+        content = msgspec.json.encode(slot)
+        self.folder.write(path, _checksum(path, content) + content)
+
     def _sweep(self) -> None:
-        """Removes the modules that nobody names, among them those that a process that died was about to."""
-        slots = [self._read(path) for path in self._slots.glob("*.json")]
-        named = self._unnamed.union(*(slot.kept.modules for slot in slots if slot))
+        """Removes what nobody needs any more, among it what a process that died was about to name."""
+        slots = [slot for path in self._slots.glob("*.json") if (slot := self._read(path))]
+        named = self._unnamed.union(*(slot.kept.modules for slot in slots if self._is_configured(slot)))
+        self._sweep_removed([slot for slot in slots if not self._is_configured(slot)], named)
         spared = {self._module_path(digest) for digest in named}
         for path in self._modules.iterdir():
             if path not in spared:
                 path.unlink()
+                self.sizes.pop(f"sha256:{path.stem}", None)
+
+    def _sweep_removed(self, slots: Sequence[_Slot], named: set[str]) -> None:
+        """Removes what is kept of plugins that are gone, if it is old or takes too much; else adds to what is named.
+
+        Those that were removed last come first.
+        """
+        now = time.time()
+        for slot in sorted(slots, key=lambda slot: slot.removed or now, reverse=True):
+            if slot.removed is None:
+                slot.removed = now
+                self._write(slot)
+            takes = sum(self.sizes.get(digest, 0) for digest in named | slot.kept.modules)
+            if now - slot.removed >= MAX_REMOVED_S or takes > self.limit:
+                self._slot_path(*slot.place).unlink()
+            else:
+                named |= slot.kept.modules
+
+    def _is_configured(self, slot: _Slot) -> bool:
+        return self.configured is None or slot.place in self.configured
 
     def _read(self, path: Path) -> _Slot | None:
         try:

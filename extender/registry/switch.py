@@ -15,9 +15,10 @@ from extender.registry.guard import Guard
 from extender.registry.journal import Journal
 from extender.registry.pipeline import RolloutFailedError
 from extender.registry.registry import Registry, assemble
+from extender.registry.retention import trim
 from extender.registry.revision import Revision, Stage
 from extender.registry.slot import Live, Slot
-from extender.registry.store import MOST_REVISIONS, Kept
+from extender.registry.store import MOST_REVISIONS, Kept, Store
 from extender.verbs.exports import verbs
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class Switch:
     def __init__(
         self,
         registry: Registry,
+        store: Store,
         journal: Journal,
         drain: Drain,
         profiles: Sequence[ProfileConfig],
@@ -53,6 +55,7 @@ class Switch:
         """`profiles` is what is configured now; `wake` has rejected pods tried again."""
         self.lock = threading.RLock()
         self._registry = registry
+        self._store = store
         self._journal = journal
         self._drain = drain
         self._profiles = profiles
@@ -73,6 +76,7 @@ class Switch:
     def all(self, changes: Sequence[Change], slots: Sequence[Slot], profiles: Sequence[ProfileConfig]) -> None:
         """Makes other profiles live, with what has changed for them. For who has the lock and has checked them."""
         self._profiles = profiles
+        self._store.expect([slot.place for slot in slots])
         self._exchange(changes, slots)
 
     def again(self) -> None:
@@ -125,6 +129,8 @@ class Switch:
         self._registry.switch(assemble(self._profiles, slots), slots)
         for change, before in zip(changes, replaced, strict=True):
             self._settle(change, before, problem)
+        for slot in trim(slots, self._store.size, self._store.limit):
+            self._save(slot)
         if new := verbs(self._registry.profiles) - asked:
             logger.warning(
                 "plugins have a say in %s now; kube-scheduler asks for that only if its configuration names the verb,"
