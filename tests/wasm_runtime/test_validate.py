@@ -197,7 +197,6 @@ def test_imports_from_wasi_are_checked_alike(load: Loader, imported: str, proble
         b"\0asm\x02\0\0\0",
         b"\0asm\x01\0\0\0\x01",
         b"\0asm\x01\0\0\0\x01\x05",
-        b"\0asm\x0d\0\x01\0",
         b"\x7fELF" + bytes(100),
         b"hello",
         b"(module",
@@ -244,3 +243,8 @@ def test_other_exports_may_be_of_any_type(load: Loader, extra: str) -> None:
     """Also of those that the engine's C API ends the process for, when it is asked."""
     plugin = load.plugin(f"(module {MEMORY} {extra} {NOOP})")
     assert filter_nodes(plugin, world()) == NodeResults(2, [], [], [])
+
+
+def test_a_component_is_told_from_a_module_that_is_none(engine: WasmtimeEngine) -> None:
+    with pytest.raises(ModuleError, match=r"^is a WebAssembly component, not a core module: "):
+        engine.compile(b"\0asm\x0d\0\x01\0")
