@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
-import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.controlplane import BuildError, ControlPlane, ControlPlaneError
 from tests.e2e.stack import EXAMPLES, Stack, example
 from tests.manifests.overlay import SERVICE
+from tests.patience import delay
 
 PLUGINS = ("accelerator", "nodenumber")
 ACCELERATOR = "kwx.dev/accelerator"
@@ -91,7 +91,7 @@ def _serve() -> None:
             while True:
                 control_plane.check()
                 stack.extender.check()
-                time.sleep(LOOK_INTERVAL_S)
+                delay(LOOK_INTERVAL_S)
 
 
 if __name__ == "__main__":

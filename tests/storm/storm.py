@@ -41,6 +41,9 @@ BAD: Final = (
 FAULTS: Final = (*KINDS, *LIMITS)
 WELL_IN_A_ROW: Final = 20
 """Pods of each good profile that must be scheduled one after the other for all to be well."""
+OURS: Final = "a request failed for a fault of our own"
+START_TIMEOUT_S: Final = 150.0
+"""Nothing is compiled yet."""
 STOP_TIMEOUT_S: Final = 30.0
 
 
@@ -108,7 +111,7 @@ class Storm:
         self._seed = seed
 
     def __enter__(self) -> Storm:
-        serving = wait_until(lambda: self._check() or self.events("serving"), self.log)[0]
+        serving = wait_until(lambda: self._check() or self.events("serving"), self.log, START_TIMEOUT_S)[0]
         self.place = Place(*(int(serving[name].rpartition(":")[2]) for name in ("verbs", "admin")))
         self._schedulers = [
             Scheduler(self.place, self._seed, each["name"], NODES, self._cluster) for each in (*GOOD, *BAD)
@@ -178,7 +181,7 @@ class Storm:
             problems[:] = [problem for _ in range(WELL_IN_A_ROW) if (problem := scheduler.cycle())]
             return not problems
 
-        wait_until(all_go, lambda: f"profile {scheduler.profile}: {problems}")
+        wait_until(all_go, lambda: f"profile {scheduler.profile}: {problems}; {self.events(OURS)[-1:]}")
 
     @property
     def process(self) -> int:

@@ -1,5 +1,6 @@
 """What `make test` and `make nightly` run: `python -m tests.suite test` or `nightly`, and more arguments for pytest."""
 
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -31,6 +32,11 @@ def steps(target: str, arguments: Sequence[str]) -> list[Step]:
     return [CONTROL_PLANE, main, in_310]
 
 
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _interrupt)  # What runs ends with us.
     _, target, *arguments = sys.argv
     sys.exit(run(f"make {target}", steps(target, arguments)))

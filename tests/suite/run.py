@@ -12,19 +12,21 @@ WIDTH: Final = 100
 
 
 def run(title: str, steps: Sequence[Step]) -> int:
-    """The exit status: 1 if a step is red."""
-    outcomes = []
-    for step in steps:
-        print(_rule(f"{title}: {step.name}"), flush=True)
-        outcomes.append(step.run())
-    print("\n".join(summary(title, outcomes)), flush=True)
+    """The exit status: 1 if a step is red. What was done is told when it is interrupted, too."""
+    outcomes: list[Outcome] = []
+    try:
+        for step in steps:
+            print(_rule(f"{title}: {step.name}"), flush=True)
+            outcomes.append(step.run())
+    finally:
+        print("\n".join(summary(title, outcomes)), flush=True)
     return int(any(outcome.colour == "red" for outcome in outcomes))
 
 
 def summary(title: str, outcomes: Sequence[Outcome]) -> Iterator[str]:
     """The block, line by line."""
     yield _rule(title)
-    column = max(len(outcome.name) for outcome in outcomes)
+    column = max((len(outcome.name) for outcome in outcomes), default=0)
     for outcome in outcomes:
         yield f"{outcome.name:{column}}  {outcome.colour:8}  {_duration(outcome.seconds):>12}  {outcome.says}"
     failed = [line for outcome in outcomes for line in outcome.failed]

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal, Protocol
 
+from bench.controlplane.process import leashed
 from tests.suite.journal import Record
 
 ROOT: Final = Path(__file__).parents[2]
@@ -124,7 +125,7 @@ def _trouble(status: int | None) -> str:
 
 def _run(command: Sequence[str], timeout_s: float | None) -> int | None:
     """The exit status, None if it was ended because it took too long. What it has started ends with it."""
-    process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+    process = subprocess.Popen(leashed(command), cwd=ROOT, start_new_session=True)
     with _ended_with_us(process):
         try:
             return process.wait(timeout_s)

@@ -244,7 +244,7 @@ def test_the_childs_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found == {
         "memory": [MAX_CHILD_MEMORY, left - RESERVE],
         "core": 0,
-        "niceness": os.getpriority(os.PRIO_PROCESS, 0) + NICENESS,
+        "niceness": min(os.getpriority(os.PRIO_PROCESS, 0) + NICENESS, 19),
         "first to go": "1000\n",
         "environment": {
             "LD_LIBRARY_PATH": "/nowhere/lib",

@@ -296,7 +296,6 @@ NOT_A_MODULE: Final = {
 BROKEN: Final[dict[str, str | bytes]] = {
     "the magic alone": WHOLE[:4],
     "another version": WHOLE[:4] + b"\2" + WHOLE[5:],
-    "a component": b"\0asm\x0d\0\1\0",
     "a module without its end": WHOLE[:-1],
     "a module with more behind it": WHOLE + b"\xff",
     "a function that returns nothing": '(module (func (export "filter") (result i32)))',
@@ -304,7 +303,14 @@ BROKEN: Final[dict[str, str | bytes]] = {
 """Modules that are not valid, which each engine says in its own words."""
 
 
+COMPONENT: Final = (
+    "is a WebAssembly component, not a core module: build it for wasm32-wasip1 or wasm32-unknown-unknown,"
+    " not for wasip2, and leave out `wasm-tools component new`"
+)
+
+
 def _bytes() -> Iterator[Case]:
+    yield _refused("a component", b"\0asm\x0d\0\1\0", COMPONENT)
     for name, data in NOT_A_MODULE.items():
         said = f"is no valid WebAssembly module: begins with {data[:4]!r}, not with b'\\x00asm'"
         yield _refused(name, data, said)

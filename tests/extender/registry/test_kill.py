@@ -57,6 +57,7 @@ class Swapped:
         self.good = {int(only["Score"])}
 
 
+@pytest.mark.timeout(600)  # Start after start, each of which compiles.
 def test_the_next_start_serves_what_is_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # Each module is to be compiled.
     with ThreadPoolExecutor(len(SEEDS)) as threads:
