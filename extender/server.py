@@ -7,7 +7,6 @@ import concurrent.futures
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 import anyio
@@ -29,6 +28,7 @@ from extender.verbs.bind import Binding, RejectedError
 from extender.verbs.filter import Verdict
 from extender.waiting import WaitingPods
 from extender.wire import Candidates, Filtered, PodRequest, RequestError
+from extender.workers import NoThreadError, Workers
 from wasm_runtime.snapshot import Nodes
 
 T = TypeVar("T")
@@ -52,10 +52,12 @@ class NotLoadedError(Exception):
     """A plugin of the profile is not there yet. `str()` names it and why."""
 
 
-UNANSWERABLE: Final = (PluginFailedError, NotSyncedError, PodNotKnownError, NotLoadedError)
+UNANSWERABLE: Final = (PluginFailedError, NotSyncedError, PodNotKnownError, NotLoadedError, NoThreadError)
 """Failures that are no fault of the request, but leave it without an answer of the plugins."""
 
-_REASONS: Final = dict(zip(UNANSWERABLE, ("PluginFailed", "NotSynced", "PodNotKnown", "NotLoaded"), strict=True))
+_REASONS: Final = dict(
+    zip(UNANSWERABLE, ("PluginFailed", "NotSynced", "PodNotKnown", "NotLoaded", "NoThread"), strict=True)
+)
 """What the Event about a pod gives as its reason."""
 
 
@@ -96,8 +98,8 @@ class Verbs:
         self._cycles = cycles or Cycles()
         self._traffic = traffic or Traffic()
         self._feasible = feasible or FeasibleNodes()
-        self._binding = ThreadPoolExecutor(MOST_BINDING, "bind")
-        self._judging = ThreadPoolExecutor(MOST_JUDGING, "judge")
+        self._binding = Workers(MOST_BINDING, "bind")
+        self._judging = Workers(MOST_JUDGING, "judge")
 
     def filter(self, body: bytes, profile: Profile | None) -> bytes | Awaitable[bytes]:
         """Answers with the nodes that pass. Raises RequestError."""
@@ -221,7 +223,10 @@ class Verbs:
                 return judge()
             finally:
                 profile.release()
-        return asyncio.get_running_loop().run_in_executor(self._judging, judge)
+        try:
+            return asyncio.get_running_loop().run_in_executor(self._judging, judge)
+        except NoThreadError as error:
+            return refuse(error)
 
     def _report(self, verb: str, request: PodRequest, error: Exception) -> None:
         """Tells of a failure where the answer cannot: to the log, and to those who look at the pod."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,14 @@ import uvicorn
 
 from extender import process
 from extender.background import Background
+from extender.cluster import PodKey
 from extender.config import Address
+from extender.connection import Answer
 from extender.registry.revision import Stage
 from tests.extender import kwx, versions
-from tests.extender.objects import NODE_NAMES, filtered
+from tests.extender.objects import NODE_NAMES, binding_args, filter_error, filtered
 from tests.extender.registry.inside import Inside
-from tests.patience import wait_until
+from tests.patience import PATIENCE_S, wait_until
 from tests.wasm_runtime.world import settle
 from wasm_runtime import supervision
 from wasm_runtime.guest import Pod
@@ -73,6 +76,60 @@ def test_an_order_for_which_no_thread_can_be_started_fails_and_the_next_does_not
         no_threads.is_so = False
         inside.upload(versions.module(7))
         assert inside.score("web") == 7
+
+
+class TestVerbs:
+    """A verb that no thread can be had for is answered so, and is not carried out later."""
+
+    NONE = f"no thread can be started for it: {NO_THREAD}; let the extender have more threads (pids) or memory"
+
+    def test_filter_says_so_and_goes_on(self, tmp_path: Path, no_threads: NoThreads) -> None:
+        digits = kwx.plugin("filter_by_digit", "72ends in 7")
+        with Inside(tmp_path, kwx.profile("default", digits)) as inside:
+            no_threads.is_so = True
+            assert inside.filter("web") == filter_error(self.NONE)
+            no_threads.is_so = False
+            kept = [name for name in NODE_NAMES if name != "node-7"]
+            assert inside.filter("web") == filtered(kept, failed={"node-7": "ends in 7"})
+
+    def test_a_bind_that_was_answered_with_an_error_binds_nothing(self, tmp_path: Path, no_threads: NoThreads) -> None:
+        """The thread of the pod before it could have taken it over."""
+        binder = HeldBinder()
+        steps = kwx.plugin("binding_from_config", "aaaaafa", name="a")
+        with Inside(tmp_path, kwx.profile("default", steps), binder=binder) as inside:
+            for name in ("web-1", "web-2", "web-3"):
+                inside.filter(name)
+
+            async def bind_both() -> list[Any]:
+                first = asyncio.ensure_future(_answer(inside.begin_to_ask("/bind", binding_args(pod_name="web-1"))))
+                await asyncio.wait_for(binder.is_asked.wait(), PATIENCE_S)
+                no_threads.is_so = True
+                second = await _answer(inside.begin_to_ask("/bind", binding_args(pod_name="web-2")))
+                no_threads.is_so = False
+                binder.may_go_on.set()
+                return [json.loads(each.body)["Error"] for each in (await first, second)]
+
+            assert inside.run(bind_both()) == ["", self.NONE]
+            assert inside.bind("web-3") == ""
+            assert binder.bound == ["default/web-1 to node-7", "default/web-3 to node-7"]
+
+
+class HeldBinder:
+    """The first bind waits until it may go on."""
+
+    def __init__(self) -> None:
+        self.is_asked = asyncio.Event()
+        self.may_go_on = asyncio.Event()
+        self.bound: list[str] = []
+
+    async def bind(self, pod: PodKey, node: str) -> None:
+        self.is_asked.set()
+        await asyncio.wait_for(self.may_go_on.wait(), PATIENCE_S)
+        self.bound.append(f"{pod} to {node}")
+
+
+async def _answer(coming: Answer | Awaitable[Answer]) -> Answer:
+    return coming if isinstance(coming, Answer) else await coming
 
 
 class TestBackground:
