@@ -36,7 +36,7 @@ class NodeSource:
     """Finds the nodes of a request. For the serving thread only, but for `current`.
 
     With a cache their objects are the cluster's, and requests only name them. Without one they are those of the
-    requests seen so far, each as it came last; one of another UID is another node.
+    requests seen so far, each as it came last, whatever it says of its UID and resourceVersion.
     """
 
     def __init__(
@@ -55,8 +55,8 @@ class NodeSource:
         self._needs_sync = needs_sync
         self._current = nodes
         self._anew = anew
-        self._versions: dict[str, str | None] = {}
-        """By name, that of each node of a request that was converted; None where it has none to tell changes by."""
+        self._hashes: dict[str, int] = {}
+        """By name, that of the JSON of each node of a request that was converted."""
         self._sizes: dict[str, int] = {}
         """Bytes of each of them."""
         self._bytes = 0
@@ -97,22 +97,22 @@ class NodeSource:
             raise RequestError(str(error)) from None
 
     def _convert(self, candidates: Candidates, items: list[Raw]) -> None:
-        """Converts the nodes of which this version has not been seen.
+        """Converts the nodes that did not come like this last.
 
         Where they become too many or too large, those of this request go to a new snapshot: threads may still judge by
         the old one.
         """
-        nodes = list(zip(candidates.names, candidates.versions, items, strict=True))
-        new = list(compress(nodes, map(ne, candidates.versions, map(self._versions.get, candidates.names))))
+        nodes = list(zip(candidates.names, candidates.hashes, items, strict=True))
+        new = list(compress(nodes, map(ne, candidates.hashes, map(self._hashes.get, candidates.names))))
         if not new:
             return
-        added = {name for name, _, _ in new} - self._versions.keys()
+        added = {name for name, _, _ in new} - self._hashes.keys()
         converted = [(name, encode_candidate(name, json)) for name, _, json in new]
         grows = sum([len(node) - self._sizes.get(name, 0) for name, node in converted])
-        if (added and len(self._versions) + len(added) > MOST_KEPT) or self._bytes + grows > MAX_KEPT_BYTES:
-            self._current, self._versions, self._sizes, new = self._anew(), {}, {}, nodes
+        if (added and len(self._hashes) + len(added) > MOST_KEPT) or self._bytes + grows > MAX_KEPT_BYTES:
+            self._current, self._hashes, self._sizes, new = self._anew(), {}, {}, nodes
             converted = [(name, encode_candidate(name, json)) for name, _, json in nodes]
         self._current.put(converted)
-        self._versions.update((name, version or None) for name, version, _ in new)
+        self._hashes.update((name, each) for name, each, _ in new)
         self._sizes.update((name, len(node)) for name, node in converted)
         self._bytes = sum(self._sizes.values())

@@ -141,8 +141,8 @@ class Candidates(NamedTuple):
     names: list[str]
     items: list[Raw] | None = None
     """The nodes themselves with `nodeCacheCapable: false`."""
-    versions: Sequence[str] = ()
-    """UID and resourceVersion of each item; empty where it has no resourceVersion."""
+    hashes: Sequence[int] = ()
+    """That of each item's JSON. Who sends a node may change it without its resourceVersion."""
     metadata: Raw = Raw(b"{}")
     held: int = 0
     """Bytes that `items` keep alive: those of the request's body."""
@@ -175,8 +175,8 @@ def decode_args(body: bytes, find_pod: FindPod = find_no_pod) -> tuple[PodReques
     items = args.Nodes.items or []
     require_few("Nodes.items", len(items))
     heads = _heads.read(items)
-    names, versions = list(map(_NAME, heads)), list(map(_VERSION, heads))
-    return pod, Candidates(names, items, versions, args.Nodes.metadata, len(body))
+    names, hashes = list(map(_NAME, heads)), list(map(_HASH, heads))
+    return pod, Candidates(names, items, hashes, args.Nodes.metadata, len(body))
 
 
 def _has_nodes(args: ExtenderArgs) -> bool:
@@ -302,12 +302,12 @@ class _Head(NamedTuple):
     """What is read of a node that came whole, and the JSON that it was read from."""
 
     name: str
-    version: str
+    hash: int
     json: Raw
 
 
-_NAME, _VERSION, _JSON = map(itemgetter, range(len(_Head._fields)))
-_UNREAD: Final = _Head("", "", Raw())
+_NAME, _HASH, _JSON = map(itemgetter, range(len(_Head._fields)))
+_UNREAD: Final = _Head("", 0, Raw())
 
 
 class _Heads:
@@ -340,7 +340,7 @@ class _Heads:
 def _size(head: _Head) -> int:
     """Bytes that a head takes with its JSON, of which the key is a copy."""
     length = len(memoryview(head.json))
-    return HEAD_BYTES + length + min(length, HEAD) + len(head.name) + len(head.version)
+    return HEAD_BYTES + length + min(length, HEAD) + len(head.name)
 
 
 _heads: Final = _Heads()
@@ -353,8 +353,7 @@ def _head(at: int, json: Raw) -> _Head:
         raise RequestError(f"Nodes.items[{at}]: {error}") from None
     if not meta.name:
         raise RequestError(f"Nodes.items[{at}]: the node has no metadata.name")
-    version = f"{meta.uid or ''} {meta.resourceVersion}" if meta.resourceVersion else ""
-    return _Head(meta.name, version, json)
+    return _Head(meta.name, hash(bytes(json)), json)
 
 
 def encode_candidate(name: str, node: Raw) -> bytes:

@@ -116,20 +116,14 @@ def test_with_a_cluster_whole_nodes_only_name_them(cluster: Snapshot) -> None:
     assert (source.current, len(cluster)) == (cluster, 1)
 
 
-def test_a_version_is_converted_once_and_a_node_without_one_each_time() -> None:
+def test_a_node_is_converted_when_it_has_changed_with_its_version_or_without() -> None:
     changes = []
     source = NodeSource(None, Snapshot(lambda: changes.append(1)))
-    labelled = nodes_args([node("a", labels={"x": "1"})])
-    for version in ("1", "2", "2", ""):
-        source.find(of_nodes("a", version=version), wants_objects=True)
-    # Not a new object, for kube-scheduler never changes one without its version.
-    source.find(of_nodes("a", version="1"), wants_objects=True)
-    found = source.find(decode_args(json.dumps(labelled).encode())[1], wants_objects=True)
-    assert objects_of(found) == [encode_node(node("a"))]
-    without = nodes_args([node("a", version="", labels={"x": "1"})])
-    for _ in range(2):
-        found = source.find(decode_args(json.dumps(without).encode())[1], wants_objects=True)
-    assert objects_of(found) == [encode_node(node("a", version="", labels={"x": "1"}))]
+    as_they_come = [{"version": "1"}, {"version": "2"}, {"version": "2"}, {"version": ""}, {"version": ""}]
+    relabelled = {"version": "2", "labels": {"x": "1"}}  # kube-scheduler sends none such, but others do.
+    for each in (*as_they_come, relabelled, relabelled, {"version": "2"}):
+        found = source.find(decode_args(json.dumps(nodes_args([node("a", **each)])).encode())[1], wants_objects=True)
+        assert objects_of(found) == [encode_node(node("a", **each))]
     assert len(changes) == 5
 
 

@@ -161,11 +161,12 @@ def test_names_win_over_nodes() -> None:
     assert (candidates.names, candidates.items) == (["b"], None)
 
 
-def test_nodes_are_known_by_name_and_version() -> None:
-    items = [node("b", version="2"), node("a", version="1"), node("b", version="")]
+def test_nodes_are_known_by_name_and_by_all_that_they_say() -> None:
+    items = [node("b", version="2"), node("a"), node("b", version="2"), node("b", version="2", labels={"x": "1"})]
     for _ in range(2):
         _, candidates = decode_args(args(Pod=POD, Nodes=json.dumps({"items": items})))
-        assert (candidates.names, candidates.versions) == (["b", "a", "b"], ["uid-of-b 2", "uid-of-a 1", ""])
+        assert candidates.names == ["b", "a", "b", "b"]
+        assert [candidates.hashes.index(each) for each in candidates.hashes] == [0, 1, 0, 3]
         assert [json.loads(bytes(item)) for item in candidates.items or ()] == items
 
 
@@ -175,8 +176,7 @@ def test_nodes_that_begin_alike_are_told_apart() -> None:
     for items in ([alike[0]], alike, alike[::-1]):
         _, candidates = decode_args(args(Pod=POD, Nodes=json.dumps({"items": items})))
         assert candidates.names == [item["metadata"]["name"] for item in items]
-        meta = [item["metadata"] for item in items]
-        assert candidates.versions == [f"{each['uid']} {each['resourceVersion']}" for each in meta]
+        assert len(set(candidates.hashes)) == len(items)
 
 
 def test_the_memory_for_nodes_that_came_is_that_which_is_counted() -> None:
