@@ -105,11 +105,13 @@ def run(nodes: int, connections: int, modules: int, seconds: float) -> tuple[lis
     done: list[Turn] = []
     with TemporaryDirectory(prefix="kwx-bench-") as name:
         file = Path(name) / "guest.wasm"
-        file.write_bytes(next(versions)[1])
+        first, wasm = next(versions)
+        file.write_bytes(wasm)
         plugin = {"name": "guest", "guestURL": f"file://{file}"}
         profile = {"name": "default", "scoreRange": 100, "plugins": [plugin]}
         with configured(file.parent, {"profiles": [profile]}) as ports:
             clients = Clients(ports.verbs, nodes, connections)
+            clients.wait_for(first)
             time.sleep(WARM_UP)
             for _ in range(turns):
                 done.append(_stay(seconds / turns))
@@ -178,7 +180,7 @@ class Clients:
             served.cycles.extend(cycles)
             served.failures.extend(failures)
         for process in self._processes:
-            process.join()
+            process.join(PATIENCE)
         return served
 
 
