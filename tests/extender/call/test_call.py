@@ -305,8 +305,8 @@ def test_long_lists_are_cut(command: Command, folder: Path) -> None:
     )
 
 
-LONG = [f"{at}{'n' * 251}{at}" for at in (6, 9)]
-"""Names of nodes that are as long as they may be."""
+LONG = [f"{at}{'n' * 245}" for at in (6, 9)]
+"""Names of nodes whose UIDs, which say more, are as long as they may be."""
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200, 400])

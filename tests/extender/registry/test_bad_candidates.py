@@ -54,7 +54,8 @@ FILES: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "{path} is no valid WebAssembly module: begins with b'', not with b'\\x00asm'"),
     "component": (
         b"\0asm\x0d\0\1\0",
-        "{path} is no valid WebAssembly module: component passed to module validation",
+        "{path} is a WebAssembly component, not a core module: build it for wasm32-wasip1 or wasm32-unknown-unknown,"
+        " not for wasip2, and leave out `wasm-tools component new`",
     ),
     "wrong-abi": (
         guests.module("wrong_signature"),
