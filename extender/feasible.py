@@ -19,6 +19,9 @@ its plugins (`maxTimeout` in `pkg/scheduler/framework/runtime/framework.go`) and
 MAX_BYTES: Final = 64 * MEBIBYTE
 """What all answers may take; beyond it the pods go whose last answer is the oldest."""
 
+SWEEP_INTERVAL_S: Final = 1.0
+"""Seconds after which it is looked again for what is over: some thousand pods at most, so that no verb waits for it."""
+
 MAX_PER_POD: Final = 64
 """Answers that are kept of a pod, the last ones."""
 
@@ -34,10 +37,7 @@ class NotFilteredError(Exception):
 class _Answer(NamedTuple):
     nodes: NodeSet
     expires: float
-
-    @property
-    def size(self) -> int:
-        return ANSWER_BYTES + INDEX_BYTES * len(self.nodes)
+    size: int
 
 
 class FeasibleNodes:
@@ -49,9 +49,10 @@ class FeasibleNodes:
     """
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[Key, list[_Answer]] = OrderedDict()
+        self._answers: OrderedDict[Key, tuple[_Answer, ...]] = OrderedDict()
         """Of each pod the latest last; the pod with the oldest latest one first."""
         self._bytes = 0
+        self._swept_at = -SWEEP_INTERVAL_S
         self._lock = threading.Lock()
 
     def add(self, uid: str, route: str, nodes: Nodes) -> None:
@@ -59,19 +60,16 @@ class FeasibleNodes:
         if not nodes.names:
             return
         now = time.monotonic()
-        answer = _Answer(nodes.without_names(), now + MAX_AGE_S)
+        key, size = (uid, route), ANSWER_BYTES + INDEX_BYTES * len(nodes.names)
         with self._lock:
-            answers = self._answers.setdefault((uid, route), [])
-            self._answers.move_to_end((uid, route))
-            answers.append(answer)
-            self._bytes += answer.size
-            if len(answers) > MAX_PER_POD:
-                self._bytes -= answers.pop(0).size
-            for _ in range(2):  # One pod comes, at most two go: expired ones vanish in time, and no verb waits for it.
-                if self._oldest[-1].expires <= now:
-                    self._drop(next(iter(self._answers)))
-            while self._bytes > MAX_BYTES:
-                self._drop(next(iter(self._answers)))
+            earlier = self._answers.pop(key, ())
+            if len(earlier) >= MAX_PER_POD:
+                self._bytes -= earlier[0].size
+                earlier = earlier[1:]
+            self._answers[key] = (*earlier, _Answer(nodes.without_names(), now + MAX_AGE_S, size))
+            self._bytes += size
+            if self._bytes > MAX_BYTES or now - self._swept_at >= SWEEP_INTERVAL_S:
+                self._sweep(now)
 
     def require(self, pod: PodKey, route: str, node: str) -> None:
         """Raises NotFilteredError if a pod must not be bound to a node."""
@@ -94,9 +92,14 @@ class FeasibleNodes:
         with self._lock:
             self._drop((uid, route))
 
-    @property
-    def _oldest(self) -> list[_Answer]:
-        return next(iter(self._answers.values()))
+    def _sweep(self, now: float) -> None:
+        """Drops the pods whose answers are over, and as many more as are too much."""
+        self._swept_at = now
+        while self._answers:
+            key, answers = next(iter(self._answers.items()))
+            if answers[-1].expires > now and self._bytes <= MAX_BYTES:
+                break
+            self._drop(key)
 
     def _drop(self, key: Key) -> None:
         self._bytes -= sum(answer.size for answer in self._answers.pop(key, ()))

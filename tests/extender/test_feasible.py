@@ -8,7 +8,7 @@ import pytest
 
 from extender import feasible
 from extender.cluster import PodKey
-from extender.feasible import ANSWER_BYTES, INDEX_BYTES, MAX_AGE_S, FeasibleNodes, NotFilteredError
+from extender.feasible import ANSWER_BYTES, INDEX_BYTES, MAX_AGE_S, SWEEP_INTERVAL_S, FeasibleNodes, NotFilteredError
 from wasm_runtime.snapshot import Nodes, Snapshot
 
 SNAPSHOT = Snapshot()
@@ -123,11 +123,13 @@ def test_those_that_are_over_go_as_others_come(clock: Clock) -> None:
     kept = FeasibleNodes()
     for uid in "abc":
         kept.add(uid, "", nodes("x"))
-    clock.now += MAX_AGE_S
+        clock.now += 1
+    clock.now += MAX_AGE_S - 1.5
     kept.add("d", "", nodes("x"))
     assert left(kept) == "cd"
+    clock.now += SWEEP_INTERVAL_S
     kept.add("e", "", nodes("x"))
-    assert left(kept) == "de"
+    assert (left(kept), kept._bytes) == ("de", 2 * (ANSWER_BYTES + INDEX_BYTES))
 
 
 def test_names_that_take_the_place_of_others_are_not_taken_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
