@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import math
 import resource
@@ -64,6 +65,9 @@ logger = logging.getLogger(__name__)
 
 TICKS_A_LOOK: Final = 10
 """Ticks of uvicorn, ten a second, between two looks at the threads that others rely on."""
+
+EXIT_TIMEOUT_S: Final = 15.0
+"""Once nothing is served any more, which takes up to 10: below the 30 after which Kubernetes kills."""
 
 STALLED: Final = 30_000
 """Milliseconds after which a client that takes nothing of what it is sent is cut off."""
@@ -236,9 +240,16 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
         )
         _Server(_uvicorn(None, connection), waiting).run(sockets=[verbs_socket])
     finally:
-        updates.stop()
-        upkeep.stop()
-        background.stop()
+        _end(updates, upkeep, background)
+
+
+def _end(updates: Updates, upkeep: Upkeep, background: Background) -> None:
+    """Ends the threads. If any keeps the process from ending, also later, it ends and says where each is."""
+    with suppress(RuntimeError, ValueError, AttributeError, OSError):  # No thread for it, or nowhere to write to.
+        faulthandler.dump_traceback_later(EXIT_TIMEOUT_S, exit=True)
+    updates.stop()
+    upkeep.stop()
+    background.stop()
 
 
 def _start(updates: Updates) -> None:

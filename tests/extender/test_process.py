@@ -6,6 +6,8 @@ import json
 import resource
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +17,12 @@ import pytest
 
 from extender import process
 from extender.config import Address
+from tests.extender import kwx
 from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import filter_error, filtered, names_args, pod
 from tests.extender.raw import Connection, request
 from tests.extender.test_metrics import counts
-from tests.patience import PATIENCE_S, Beside
+from tests.patience import PATIENCE_S, Beside, wait_until
 
 SPINNING = profile("default", plugin("spin", timeout="1s"))
 INTERRUPTED = filter_error(
@@ -100,6 +103,41 @@ def test_a_signal_while_modules_are_loaded_ends_the_process(tmp_path: Path) -> N
         log = (tmp_path / "extender.log").read_text()
         assert status in {0, -signal.SIGTERM}
         assert "Traceback" not in log
+
+
+HANGS = """
+import sys, threading
+from extender import cli, process
+
+def is_stuck():
+    threading.Event().wait()
+
+process.EXIT_TIMEOUT_S = 1.0
+threading.Thread(target=is_stuck).start()
+sys.argv = ["kwx", "serve", "--config", sys.argv[1]]
+cli.main()
+"""
+
+
+def test_a_thread_that_hangs_does_not_hold_up_the_end_and_is_told(tmp_path: Path) -> None:
+    """As one does that starts another when no memory is left: Python waits for it without bound."""
+    config = kwx.write(tmp_path, kwx.configuration(profile("default", plugin("nodenumber"))))
+    log = tmp_path / "extender.log"
+    with log.open("wb") as output:
+        running = subprocess.Popen(
+            [sys.executable, "-c", HANGS, config],
+            cwd=tmp_path,
+            env=kwx.environment_of(tmp_path),
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        wait_until(lambda: '"serving"' in log.read_text(), log.read_text)
+        running.terminate()
+        assert running.wait(PATIENCE_S) == 1
+    finally:
+        running.kill()
+    assert "in is_stuck" in log.read_text()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])

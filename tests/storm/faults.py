@@ -54,6 +54,9 @@ class Faults:
         self._until = dict.fromkeys(KINDS, 0.0)
         self._share = dict.fromkeys(KINDS, 0.0)
         self._random = random.Random(0)
+        self._is_squeezed = False
+        """Whether there is no address space for a thread's stack. CPython's `Thread.start` waits for ever if there
+        is some, but no memory for what a thread does first."""
         self._put_into_disk()
         self._put_into_memory()
         self._put_into_threads()
@@ -68,7 +71,9 @@ class Faults:
             kind, seconds = order["kind"], order["seconds"]
             if kind in LIMITS:
                 with LIMITS[kind]():
+                    self._is_squeezed = kind == "little address space"
                     delay(seconds)
+                    self._is_squeezed = False
             else:
                 self._share[kind], self._until[kind] = order["share"], time.monotonic() + seconds
 
@@ -125,7 +130,7 @@ class Faults:
         start = getattr(threading, name)
 
         def start_or_fail(*args: Any, **named: Any) -> Any:
-            if self._strikes("no threads"):
+            if self._strikes("no threads") or self._is_squeezed:
                 raise RuntimeError("can't start new thread")
             return start(*args, **named)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event
 from typing import Any, Final, NamedTuple
@@ -122,7 +123,9 @@ class Storm:
         self._clients += [*self._schedulers, self._operator, self._health, *rude]
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind:
+            self._process.send_signal(signal.SIGUSR1)
         for client in self._clients:
             client.close()
         assert self._process.stdin
@@ -131,9 +134,14 @@ class Storm:
         try:
             self.status = self._process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
+            self._process.send_signal(signal.SIGUSR1)  # Where it hangs is the end of its log.
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(1)
             self._process.kill()
             self.status = self._process.wait(STOP_TIMEOUT_S)
         self._logging.end()
+        if self.status:
+            print(self.log())
 
     def blow(self, seconds: float) -> None:
         """One round of all at once."""
@@ -190,7 +198,7 @@ class Storm:
 
     def log(self) -> str:
         """The end of what it has written."""
-        return "".join(self._lines[-100:])
+        return "".join([line for line in self._lines if '"extender.guest_log"' not in line][-300:])
 
     def events(self, event: str) -> list[dict[str, Any]]:
         """Lines of its log."""
