@@ -22,7 +22,9 @@ def outcome_of(folder: Path, *lines: str) -> Outcome:
     """What comes of a suite with these lines in its one file; how long it took aside."""
     (folder / "conftest.py").write_text(IMPATIENT)
     (folder / "test_it.py").write_text("\n".join(["import os, pytest, signal, threading, time", *lines]))
-    came = Suite("suite", [str(folder), "-p", "no:cacheprovider", "--override-ini", "timeout=2"]).run()
+    came = Suite(
+        "suite", [str(folder), f"--rootdir={folder}", "-p", "no:cacheprovider", "--override-ini", "timeout=2"]
+    ).run()
     return Outcome(came.name, came.colour, came.says, 0, came.failed, came.skipped)
 
 
