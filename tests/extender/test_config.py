@@ -447,7 +447,7 @@ def test_a_bad_section_is_named_by_its_key(folder: Path, section: str, problem: 
     [
         ("file://empty.wasm", "{folder}/empty.wasm is no valid WebAssembly module: "),
         ("file://half.wasm", "{folder}/half.wasm is no valid WebAssembly module: "),
-        ("file://component.wasm", "{folder}/component.wasm is no valid WebAssembly module: "),
+        ("file://component.wasm", "{folder}/component.wasm is a WebAssembly component, not a core module: "),
         ("file://good.yaml", "{folder}/good.yaml is no valid WebAssembly module: "),
         ("file:///dev/zero", "/dev/zero is no regular file; name a .wasm file"),
         ("file://nodenumber.wasm/x", "{folder}/nodenumber.wasm/x cannot be read: Not a directory"),
