@@ -129,7 +129,8 @@ class Storm:
         for client in self._clients:
             client.close()
         assert self._process.stdin
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.terminate()
         try:
             self.status = self._process.wait(STOP_TIMEOUT_S)
@@ -164,8 +165,9 @@ class Storm:
         kind = self._faults.pop()
         order = {"kind": kind, "seconds": self._random.uniform(0.1, 1.0), "share": self._random.choice([0.1, 0.5, 1.0])}
         assert self._process.stdin
-        self._process.stdin.write(json.dumps(order).encode() + b"\n")
-        self._process.stdin.flush()
+        with suppress(BrokenPipeError):  # It has ended, which is told after the round.
+            self._process.stdin.write(json.dumps(order).encode() + b"\n")
+            self._process.stdin.flush()
 
     def calm(self) -> Size:
         """Waits until all is well again. What the process takes then."""
