@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.storm.storm import Told, storm
+from tests.storm.storm import FAULTS, SURVIVABLE, Told, storm
 
 HANG_S = 1.0
 STALLS = 5
@@ -16,11 +17,11 @@ GROWTH_MIB = 48
 """What may come and go: guests, their stacks, arenas of the allocator."""
 
 
-def weather(folder: Path, rounds: int, seconds: float) -> Told:
+def weather(folder: Path, rounds: int, seconds: float, kinds: Sequence[str]) -> Told:
     """What comes of so many rounds."""
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
-    with storm(folder, seed) as blowing:
+    with storm(folder, seed, kinds) as blowing:
         sizes = []
         for _ in range(rounds):
             blowing.blow(seconds)
@@ -35,13 +36,13 @@ def weather(folder: Path, rounds: int, seconds: float) -> Told:
 
 @pytest.mark.timeout(300)  # Twice eight seconds, and sixty at most until all is well.
 def test_a_short_storm(tmp_path: Path) -> None:
-    weather(tmp_path, 2, 8)
+    weather(tmp_path, 2, 8, SURVIVABLE)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)  # Ten minutes, and the calm after each.
 def test_a_long_storm(tmp_path: Path) -> None:
-    told = weather(tmp_path, 10, 60)
+    told = weather(tmp_path, 10, 60, FAULTS)
     patience = HANG_S + STALLS * told.health_s["an idle server"]
     assert {name: each for name, each in (told.health_s | told.filter_s).items() if each > patience} == {}
     settled, last = told.sizes[2], told.sizes[-1]
