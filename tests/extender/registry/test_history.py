@@ -3,6 +3,7 @@
 import logging
 import os
 import resource
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from extender.registry.report import Difference, Failure, NodeDifference, Report
 from extender.registry.revision import Stage
 from extender.registry.rollout import Rollout
 from extender.registry.store import Store
+from tests.patience import wait_until
 
 CONFIG = Path("kwx.yaml")
 REPORT = Report(
@@ -208,6 +210,7 @@ class TestNumbers:
         before = store.next_id()
         store.append(rollout(before))
         file.unlink()
+        wait_until(lambda: time.time_ns() // 1_000_000 > before, "a process takes longer than a millisecond to restart")
         with restarted(store, tmp_path) as after:
             assert after.next_id() > before
 
