@@ -9,20 +9,11 @@ import pytest
 from extender import cycles
 from extender.cycles import Cycles
 from extender.profile import Profile
+from tests.clock import Clock
 from wasm_runtime.pool import CYCLE
 
 MOST = 3
 OLD, NEW, OTHER = Profile("default", []), Profile("default", []), Profile("other", [])
-
-
-class Clock:
-    """Stands still until it is set."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

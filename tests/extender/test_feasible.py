@@ -9,19 +9,10 @@ import pytest
 from extender import feasible
 from extender.cluster import PodKey
 from extender.feasible import ANSWER_BYTES, INDEX_BYTES, MAX_AGE_S, SWEEP_INTERVAL_S, FeasibleNodes, NotFilteredError
+from tests.clock import Clock
 from wasm_runtime.snapshot import Nodes, Snapshot
 
 SNAPSHOT = Snapshot()
-
-
-class Clock:
-    """Stands still until it is set."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from extender.registry import drain
 from extender.registry.pipeline import RolloutFailedError
 from extender.registry.revision import Stage
 from extender.registry.slot import Live, Slot
+from tests.clock import Clock
 from tests.extender import guests, kwx, versions
 from tests.extender.kwx import plugin, profile
 from tests.extender.objects import meta_victims, pod, preemption_args
@@ -33,22 +34,12 @@ BINDS = guests.module("reserve_after_filter")
 THREE = ["node-0", "node-1", "node-2"]
 
 
-class Clock:
-    """Goes on as far as it is told."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of cycles and of what drains."""
     clock = Clock()
     for module in (cycles, drain):
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic))
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock))
     return clock
 
 

@@ -1,0 +1,11 @@
+"""A clock that a test sets."""
+
+
+class Clock:
+    """Stands in for `time.monotonic`, and still until it is set."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
