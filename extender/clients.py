@@ -58,6 +58,8 @@ class Clients:
         self._clients: set[Client] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._turned_away = 0
+        self._crowded_until = 0.0
+        """On the loop's clock: who is silent when one is turned away is so for long enough only later."""
 
     def join(self, client: Client) -> bool:
         """Looks after a client from now on. False where there is no room for it."""
@@ -79,14 +81,15 @@ class Clients:
     def _look(self) -> None:
         """Leaves those that have been waited for too long."""
         now = asyncio.get_running_loop().time()
-        is_crowded = self._turned_away > 0
-        if is_crowded:
+        if self._turned_away:
+            self._crowded_until = now + CROWDED_TIMEOUT_S + LOOK_INTERVAL_S
             logger.warning(
                 "%d connections were turned away: the %d that may be there at a time are",
                 self._turned_away,
                 self._max_connections,
             )
         self._turned_away = 0
+        is_crowded = now <= self._crowded_until
         for client in list(self._clients):
             silence = CROWDED_TIMEOUT_S if is_crowded and not client.good_answers else SILENCE_TIMEOUT_S
             if not client.is_awaited:
