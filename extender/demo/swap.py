@@ -14,8 +14,11 @@ import msgspec
 from extender.demo.client import SchedulerClient
 from extender.demo.cycle import scores_of
 
-LONGEST_SWAP: Final = 15.0
+LONGEST_SWAP: Final = 60.0
 """Seconds after which a swap that has not shown in the answers has failed."""
+
+PAUSE: Final = 0.002
+"""Seconds between two requests, which leave a busy machine time to compile the module: that has less priority."""
 
 AFTERGLOW: Final = 0.3
 """Seconds for which requests go on after the swap."""
@@ -34,7 +37,7 @@ class SwapReport(msgspec.Struct):
 
 
 class _Traffic:
-    """Calls prioritize without a pause in a thread of its own."""
+    """Calls prioritize again and again in a thread of its own."""
 
     def __init__(self, client: SchedulerClient, body: bytes) -> None:
         self._client = client
@@ -57,7 +60,7 @@ class _Traffic:
                 self.scores = self._ask()
             except (OSError, ValueError, HTTPException):
                 self.failed += 1
-                time.sleep(0.01)
+            self._stopped.wait(PAUSE)
 
     def _ask(self) -> dict[str, int]:
         return scores_of(self._request, self._client.post("prioritize", self._body).body)

@@ -352,7 +352,7 @@ def _random_steps(chance: random.Random) -> list[Step]:
     steps = []
     for _ in range(chance.randint(1, 4)):
         fault, done = chance.choice(CASES)
-        meanwhile = chance.choice([None, None, None, None, OTHER, "deleted"])
+        meanwhile = "deleted" if fault.name == "404" else chance.choice([None, None, None, None, OTHER, "deleted"])
         steps.append(Step(fault, done, meanwhile))
     return [*steps, Step(None, True)] if chance.random() < 0.7 else steps
 
