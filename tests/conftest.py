@@ -1,5 +1,7 @@
 """What all tests share."""
 
+import signal
+
 from hypothesis import settings
 
 from tests.controlplane.fixture import control_plane, pytest_collection_finish
@@ -7,6 +9,8 @@ from tests.controlplane.fixture import control_plane, pytest_collection_finish
 __all__ = ["control_plane", "pytest_collection_finish"]
 
 pytest_plugins = ["tests.suite.timeouts"]
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell that starts a run in the background ignores it.
 
 settings.register_profile("kwx", deadline=None)  # How long an example takes tells of the machine's load only.
 settings.load_profile("kwx")

@@ -23,10 +23,13 @@ class Attempt:
         self._journal = journal
         self._cancelled = threading.Event()
         self._reason = ""
+        self.may_be_repeated = False
+        """Whether it was cancelled, and what it was for is wanted all the same."""
         self.is_operators = is_operators
         """Whether somebody has asked for it, and waits."""
         self.overrules = overrules
         """The source's revision that it has come before: once this one is live, that is no news any more."""
+        self.rollout = rollout
         self.record(rollout)
 
     def advance(self, stage: Stage, **more: object) -> Rollout:
@@ -35,12 +38,18 @@ class Attempt:
         return self.record(self.rollout.at(stage, **more))
 
     def fail(self, problem: str, report: Report | None = None) -> None:
-        """Ends it."""
-        self.record(self.rollout.at(Stage.FAILED, problem=problem, report=report or self.rollout.report))
+        """Ends it. One that is over stays as it is, and is told again: telling is what may have gone wrong."""
+        if not self.rollout.is_over:
+            self.rollout = self.rollout.at(Stage.FAILED, problem=problem, report=report or self.rollout.report)
+        self.record(self.rollout)
 
-    def cancel(self, reason: str) -> None:
-        """Makes it end at its next step, which is never the switch. The first reason counts."""
-        self._reason = self._reason or reason
+    def cancel(self, reason: str, *, is_passing: bool = False) -> None:
+        """Makes it end at its next step, which is never the switch. The first reason counts.
+
+        `is_passing` is for a reason that does not say that somebody wants something else.
+        """
+        if not self._cancelled.is_set():
+            self._reason, self.may_be_repeated = reason, is_passing
         self._cancelled.set()
 
     @property

@@ -73,12 +73,12 @@ class Attempts:
             return running.rollout
         return slot.live.rollout if slot.live else None
 
-    def cancel(self, slots: Iterable[Slot], reason: str) -> None:
+    def cancel(self, slots: Iterable[Slot], reason: str, *, is_passing: bool = False) -> None:
         """Ends what is under way."""
         with self._lock:
             for slot in slots:
                 if running := self.running(slot):
-                    running.cancel(reason)
+                    running.cancel(reason, is_passing=is_passing)
 
     def overrule(self, slot: Slot, reason: str) -> str | None:
         """Ends what is under way, and returns its revision if that is the source's."""

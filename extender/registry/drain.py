@@ -38,9 +38,10 @@ class Drain:
 
     def add(self, slot: Slot, live: Live, problem: str = "") -> None:
         """Takes a revision that was replaced, and why if it was rolled back."""
-        rollout = self._journal.record(live.rollout.at(Stage.DRAINING, problem=problem))
+        rollout = live.rollout.at(Stage.DRAINING, problem=problem)
         with self._lock:
             self._drained.append(_Drained(slot, live, rollout, time.monotonic()))
+        self._journal.record(rollout)
 
     def stage(self, slot: Slot, revision: str) -> Stage:
         """Whether a revision that was replaced still drains."""
@@ -69,6 +70,7 @@ class Drain:
             self._drained = [each for each in self._drained if each not in over]
         for each in over:
             each.live.entry.plugin.close()
+        for each in over:
             self._journal.record(each.rollout.at(Stage.RETIRED))
 
     def _over(self) -> list[_Drained]:

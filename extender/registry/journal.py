@@ -59,8 +59,7 @@ class Journal:
         self._sequence = 0
 
     def record(self, rollout: Rollout) -> Rollout:
-        """Takes a step, and returns it."""
-        _log(rollout)
+        """Takes a step, and returns it. One that is taken again is told again."""
         with self._lock:
             self._rollouts.pop(rollout.id, None)
             self._rollouts[rollout.id] = rollout
@@ -68,6 +67,7 @@ class Journal:
             if len(over) > ROLLOUTS:
                 del self._rollouts[over[0]]
             self._writer.submit(partial(self._tell, rollout))  # With the lock, so that it keeps their order.
+        _log(rollout)
         return rollout
 
     def save(self, profile: str, plugin: str, kept: Kept) -> None:

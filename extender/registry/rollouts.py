@@ -239,11 +239,13 @@ class Rollouts:
     def _carry_out(self, attempt: Attempt, slot: Slot, wanted: Wanted) -> None:
         """Takes a candidate all the way, or as far as it gets."""
         try:
-            live = self._pipeline.prepare(attempt, slot, wanted.config, wanted.fetch, wanted.verified)
-            if live:
-                self._switch.alone(Change(attempt, slot, live, wanted.offers))
+            with failing(attempt):
+                live = self._pipeline.prepare(attempt, slot, wanted.config, wanted.fetch, wanted.verified)
+                if live:
+                    self._switch.alone(Change(attempt, slot, live, wanted.offers))
         except RolloutFailedError as error:  # The attempt has said why.
-            if wanted.offers and not (attempt.is_cancelled or attempt.rollout.dry_run):
+            was_refused = attempt.rollout.stage is Stage.FAILED and not attempt.is_cancelled
+            if wanted.offers and was_refused and not attempt.rollout.dry_run:
                 slot.refusal = str(error)
                 self._explain(slot, "" if slot.live else str(error))
         finally:
@@ -260,7 +262,8 @@ class Rollouts:
                 self._switch.again()
 
     def _begin_automatic_return(self, slot: Slot, failed: Live | None, good: Revision, problem: str) -> Attempt:
-        self._attempts.cancel([slot], _going_back(good))  # What the source gives is offered again.
+        # What the source gives is offered again, and so is a configuration.
+        self._attempts.cancel([slot], _going_back(good), is_passing=True)
         return self._begin_return(slot, good, "rollback", f"revision {failed.revision.id if failed else ''}: {problem}")
 
     def _begin_return(self, slot: Slot, revision: Revision, by: str, why: str, overrules: str | None = None) -> Attempt:
@@ -287,7 +290,7 @@ class Rollouts:
                         attempt.advance(Stage.WARMED)
                         self._switch.alone(Change(attempt, slot, live), problem)
                         return
-            self._switch.alone(Change(attempt, slot, self._pipeline.restore(attempt, slot, revision)), problem)
+                self._switch.alone(Change(attempt, slot, self._pipeline.restore(attempt, slot, revision)), problem)
         except RolloutFailedError:
             pass  # The attempt has said why.
         finally:
@@ -342,6 +345,8 @@ class Rollouts:
                     changes.append(Change(attempt, slot, live, offers=True))
             except RolloutFailedError as error:
                 problems += [f"plugin {slot.name} of profile {slot.profile}: {problem}" for problem in error.problems]
+                if attempt.may_be_repeated:
+                    given.pop(slot.place, None)  # So that what the source gives is news.
         if problems:
             withdraw(changes, "another plugin of the same configuration cannot be had")
             raise NotConfiguredError(problems, given)

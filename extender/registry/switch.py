@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from extender.config import PluginConfig, ProfileConfig
@@ -13,7 +14,7 @@ from extender.registry.attempt import Attempt, CancelledError
 from extender.registry.drain import Drain
 from extender.registry.guard import Guard
 from extender.registry.journal import Journal
-from extender.registry.pipeline import RolloutFailedError
+from extender.registry.pipeline import RolloutFailedError, failing
 from extender.registry.registry import Registry, assemble
 from extender.registry.retention import trim
 from extender.registry.revision import Revision, Stage
@@ -128,7 +129,8 @@ class Switch:
             change.slot.live = change.live
         self._registry.switch(assemble(self._profiles, slots), slots)
         for change, before in zip(changes, replaced, strict=True):
-            self._settle(change, before, problem)
+            with suppress(RolloutFailedError), failing(change.attempt):  # It serves, and so do those after it.
+                self._settle(change, before, problem)
         for slot in trim(slots, self._store.size, self._store.limit):
             self._save(slot)
         if new := verbs(self._registry.profiles) - asked:
@@ -156,9 +158,11 @@ class Switch:
             slot.revisions = with_newest(slot.revisions, slot.live.revision, before.revision if before else None)
         self._put_on_probation(slot, None if problem else before)
         self._save(slot)
-        change.attempt.record(rollout)  # Now: whoever is told finds it so.
-        if before:
-            self._drain.add(slot, before, problem)
+        try:
+            change.attempt.record(rollout)  # Now: whoever is told finds it so.
+        finally:
+            if before:
+                self._drain.add(slot, before, problem)
 
     def _put_on_probation(self, slot: Slot, before: Live | None) -> None:
         """Watches over what is new, unless it is what had proven good before."""

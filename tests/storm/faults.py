@@ -36,6 +36,7 @@ MEMORY_ERRORS: Final = (
     "extender.cluster.reflector:decode_list",
     "extender.registry.store:Store.keep_module",
     "extender.registry.history:History.append",
+    "extender.registry.journal:Journal.record",
     "extender.guest_log:GuestLog.report",
     "wasm_runtime.engines.wasmtime.engine:WasmtimeModule.instantiate",
     "wasm_runtime.engines.wasmtime.instance:WasmtimeInstance.level",

@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 import wasmtime
+import yaml
 
 from extender import config
 from extender.registry import drain
 from extender.registry.revision import Stage
+from extender.registry.rollout import Rollout
 from extender.sources.signing import PublicKey
 from tests.extender import guests, kwx
 from tests.extender.kwx import Extender, plugin, profile
@@ -304,6 +306,31 @@ def test_two_bad_ones_in_a_row_lead_back_to_the_one_before_both(
     assert live
     assert (live.revision.id, live.entry is entry, standby(inside)) == (good, True, None)
     assert inside.score("any") == 1
+
+
+def test_a_configuration_that_a_way_back_ends_goes_live_after_it(inside: Inside) -> None:
+    good = inside.active()
+    inside.upload(TRAPS)
+    inside.updates.start()
+    wanted = swapped(shadowRequests=4) | {"weight": 2, "source": {"interval": "100ms"}}
+    put(inside.config, yaml.safe_dump(kwx.configuration(profile("default", wanted))).encode())
+
+    def tries() -> list[Rollout]:
+        entries = {each.id: each for _, each in inside.rollouts.journal.since(0) if each.by == "configuration"}
+        return [each for each in entries.values() if each.stage is not Stage.FETCHING]
+
+    inside.wait_until(lambda: tries() and tries()[0].stage is Stage.COMPILED)
+    ask(inside, 3)
+    inside.wait_until(lambda: len(tries()) == 2 and tries()[1].stage is Stage.COMPILED)
+
+    def is_over() -> bool:
+        ask(inside, 1)
+        return tries()[1].is_over
+
+    inside.wait_until(is_over)
+    first, second = tries()
+    assert (first.stage, first.problem) == (Stage.FAILED, f"the plugin goes back to revision {good}")
+    assert (second.stage, second.revision, inside.slot().config.weight) == (Stage.ACTIVE, inside.active(), 2)
 
 
 def test_a_way_back_ends_what_is_under_way(inside: Inside) -> None:

@@ -6,18 +6,19 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from extender import config
 from extender.registry.order import ConflictError, Earlier, Look, Order, OrderError, Upload, Url
 from extender.registry.revision import Revision, Stage
 from extender.registry.rollout import Rollout
 from extender.registry.rollouts import Rollouts
 from extender.registry.switch import Change
-from tests.extender import guests, versions
+from tests.extender import guests, kwx, versions
 from tests.extender.kwx import Extender, plugin, profile
 from tests.extender.objects import names_args
 from tests.extender.registry.inside import Inside
@@ -276,6 +277,50 @@ def test_who_is_told_of_the_end_may_begin_the_next_at_once(inside: Inside, modul
     assert ended.wait(PATIENCE_S)
     remove()
     assert outcome(inside, inside.begin(versions.module(12))) == (Stage.ACTIVE, "")
+
+
+def upload_next(inside: Inside) -> None:
+    inside.over(inside.begin(versions.module(12)))
+
+
+def offer_next(inside: Inside) -> None:
+    put(inside.folder / "told.wasm", versions.module(12))
+    assert inside.offer()
+
+
+def configure_next(inside: Inside) -> None:
+    kwx.write(inside.folder, kwx.configuration(told(weight=2), profile("other", plugin("told", swap=ENDLESS))))
+    inside.rollouts.configure(config.read(inside.config).profiles)
+
+
+def go_back(inside: Inside) -> None:
+    back(inside)
+
+
+@pytest.mark.parametrize("act", [upload_next, offer_next, configure_next, go_back])
+def test_what_serves_is_told_of_though_memory_runs_out_within_the_switch(
+    inside: Inside, monkeypatch: pytest.MonkeyPatch, act: Callable[[Inside], None]
+) -> None:
+    first = inside.active()
+    second = inside.upload(versions.module(11))
+    record, missed = inside.rollouts.journal.record, []
+
+    def record_or_fail(rollout: Rollout) -> Rollout:
+        if rollout.stage is Stage.ACTIVE and not missed:
+            missed.append(rollout)
+            raise MemoryError
+        return record(rollout)
+
+    monkeypatch.setattr(inside.rollouts.journal, "record", record_or_fail)
+    act(inside)
+    inside.written()
+    assert inside.active() not in ([second] if act is go_back else [first, second])
+    assert inside.slot().live.rollout == missed[0] == inside.now(missed[0])  # type: ignore[union-attr]
+    assert [(slot.problem, slot.refusal) for slot in inside.registry.slots] == [("", "")] * len(inside.registry.slots)
+    assert inside.rollouts.journal.under_way() == []
+    stages = {each.id: stage for each, stage in inside.rollouts.revisions(inside.slot())}
+    assert (stages[inside.active()], stages[second]) == (Stage.ACTIVE, Stage.DRAINING)
+    assert inside.upload(versions.module(13)) == inside.active()
 
 
 # -- an operator and the source --------------------------------------------------------------------
