@@ -23,6 +23,7 @@ from bench.statistics import ratio
 
 CGROUPS: Final = Path("/sys/fs/cgroup")
 CPUINFO: Final = Path("/proc/cpuinfo")
+COMMAND_TIMEOUT_S: Final = 10.0
 
 WORK: Final = bytes(1 << 16)
 WORK_TIMES: Final = 32
@@ -50,7 +51,8 @@ def _cpu() -> str:
     model = ""
     if platform.system() == "Darwin":
         command = ("/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string")
-        model = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=COMMAND_TIMEOUT_S)
+        model = told.stdout
     elif CPUINFO.exists():
         lines = (line.partition(":") for line in CPUINFO.read_text().splitlines())
         model = next((value for key, _, value in lines if key.strip() == "model name"), "")

@@ -67,6 +67,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
         process.wait(STOP_TIMEOUT)
     except subprocess.TimeoutExpired:
         process.kill()
+        process.wait(STOP_TIMEOUT)
 
 
 @contextmanager

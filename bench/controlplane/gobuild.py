@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROGRESS_INTERVAL_S = 30.0
+STOP_TIMEOUT_S = 30.0
+GO_TIMEOUT_S = 900.0
+"""For what Go may have to download first, a toolchain or a module."""
 LOG_TAIL_LINES = 40
 
 # Static programs need no C compiler, and trimmed paths let every checkout share Go's build cache.
@@ -44,11 +47,7 @@ class Toolchain:
         mend = f"install Go {required} or newer (https://go.dev/dl/) and put it on PATH"
         if shutil.which("go") is None:
             raise BuildError(f"programs are built from source here and `go` was not found: {mend}")
-        command = ["go", "env", "-json", "GOVERSION", "GOOS", "GOARCH"]
-        answer = subprocess.run(command, cwd=module, capture_output=True, text=True, check=False)
-        if answer.returncode != 0:
-            raise BuildError(f"`{' '.join(command)}` failed: {answer.stderr.strip()}")
-        found = json.loads(answer.stdout)
+        found = _ask_go(module, "env", "-json", "GOVERSION", "GOOS", "GOARCH")
         if _release(found["GOVERSION"]) < _release(required):
             raise BuildError(f"{found['GOVERSION']} is too old to build {module.name}: {mend}")
         return cls(found["GOVERSION"], f"{found['GOOS']}-{found['GOARCH']}")
@@ -69,11 +68,7 @@ def module_directory(module: Path, path: str) -> Path:
 
     Raises BuildError where Go cannot get it.
     """
-    command = ["go", "mod", "download", "-json", path]
-    answer = subprocess.run(command, cwd=module, capture_output=True, text=True, check=False)
-    if answer.returncode != 0:
-        raise BuildError(f"`{' '.join(command)}` failed: {answer.stdout}{answer.stderr}")
-    return Path(json.loads(answer.stdout)["Dir"])
+    return Path(_ask_go(module, "mod", "download", "-json", path)["Dir"])
 
 
 def compile_program(module: Path, package: str, target: Path, ldflags: str, title: str) -> None:
@@ -100,7 +95,7 @@ def compile_program(module: Path, package: str, target: Path, ldflags: str, titl
         finally:
             if process.poll() is None:
                 process.terminate()
-                process.wait()
+                process.wait(STOP_TIMEOUT_S)
     if status != 0:
         raise BuildError(f"`go build` of {title} failed with exit status {status}:\n{log_tail(log)}")
     log.unlink()
@@ -131,6 +126,20 @@ def log_tail(log: Path) -> str:
 def say(line: str) -> None:
     """One line of progress on standard error, at once."""
     print(line, file=sys.stderr, flush=True)
+
+
+def _ask_go(module: Path, *arguments: str) -> dict[str, str]:
+    """What a Go command says in JSON. Raises BuildError where it fails, or does not end."""
+    command = ["go", *arguments]
+    try:
+        answer = subprocess.run(command, cwd=module, capture_output=True, text=True, check=False, timeout=GO_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        mend = "see whether Go reaches what it downloads from (`go env GOPROXY`)"
+        raise BuildError(f"`{' '.join(command)}` has not ended within {GO_TIMEOUT_S:g} s: {mend}") from None
+    if answer.returncode != 0:
+        raise BuildError(f"`{' '.join(command)}` failed: {answer.stdout}{answer.stderr}".rstrip())
+    said: dict[str, str] = json.loads(answer.stdout)
+    return said
 
 
 def _wait_with_progress(process: subprocess.Popen[bytes], title: str, started: float) -> int:

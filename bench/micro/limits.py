@@ -21,6 +21,7 @@ from bench.controlplane.ports import LOOPBACK
 from bench.micro.webhook import ask, bodies, machine, percentiles, serving
 from bench.servers import Ports
 from tests.extender import guests
+from tests.patience import Beside
 
 TIMEOUTS: Final = {50: 300, 500: 200}
 """Milliseconds that a guest may take, and how many requests are measured."""
@@ -108,13 +109,12 @@ def _asking(ports: Ports, path: str) -> Iterator[None]:
             while not stopped.is_set():
                 ask(connection, next(requests), path)
 
-    thread = threading.Thread(target=work)
-    thread.start()
+    asking = Beside(work)
     try:
         yield
     finally:
         stopped.set()
-        thread.join()
+        asking.end()
 
 
 def _summary(times: list[float]) -> dict[str, float]:

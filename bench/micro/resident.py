@@ -27,6 +27,7 @@ SDK: Final = Path(__file__).parents[2] / "sdk-guest"
 GUESTS: Final = {"Rust": SDK / "rust" / "modules" / "headroom.wasm", "Go": SDK / "out" / "go" / "headroom.wasm"}
 BARS: Final = {"Rust": 1.0, "Go": 2.0}
 """Milliseconds for Filter and Score of 5,000 nodes."""
+BUILD_TIMEOUT_S: Final = 600.0
 COUNTS: Final = (500, 5_000, 15_000)
 PER_NODE_BAR: Final = 1.3
 """A node of 15,000 may cost this many times what one of 500 does."""
@@ -47,7 +48,7 @@ class Figures(NamedTuple):
 def main() -> None:
     """Runs it and prints a Markdown table."""
     if not GUESTS["Go"].exists():
-        subprocess.run([sys.executable, SDK / "build.py", "--language", "go"], check=True)
+        subprocess.run([sys.executable, SDK / "build.py", "--language", "go"], check=True, timeout=BUILD_TIMEOUT_S)
     print(f"{machine()}; {CYCLES} cycles\n")
     print("| guest | nodes | Filter, µs | Score, µs | both, ms | both, ns a node | beside 500 nodes | a change, µs |")
     print("|---|---|---|---|---|---|---|---|")

@@ -136,7 +136,6 @@ class Subject:
                 with suppress(OSError):  # What could not be written is not wanted any more.
                     pipe.close()
         end(self._process)
-        self._process.wait()
         self._log.close()
 
     @property

@@ -45,7 +45,7 @@ class Swapper:
         with ThreadPoolExecutor(1, "swaps") as pool:
             swapping = pool.submit(self._swap_all, times, done, marks)
             yield done, marks
-            swapping.result()
+        swapping.result(0)  # It is over.
 
     def _swap_all(self, times: int, done: threading.Event, marks: list[float]) -> None:
         try:

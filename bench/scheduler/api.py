@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-import time
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from bench.controlplane import ControlPlane
+from bench.controlplane.process import comes_true
 from bench.errors import BenchError
 from bench.peers.protobuf import enveloped, text
 from bench.scheduler.errors import MeasureError
@@ -36,6 +37,13 @@ MOURNING: Final = 0.5
 """Seconds until the system tells of a process that it has ended, which closed its connections before."""
 
 
+def join(thread: threading.Thread) -> None:
+    """Waits for the end of a thread that waits for one more answer at most. Raises MeasureError."""
+    thread.join(TIMEOUT)
+    if thread.is_alive():
+        raise MeasureError(f"{thread.name} have not ended within {TIMEOUT:g} s; see what holds up the API server")
+
+
 @contextmanager
 def telling(check: Callable[[], None]) -> Iterator[None]:
     """Where something goes wrong because a process has died, raises what `check` does then: a ControlPlaneError.
@@ -45,8 +53,7 @@ def telling(check: Callable[[], None]) -> Iterator[None]:
     try:
         yield
     except (BenchError, OSError, HTTPException) as error:
-        time.sleep(MOURNING)
-        check()
+        comes_true(lambda: False, check, MOURNING)
         if isinstance(error, BenchError):
             raise
         raise MeasureError(f"the API server does not answer as it should: {error}") from error

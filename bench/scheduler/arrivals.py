@@ -10,7 +10,7 @@ from contextlib import closing
 from http.client import HTTPException
 from types import TracebackType
 
-from bench.scheduler.api import PODS, Api
+from bench.scheduler.api import PODS, Api, join
 from bench.scheduler.errors import MeasureError, TooLateError
 from bench.scheduler.load import Pod
 
@@ -42,7 +42,7 @@ class Arrivals:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._end.set()
-        self._thread.join()
+        join(self._thread)
 
     def check(self) -> None:
         """Raises MeasureError if pods cannot be created."""

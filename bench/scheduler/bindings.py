@@ -10,7 +10,7 @@ from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from types import TracebackType
 from typing import Final
 
-from bench.scheduler.api import PODS, Api
+from bench.scheduler.api import PODS, Api, join
 from bench.scheduler.errors import MeasureError
 from extender.cluster.envelope import member
 from extender.cluster.errors import ProtocolError
@@ -56,7 +56,7 @@ class Bindings:
             with suppress(OSError):
                 # Not that of ssl.SSLSocket, which takes the connection from under the thread that reads it.
                 socket.socket.shutdown(self._connection.sock, socket.SHUT_RDWR)
-        self._thread.join()
+        join(self._thread)
         self._close()
 
     def check(self) -> None:

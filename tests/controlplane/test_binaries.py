@@ -36,6 +36,19 @@ def test_an_old_go_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         Toolchain.find(ETCD)
 
 
+def test_a_go_that_does_not_end_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does that waits for a download."""
+    fake_go(tmp_path, "exec /bin/sleep 60")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(gobuild, "GO_TIMEOUT_S", 0.2)
+    with pytest.raises(BuildError) as caught:
+        gobuild.module_directory(ETCD, "example.com/module")
+    assert str(caught.value) == (
+        "`go mod download -json example.com/module` has not ended within 0.2 s:"
+        " see whether Go reaches what it downloads from (`go env GOPROXY`)"
+    )
+
+
 def test_a_failed_build_shows_the_end_of_its_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The compiler's last lines are in the error, not its first."""
     fake_go(tmp_path, "i=0; while [ $i -lt 100 ]; do echo line $i; i=$((i+1)); done; exit 3")

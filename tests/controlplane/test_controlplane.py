@@ -16,7 +16,7 @@ import pytest
 
 from bench.controlplane import ControlPlane, ControlPlaneError
 from bench.controlplane.binaries import PROGRAMS
-from tests.patience import wait_until
+from tests.patience import Beside, wait_until
 
 CHECKOUT = Path(__file__).parents[2]
 PODS = "/api/v1/namespaces/default/pods"
@@ -183,7 +183,7 @@ def start_and_kill(temporary: str) -> list[int]:
     )
     with parent:
         assert parent.stdout is not None
-        children = [int(pid) for pid in parent.stdout.readline().split()]
+        children = [int(pid) for pid in Beside(parent.stdout.readline).end().split()]
         assert len(children) == 3
         assert all(is_alive(pid) for pid in children)
         parent.kill()

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import socket
 import threading
-import time
 from collections.abc import Awaitable, Callable
 
 import uvicorn
@@ -17,6 +16,7 @@ from extender.clients import Clients, Room
 from extender.connection import Answer
 from extender.process import _uvicorn
 from tests.extender.raw import Connection
+from tests.patience import wait_until
 
 LIMIT = 1_000
 
@@ -68,10 +68,7 @@ class Served:
         return [each for each in list(self.server.server_state.connections) if isinstance(each, connection.Connection)]
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + 20
-        while not condition():
-            assert time.monotonic() < end, "it did not come about"
-            time.sleep(0.001)
+        wait_until(condition, lambda: f"{len(self.connections)} connections; asked so far: {self.application.asked}")
 
     def stop(self) -> None:
         self.application.may_answer.set()

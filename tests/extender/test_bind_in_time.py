@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from extender.cluster import PodKey
 from tests.extender.kwx import plugin, profile
 from tests.extender.registry.inside import Inside
+from tests.patience import delay
 
 BIND_TIMEOUT_S = 0.2
 STEPS = plugin("binding_from_config", "aaaaafa", name="a")
@@ -29,7 +29,7 @@ class Binder:
     ends: list[str] = field(default_factory=list)
 
     async def bind(self, pod: PodKey, node: str) -> None:
-        time.sleep(self.on_loop_s)  # As a guest that spins there.
+        delay(self.on_loop_s)  # As a guest that spins there.
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:

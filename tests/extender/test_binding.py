@@ -14,6 +14,7 @@ import pytest
 from tests.extender import guests
 from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import binding_args, filtered, names_args, pod
+from tests.patience import PATIENCE_S
 from wasm_runtime.plugin import digest
 
 DONE = {"Error": ""}
@@ -279,7 +280,7 @@ def test_a_pod_that_waits_is_seen_and_rejected_by_the_guest_of_another_plugin(ex
         assert ask(extender, "ends", "nobody") == "does not wait"
         assert not patient.done()
         assert ask(extender, "ends", "patient-1") == "was rejected"
-        assert patient.result() == REJECTED
+        assert patient.result(PATIENCE_S) == REJECTED
     assert ask(extender, "sees", "patient-1") == "does not wait"
     assert lines(extender, "patient-1")[-2:] == [("p", "node-2", "permit"), ("p", "node-2", "unreserve")]
     assert bound(extender, "patient-1") == []
@@ -301,7 +302,7 @@ def test_pods_are_scheduled_and_bound_while_as_many_wait_as_may(extender: Extend
         }
         assert [patient.done() for patient in patients] == [False] * MOST_WAITING
         assert extender.admin.get("/livez").text == "ok"
-    assert [patient.result() for patient in patients] == [REJECTED] * MOST_WAITING
+    assert [patient.result(PATIENCE_S) for patient in patients] == [REJECTED] * MOST_WAITING
     with waiting(extender, "passing-0") as (patient,):
         assert not patient.done()
 
@@ -355,5 +356,5 @@ def test_pods_that_wait_are_rejected_when_the_process_is_to_end(tmp_path: Path) 
         waits = threads.submit(bind, extender, "patient", "last-1")
         extender.wait_until(lambda: ask(extender, "sees", "last-1") == "last-1")
         extender.process.send_signal(signal.SIGTERM)
-        assert waits.result() == REJECTED
+        assert waits.result(PATIENCE_S) == REJECTED
         assert extender.process.wait(10) == 0

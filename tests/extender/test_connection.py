@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import select
-import time
 import tracemalloc
 from collections.abc import Iterator
 
@@ -14,6 +13,7 @@ from extender import clients
 from extender.reader import LONGEST_HEAD
 from tests.extender.raw import Connection, chunked, request
 from tests.extender.served import LIMIT, Echo, Served, head, is_gone
+from tests.patience import delay
 
 
 @pytest.fixture(scope="module")
@@ -307,7 +307,7 @@ def test_what_is_cut_at_any_byte_is_read_as_it_is_meant(client: Connection) -> N
     )
     for cut in range(1, len(sent)):
         client.send(sent[:cut])
-        time.sleep(0)
+        delay(0)
         client.send(sent[cut:])
         assert [client.read().body for _ in range(4)] == [b"POST /a 5", b"GET /b 0", b"POST /c 6", b"GET /d 0"]
 
@@ -383,8 +383,7 @@ def test_the_end_waits_for_the_answer_that_is_under_way(ending: Served) -> None:
     with Connection(ending.address) as client, Connection(ending.address) as idle:
         assert idle.ask("/a", b"").body == b"POST /a 0"
         client.send(request("/later", b""))
-        while "/later" not in ending.application.asked:
-            time.sleep(0.001)
+        ending.wait_until(lambda: "/later" in ending.application.asked)
         ending.server.should_exit = True
         assert idle.is_closed
         ending.application.may_answer.set()
@@ -470,7 +469,7 @@ def test_one_that_takes_no_answers_is_left(hasty: Served, header: str) -> None:
 def test_one_that_waits_for_its_answer_is_not(hasty: Served) -> None:
     with Connection(hasty.address) as client:
         client.send(request("/later", b""))
-        time.sleep(1)
+        delay(1)
         hasty.application.may_answer.set()
         assert client.read().body == b"POST /later 0"
 

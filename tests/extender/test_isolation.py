@@ -18,6 +18,7 @@ from extender.verbs import filter as filter_verb
 from tests.extender import guests, kwx
 from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import NODE_NAMES, filter_error, filtered, names_args, pod, priorities
+from tests.patience import PATIENCE_S, wait_until
 from wasm_runtime.engine import MEBIBYTE, Settings
 from wasm_runtime.engines.wasmtime import WasmtimeEngine
 from wasm_runtime.guest import Pod
@@ -120,7 +121,7 @@ def test_others_are_answered_meanwhile_as_without_it(extender: Extender, name: s
         while not errors.done():
             check_neighbours(extender)
     cause = failure(bad(name), f"filter of node node-0: {CAUSES[name]('filter')}")
-    assert errors.result() == [cause] * ROUNDS
+    assert errors.result(PATIENCE_S) == [cause] * ROUNDS
 
 
 def test_of_what_is_written_without_end_as_much_is_kept_as_the_limit_allows(extender: Extender) -> None:
@@ -155,7 +156,7 @@ def test_a_guest_that_breaks_and_cannot_be_started_again_fails_alone(name: str) 
         entries = [Entry(good), Entry(broken, failure_policy=policy)]
         return filter_verb.run(Profile("default", entries), Pod("u", "default/web-7", b""), nodes)
 
-    time.sleep(max(0.0, (moment - time.time_ns()) / 1e9))
+    wait_until(lambda: time.time_ns() >= moment, "the guest fails from now on")
     for cause in ("filter of node node-0: trap: unreachable in filter", STARTS[name], STARTS[name]):
         with pytest.raises(PluginFailedError) as failed:
             judge(FailurePolicy.FAIL)

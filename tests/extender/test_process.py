@@ -22,7 +22,7 @@ from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import filter_error, filtered, names_args, pod
 from tests.extender.raw import Connection, request
 from tests.extender.test_metrics import counts
-from tests.patience import PATIENCE_S, Beside, wait_until
+from tests.patience import PATIENCE_S, Beside, delay, wait_until
 
 SPINNING = profile("default", plugin("spin", timeout="1s"))
 INTERRUPTED = filter_error(
@@ -96,9 +96,9 @@ def test_idle_connections_do_not_hold_up_the_end(tmp_path: Path) -> None:
 
 def test_a_signal_while_modules_are_loaded_ends_the_process(tmp_path: Path) -> None:
     """Whenever it comes, there is no traceback, and nothing hangs."""
-    for delay in (0.5, 0.65):
+    for seconds in (0.5, 0.65):
         extender = Extender(tmp_path, profile("default", plugin("nodenumber")))
-        time.sleep(delay)
+        delay(seconds)
         status = extender.stop()
         log = (tmp_path / "extender.log").read_text()
         assert status in {0, -signal.SIGTERM}

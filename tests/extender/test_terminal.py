@@ -19,6 +19,7 @@ from extender.demo.swap import SwapReport
 from extender.terminal import cut, escaped, printable, show
 from tests.extender.kwx import KWX
 from tests.extender.terminal import read_terminal, run_on_terminal
+from tests.patience import Beside
 from tests.wasm_runtime.custom import custom
 
 ERASE_LINE = "\x1b[2K"
@@ -95,7 +96,7 @@ def test_on_a_terminal_what_takes_long_is_shown_while_it_does_and_then_gone(tmp_
         os.close(stderr)
         shown = b"".join(read_terminal(terminal)).decode()
         assert process.stdout
-        assert msgspec.json.decode(process.stdout.read())["module"] == "guest.wasm"
+        assert msgspec.json.decode(Beside(process.stdout.read).end())["module"] == "guest.wasm"
     os.close(terminal)
     assert process.returncode == 0
     assert shown.rindex(ERASE_LINE) > shown.rindex("Compiling guest.wasm …")

@@ -12,6 +12,7 @@ import pytest
 from extender import traffic
 from extender.traffic import A_NAME, LARGEST, MOST_SAMPLES, Arrival, Sample, SampledVerb, Tape, Traffic
 from extender.wire import Candidates
+from tests.patience import Beside
 from wasm_runtime.guest import Pod
 
 NAMES = ("node-1", "node-2")
@@ -183,11 +184,10 @@ def test_other_threads_read_whole_rows_while_one_records(taking_all: Traffic) ->
         while not is_over.is_set():
             rows.append([int(each.pod.uid) for each in taking_all.last("default")])
 
-    reader = threading.Thread(target=read)
-    reader.start()
+    reader = Beside(read)
     for at in range(20_000):
         taking_all.record("default", sample(at))
     is_over.set()
-    reader.join()
+    reader.end()
     assert [row for row in rows if row and row != list(range(row[0], row[0] + len(row)))] == []
     assert any(len(row) == MOST_SAMPLES for row in rows)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from extender.waiting import WaitingPods
+from tests.patience import wait_until
 from wasm_runtime.guest import Pod
 
 LONG = 60.0
@@ -19,11 +18,13 @@ def pod(name: str) -> Pod:
     return Pod(f"uid-of-{name}", f"default/{name}", name.encode())
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LONG
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+def all_wait(waiting: WaitingPods, *pods: Pod) -> None:
+    """Returns once all of them wait."""
+
+    def seen() -> list[bytes | None]:
+        return [waiting.waiting_pod(each.uid) for each in pods]
+
+    wait_until(lambda: seen() == [each.object for each in pods], lambda: f"{pods} wait: {seen()}")
 
 
 @pytest.mark.parametrize("seconds", [0.02, 0.0, -1.0])
@@ -37,7 +38,7 @@ def test_a_pod_is_seen_and_rejected_while_it_waits() -> None:
     waiting = WaitingPods()
     with ThreadPoolExecutor() as threads:
         rejected = threads.submit(waiting.wait, pod("web"), LONG)
-        until(lambda: waiting.waiting_pod("uid-of-web") == b"web")
+        all_wait(waiting, pod("web"))
         assert waiting.waiting_pod("uid-of-other") is None
         assert waiting.reject_waiting_pod("uid-of-other") is False
         assert not rejected.done()
@@ -58,9 +59,10 @@ def test_the_end_of_an_old_wait_is_not_the_end_of_the_pods_new_one() -> None:
     waiting = WaitingPods()
     with ThreadPoolExecutor() as threads:
         old = threads.submit(waiting.wait, pod("web"), 0.2)
-        until(lambda: waiting.waiting_pod("uid-of-web") is not None)
-        new = threads.submit(waiting.wait, pod("web")._replace(object=b"new"), LONG)
-        until(lambda: waiting.waiting_pod("uid-of-web") == b"new")
+        all_wait(waiting, pod("web"))
+        retried = pod("web")._replace(object=b"new")
+        new = threads.submit(waiting.wait, retried, LONG)
+        all_wait(waiting, retried)
         assert old.result(LONG) is False
         assert waiting.waiting_pod("uid-of-web") == b"new"
         assert waiting.reject_waiting_pod("uid-of-web") is True
@@ -72,7 +74,7 @@ def test_many_pods_wait_at_once_and_each_rejection_ends_its_own() -> None:
     pods = [pod(f"web-{at}") for at in range(32)]
     with ThreadPoolExecutor(len(pods)) as threads:
         waits = [threads.submit(waiting.wait, each, LONG) for each in pods]
-        until(lambda: all(waiting.waiting_pod(each.uid) for each in pods))
+        all_wait(waiting, *pods)
         for wait, each in zip(waits, pods, strict=True):
             assert not wait.done()
             assert waiting.waiting_pod(each.uid) == each.object
@@ -84,7 +86,7 @@ def test_closing_rejects_all_that_wait_or_are_to_wait() -> None:
     waiting = WaitingPods()
     with ThreadPoolExecutor() as threads:
         rejected = [threads.submit(waiting.wait, pod(name), LONG) for name in ("web", "db")]
-        until(lambda: all(waiting.waiting_pod(f"uid-of-{name}") for name in ("web", "db")))
+        all_wait(waiting, pod("web"), pod("db"))
         waiting.close()
-        assert [each.result() for each in rejected] == [True, True]
+        assert [each.result(LONG) for each in rejected] == [True, True]
     assert waiting.wait(pod("late"), LONG) is True

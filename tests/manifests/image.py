@@ -16,6 +16,8 @@ from pathlib import Path, PurePosixPath
 from subprocess import Popen
 from typing import NamedTuple
 
+from tests.patience import PATIENCE_S
+
 from .overlay import CHECKOUT, MANIFESTS
 
 INSTALL_TIMEOUT_S = 300
@@ -160,7 +162,7 @@ class Image:
                 process.wait(STOP_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait()
+                process.wait(PATIENCE_S)
                 raise
 
 
@@ -175,4 +177,6 @@ def _placed(path: str, volumes: Mapping[str, Path]) -> str:
 def has_namespaces() -> bool:
     """Whether this machine lets us have a read-only view of itself."""
     command = ["unshare", "--user", "--map-root-user", "--mount", "mount", "-o", "remount,bind,ro", "/"]
-    return sys.platform == "linux" and subprocess.run(command, check=False, capture_output=True).returncode == 0
+    if sys.platform != "linux":
+        return False
+    return subprocess.run(command, check=False, capture_output=True, timeout=PATIENCE_S).returncode == 0

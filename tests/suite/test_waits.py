@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.suite.waits import HELPERS, findings
 
-TESTS = Path("tests")
-LEFT = ("tests/extender/", "tests/manifests/")
-"""Folders that are yet to be mended."""
+TESTS, BENCH = Path("tests"), Path("bench")
 
 
-def test_no_test_waits_without_bound() -> None:
-    def found() -> Iterator[str]:
-        for file in sorted(TESTS.rglob("*.py")):
-            if not str(file).startswith((HELPERS, *LEFT)):
-                yield from findings(file)
+def found(folder: Path, *, may_sleep: bool = False) -> list[str]:
+    files = (file for file in sorted(folder.rglob("*.py")) if str(file) != HELPERS)
+    return [finding for file in files for finding in findings(file, may_sleep=may_sleep)]
 
-    assert list(found()) == []
+
+def test_no_test_waits_without_bound_nor_for_time_to_pass() -> None:
+    assert found(TESTS) == []
+
+
+def test_no_measurement_waits_without_bound() -> None:
+    """Time is what a measurement is about: how long it takes, and what rate things come at."""
+    assert found(BENCH, may_sleep=True) == []
 
 
 MENDS = {
@@ -30,6 +32,9 @@ MENDS = {
     "pool.submit(work).result()": "pool.submit(work).result waits for ever: give it a timeout",
     "lock.acquire()": "lock.acquire waits for ever: give it a timeout, and assert what it returns",
     "child.communicate(b'')": "child.communicate waits for ever: give it a timeout",
+    "child.stdout.readline()": (
+        "child.stdout.readline waits for ever: use tests.patience.Beside(child.stdout.readline).end()"
+    ),
     "subprocess.run(['x'], check=True)": "subprocess.run waits for ever: give it a timeout",
     "time.sleep(1)": (
         "time.sleep waits for time to pass: use tests.patience.wait_until for an event, or delay to play what is slow"
@@ -52,6 +57,10 @@ BOUNDED = [
     "child.communicate(b'', timeout=10)",
     "subprocess.run(['x'], timeout=10)",
     "await event.wait()",
+    "await asyncio.wait_for(event.wait(), 10)",
+    "await child.stdout.readline()",
+    "Beside(child.stdout.readline).end()",
+    "file.readline()",
 ]
 
 
@@ -60,3 +69,9 @@ def test_what_has_a_bound_is_right(line: str, tmp_path: Path) -> None:
     file = tmp_path / "test_it.py"
     file.write_text(f"async def test() -> None:\n    {line}\n")
     assert list(findings(file)) == []
+
+
+def test_where_time_is_measured_it_may_be_waited_for(tmp_path: Path) -> None:
+    file = tmp_path / "measure.py"
+    file.write_text("time.sleep(1)\nthread.join()\n")
+    assert list(findings(file, may_sleep=True)) == [f"{file}:2: {MENDS['thread.join()']}"]

@@ -23,6 +23,7 @@ from extender.config import PluginConfig
 from extender.registry.revision import Revision
 from tests.extender import guests
 from tests.extender.kwx import ON_PURPOSE, Extender, plugin, profile
+from tests.patience import PATIENCE_S
 from wasm_runtime.plugin import digest
 
 API = "/api/v1"
@@ -161,7 +162,7 @@ def test_a_rollout_that_is_not_waited_for_is_accepted_and_can_be_waited_for(exte
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(get, extender, answer.headers["location"].removeprefix(API), wait="30s")
         release(extender, "slow", waiting.done)
-    ended = waiting.result()
+    ended = waiting.result(PATIENCE_S)
     assert (ended["id"], ended["stage"], ended["began"]) == (begun["id"], "active", begun["began"])
 
 
@@ -457,7 +458,7 @@ def test_uploads_that_wait_for_their_end_are_in_nobodys_way(extender: Extender) 
         assert not any(each.done() for each in waiting)
         for name, each in zip(HELD, waiting, strict=True):
             release(extender, name, each.done)
-        assert [each.result().json()["stage"] for each in waiting] == ["active"] * len(HELD)
+        assert [each.result(PATIENCE_S).json()["stage"] for each in waiting] == ["active"] * len(HELD)
 
 
 def test_a_rollout_that_has_begun_is_told_even_if_too_many_wait(extender: Extender) -> None:

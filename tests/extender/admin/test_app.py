@@ -12,6 +12,7 @@ from tests.extender import guests
 from tests.extender.kwx import ON_PURPOSE, Extender, client, failure, plugin, profile
 from tests.extender.objects import filter_error, filtered, names_args, pod
 from tests.extender.test_metrics import counts
+from tests.patience import PATIENCE_S
 from wasm_runtime.plugin import digest
 
 
@@ -111,7 +112,7 @@ def test_a_guest_that_spins_stops_neither_health_nor_the_list_of_plugins(extende
         for path in ("/livez", "/readyz", "/api/v1/plugins"):
             assert extender.admin.get(path).status_code == httpx.codes.OK
         assert not asked.done()
-        assert asked.result() == filter_error(
+        assert asked.result(PATIENCE_S) == filter_error(
             failure(
                 plugin("spin"),
                 "filter of node node-0: interrupted at its timeout of 3000 ms;"

@@ -7,7 +7,6 @@ import contextlib
 import gc
 import socket
 import threading
-import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
@@ -22,6 +21,7 @@ from extender.clients import Clients
 from extender.process import _uvicorn
 from tests.extender.raw import Answer, Connection, chunked, request
 from tests.extender.served import head, is_gone
+from tests.patience import delay, wait_until
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -63,10 +63,7 @@ class Admin:
         return [each for each in list(self.server.server_state.connections) if isinstance(each, AdminConnection)]
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + 20
-        while not condition():
-            assert time.monotonic() < end, "it did not come about"
-            time.sleep(0.001)
+        wait_until(condition, lambda: f"{len(self.connections)} connections; asked so far: {self.asked}")
 
     def stop(self) -> None:
         self.may_go_on.set()
@@ -197,15 +194,13 @@ def test_one_whose_request_does_not_come_to_its_end_is_left(hasty: Admin, sent: 
     with Connection(hasty.address) as client:
         client.send(sent)
         with pytest.raises(ConnectionError):
-            while True:
-                client.send(b"x")
-                time.sleep(0.05)
+            wait_until(lambda: client.send(b"x"), "the client that goes on is left")
 
 
 def test_a_stream_is_no_silence(hasty: Admin) -> None:
     with Connection(hasty.address) as client:
         client.send(head("GET", "/stream"))
-        time.sleep(2)
+        delay(2)
         hasty.may_go_on.set()
         assert client.read().body == b"/stream 0"
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 import io
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from extender.cli import main
-
-POLL_INTERVAL_S: Final = 0.005
+from tests.patience import wait_until
 
 DISK: Final = "disk"
 
@@ -44,9 +42,9 @@ class Gate:
 
     def pass_through(self) -> None:
         """Waits while the disk is held."""
-        while self._held.exists():
+        if self._held.exists():
             self._waits.touch()
-            time.sleep(POLL_INTERVAL_S)
+            wait_until(lambda: not self._held.exists(), "the disk is let go")
 
 
 def _hold(module: Any, name: str, gate: Gate, concerns: Callable[[Any], bool]) -> None:

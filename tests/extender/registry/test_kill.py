@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from tests.extender import kwx, versions
 from tests.extender.kwx import ON_PURPOSE, Extender, plugin, profile
 from tests.extender.objects import names_args
 from tests.extender.registry.test_swaps import put
+from tests.patience import delay
 
 SEEDS = (1, 2)
 """One for each process that is killed, started again, and so on; they run at the same time."""
@@ -107,5 +107,5 @@ def kill_amid_swaps(extender: Extender, followed: Swapped, uploaded: Swapped, ch
                 assert rollout["plugin"] != awaited.name or rollout["stage"] != "failed", rollout
                 if (rollout["plugin"], rollout["stage"]) == (awaited.name, stage):
                     break
-        time.sleep(chance.uniform(0, JITTER_S))
+        delay(chance.uniform(0, JITTER_S))
         extender.kill()

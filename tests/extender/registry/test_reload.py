@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -28,7 +27,7 @@ from tests.extender.registry.test_swaps import SETTLED_S, put
 from tests.extender.sources import web
 from tests.extender.sources.signer import Signer
 from tests.extender.sources.web import Web
-from tests.patience import Beside, wait_until
+from tests.patience import Beside, delay, wait_until
 from wasm_runtime.plugin import digest
 from wasm_runtime.snapshot import Snapshot
 
@@ -304,7 +303,7 @@ def test_a_file_that_cannot_be_used_changes_nothing_and_is_told_once(followed: E
     put(followed.config, text.encode())
     followed.wait_until(lambda: readiness(followed) == (200, f"[+]plugins ok, but {told}"))
     put(followed.config, text.encode())
-    time.sleep(SETTLED_S)
+    delay(SETTLED_S)
     (line,) = followed.events(told)
     assert (line["level"], line["path"]) == ("error", str(followed.config))
     assert readiness(followed) == (200, f"[+]plugins ok, but {told}")
@@ -379,7 +378,7 @@ def test_settings_of_an_operator_stay_until_those_of_the_file_change(followed: E
     mine = mine | {"swap": {"rollbackTime": "1s"}, "source": {"interval": "1s", "timeout": "1s"}}
     write(followed.config, configuration(profile("default", scoring("other", 50), mine, scoreRange=100)))
     followed.wait_until(lambda: score(followed, "default") == scores(node_7=70))
-    time.sleep(SETTLED_S)
+    delay(SETTLED_S)
     assert shown(followed, "only") | {"standby": ""} == before | {"standby": ""}
     mine["weight"] = 3
     write(followed.config, configuration(profile("default", scoring("other", 50), mine, scoreRange=100)))
@@ -518,7 +517,7 @@ def test_what_was_refused_is_tried_again_when_its_sources_give_something_else(
     )
     refusals = [f"{REFUSED}plugin only of profile default: {cause}; {LATER}" for cause in causes]
     wait_until(lambda: updates.oddities == refusals[0], lambda: updates.oddities)
-    time.sleep(SETTLED_S)
+    delay(SETTLED_S)
     put(module, b"bad")
     wait_until(lambda: updates.oddities == refusals[1], lambda: updates.oddities)
     history = [(each.stage, each.by, each.problem) for each in updates.rollouts.history(10)]

@@ -9,10 +9,9 @@ import resource
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -21,6 +20,7 @@ import pytest
 from extender.registry.revision import Revision
 from extender.registry.store import MOST_REVISIONS, Kept, Store, default_directory
 from tests.extender.registry import saving
+from tests.patience import PATIENCE_S, Beside, delay
 from wasm_runtime.plugin import digest
 
 CONFIG = Path("/etc/kwx/kwx.yaml")
@@ -418,11 +418,8 @@ class TestProcesses:
                 store.keep_module(saving.revision(number).module, saving.module(number))
                 store.save("default", str(plugin), Kept(saving.revision(number)))
 
-        threads = [threading.Thread(target=work, args=(plugin,)) for plugin in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        for beside in [Beside(partial(work, plugin)) for plugin in range(4)]:
+            beside.end()
         last = [saving.revision(plugin * 100 + 9) for plugin in range(4)]
         assert [store.load("default", str(plugin)) for plugin in range(4)] == [Kept(revision) for revision in last]
         assert modules(folder) == {revision.module for revision in last}
@@ -518,10 +515,11 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of half a MiB."""
     path = tmp_path / "disk"
     path.mkdir()
-    if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "kwx", path], check=False).returncode:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "kwx", path]
+    if os.geteuid() or subprocess.run(mount, check=False, timeout=PATIENCE_S).returncode:
         pytest.skip("mounting a file system is not allowed here")
     yield path
-    subprocess.run(["umount", path], check=True)
+    subprocess.run(["umount", path], check=True, timeout=PATIENCE_S)
 
 
 class TestWhatTheDiskRefuses:
@@ -562,7 +560,7 @@ class TestWhatTheDiskRefuses:
     def test_a_file_system_that_can_only_be_read(self, disk: Path, warnings: Callable[[], list[str]]) -> None:
         with closing(Store.open(disk, CONFIG)) as store:
             fill(store)
-        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True, timeout=PATIENCE_S)
         with closing(Store.open(disk, CONFIG)) as store:
             saving.save(store, 1)
             assert (store.load("default", "plugin"), store.module(MODULE)) == (KEPT, WASM)
@@ -572,7 +570,7 @@ class TestWhatTheDiskRefuses:
     def test_a_new_folder_on_a_file_system_that_can_only_be_read(
         self, disk: Path, warnings: Callable[[], list[str]]
     ) -> None:
-        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True, timeout=PATIENCE_S)
         store = Store.open(disk / "base", CONFIG)
         assert store.problem == f"{disk / 'base'}: Read-only file system; {MEND}"
         assert warnings() == [warning(store.problem)]
@@ -611,13 +609,14 @@ def test_a_kill_at_any_moment_leaves_something_whole(tmp_path: Path, warnings: C
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as savers:
         assert savers.stdin
         assert savers.stdout
+        read = savers.stdout.readline
         for _ in range(KILLS):
             print(number + 1, file=savers.stdin, flush=True)
-            saver = int(savers.stdout.readline())
-            said = [int(savers.stdout.readline()) for _ in range(moments.randrange(3))]
-            time.sleep(moments.uniform(0.0, 0.05))
+            saver = int(Beside(read).end())
+            said = [int(Beside(read).end()) for _ in range(moments.randrange(3))]
+            delay(moments.uniform(0.0, 0.05))
             os.kill(saver, signal.SIGKILL)
-            said += [int(line) for line in iter(savers.stdout.readline, "killed\n")]
+            said += [int(line) for line in iter(lambda: Beside(read).end(), "killed\n")]
             with closing(Store.open(tmp_path, CONFIG)) as store:
                 kept = store.load("default", "plugin")
                 assert kept

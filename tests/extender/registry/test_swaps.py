@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ import pytest
 from tests.extender import guests, versions
 from tests.extender.kwx import Extender, plugin, profile
 from tests.extender.objects import NODE_NAMES, names_args, pod
+from tests.patience import delay
 from wasm_runtime.plugin import digest
 
 OLD, NEW = (guests.constant_score(score) for score in (10, 90))
@@ -127,7 +127,7 @@ def test_a_file_rewritten_in_place_goes_live_when_it_is_whole(swapped: Swapped) 
         for piece in pieces:
             file.write(piece)
             file.flush()
-            time.sleep(0.2)
+            delay(0.2)
             assert swapped.score() == 1
         file.write(last)
     swapped.wait_until(lambda: swapped.score() == 9)
@@ -141,7 +141,7 @@ def test_a_bad_or_missing_module_is_told_once_and_a_good_one_goes_live_after_it(
     swapped.wait_until(lambda: refused in ready(swapped))
     swapped.module.unlink()
     swapped.wait_until(lambda: len(swapped.history()) == 2)
-    time.sleep(SETTLED_S)
+    delay(SETTLED_S)
     assert (swapped.score(), swapped.live()) == (1, digest(OLD))
     put(swapped.module, NEW)
     swapped.wait_until(lambda: swapped.score() == 9)
@@ -164,9 +164,9 @@ def test_a_bad_or_missing_module_is_told_once_and_a_good_one_goes_live_after_it(
 @pytest.mark.parametrize("swapped", ["touched"], indirect=True)
 def test_a_touched_file_is_the_same_module(swapped: Swapped) -> None:
     os.utime(swapped.module, (0, 0))
-    time.sleep(SETTLED_S)
+    delay(SETTLED_S)
     put(swapped.module, OLD)
-    time.sleep(SETTLED_S)
+    delay(SETTLED_S)
     assert (swapped.history(), swapped.live()) == ([], digest(OLD))
 
 

@@ -22,6 +22,7 @@ from tests.extender.kwx import KWX, Extender, environment_of, plugin, profile
 from tests.extender.objects import names_args
 from tests.extender.sources.web import answer, serving
 from tests.extender.terminal import run_on_terminal
+from tests.patience import PATIENCE_S, Beside
 from wasm_runtime.plugin import digest
 
 OWN = ["swapped", "configured", "judged", "refused", "returned", "expected", "slow"]
@@ -284,9 +285,8 @@ def test_an_interrupt_leaves_the_rollout_going(extender: Extender) -> None:
     )
     with process:
         assert process.stderr
-        for line in process.stderr:
-            if line.startswith("compiled"):
-                break
+        stages = (line for line in process.stderr if line.startswith("compiled"))
+        Beside(lambda: next(stages)).end()
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=30)
     assert (process.returncode, stdout) == (128 + signal.SIGINT, "")
@@ -376,6 +376,7 @@ def test_the_extender_may_be_named_by_the_environment(extender: Extender, tmp_pa
         text=True,
         check=False,
         env=environment_of(tmp_path) | {"KWX_ADMIN": extender.admin_url},
+        timeout=PATIENCE_S,
     )
     there = ", ".join(each["name"] for each in extender.admin.get("/api/v1/profiles").json())
     assert (result.returncode, result.stdout, result.stderr) == (

@@ -89,7 +89,7 @@ def drip(beginning: bytes, piece: bytes) -> Script:
 
     def script(conversation: Conversation) -> None:
         conversation.send(beginning)
-        while conversation.wait():
+        while conversation.goes_on():
             conversation.send(piece)
 
     return script

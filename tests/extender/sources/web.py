@@ -40,8 +40,8 @@ class Conversation:
         self._connection.sendall(data)
         self._web.sent += len(data)
 
-    def wait(self) -> bool:
-        """Waits a moment; whether the server goes on."""
+    def goes_on(self) -> bool:
+        """Whether the server does, after a moment."""
         return not self._web.stopped.wait(0.01)
 
     def stall(self) -> None:
