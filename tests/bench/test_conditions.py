@@ -32,7 +32,7 @@ def test_the_machine() -> None:
     assert found.system.split()[2] == os.uname().machine
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no affinity")
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no affinity: run the tests on Linux")
 def test_cores_are_those_that_the_process_may_use() -> None:
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})

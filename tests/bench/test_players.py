@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -22,12 +21,12 @@ from bench.plugin.subject import Answer, Status, Subject, SubjectError
 from bench.plugin.variants import Guest, Setup, starting
 from bench.plugin.workload import FIRST_VERSION, Cycle, Synthetic
 from tests.patience import PATIENCE_S, Beside
+from tests.upstream.checkout import CHECKOUT, with_checkout
 from wasm_runtime.protobuf import encode_node, encode_pod
 
 pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built.
 
 HEADROOM = Path(__file__).parents[2] / "sdk-guest" / "rust" / "modules" / "headroom.wasm"
-CHECKOUT = os.environ.get("KWX_UPSTREAM", "")
 TIMEOUT_S = 30.0
 NODES = 200
 PODS = 36
@@ -35,10 +34,6 @@ PODS = 36
 ASKING = ["kwx", "kwx-whole", "goextender", "goextender-whole"]
 NAMES = [objects.node_name(at) for at in range(3)]
 """Nodes of the first instance type, one in each zone."""
-
-with_upstream = pytest.mark.skipif(
-    not CHECKOUT, reason="KWX_UPSTREAM names no checkout of kube-scheduler-wasm-extension"
-)
 
 FITS = encode_pod(objects.requesting(1, "1", "1Gi", {}))
 ANSWERS = {"/filter": {"NodeNames": NAMES}, "/prioritize": []}
@@ -337,7 +332,7 @@ CASES = {
 """Guests, and what their cycles come to."""
 
 
-@with_upstream
+@with_checkout
 @pytest.mark.parametrize("plugins", [1, 3])
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -353,7 +348,7 @@ def test_a_cycle_upstream_comes_to_what_the_guest_says(
             assert subject.ask(asked, answer=True).answer == expected
 
 
-@with_upstream
+@with_checkout
 def test_a_cycle_upstream_that_fails(nodes: Path, tmp_path: Path) -> None:
     text = '(func (export "filter") (result i32) unreachable)'
     with upstream(nodes, tmp_path, text) as subject, pytest.raises(SubjectError) as caught:
@@ -361,11 +356,11 @@ def test_a_cycle_upstream_that_fails(nodes: Path, tmp_path: Path) -> None:
     assert str(caught.value).startswith("the variant upstream failed: wasm: filter error: wasm error: unreachable")
 
 
-@with_upstream
+@with_checkout
 def test_upstream_answers_as_the_plugin_does(subjects: Mapping[str, Subject], tmp_path: Path) -> None:
     file = tmp_path / "nodes.pb"
     file.write_bytes(node_list(Synthetic(NODES).nodes.values()))
-    program = gopeer.build_upstream_player(Path(CHECKOUT))
+    program = gopeer.build_upstream_player(CHECKOUT)
     with Subject("upstream", [program, "-nodes", file, "-guest", HEADROOM]) as subject:
         subject.ready()
         for cycle in cycles():
@@ -376,17 +371,17 @@ def test_upstream_answers_as_the_plugin_does(subjects: Mapping[str, Subject], tm
                 assert took.seconds > 0
 
 
-@with_upstream
+@with_checkout
 def test_nodes_upstream_are_updated(nodes: Path) -> None:
-    program = gopeer.build_upstream_player(Path(CHECKOUT))
+    program = gopeer.build_upstream_player(CHECKOUT)
     with Subject("upstream", [program, "-nodes", nodes, "-guest", HEADROOM]) as subject:
         subject.ready()
         check_updates(subject)
 
 
-@with_upstream
+@with_checkout
 def test_the_scheduler_of_a_checkout_runs() -> None:
-    program = gopeer.build_upstream_scheduler(Path(CHECKOUT))
+    program = gopeer.build_upstream_scheduler(CHECKOUT)
     found = subprocess.run([program, "--config", "absent.yaml"], capture_output=True, check=False, timeout=PATIENCE_S)
     message = b"failed to get wasm plugins from config: open absent.yaml: no such file or directory\n"
     assert (found.returncode, found.stderr) == (1, message)
@@ -403,7 +398,7 @@ def upstream(nodes: Path, folder: Path, text: str, *options: str) -> Iterator[Su
           (memory (export "memory") 1)
           {text})""")
     )
-    program = gopeer.build_upstream_player(Path(CHECKOUT))
+    program = gopeer.build_upstream_player(CHECKOUT)
     with Subject("upstream", [program, "-nodes", nodes, "-guest", guest, *options]) as subject:
         subject.ready()
         yield subject

@@ -866,7 +866,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     assert str(error.value) == f"the report cannot be written into {tmp_path}: Is a directory"
 
 
-@pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
+@pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium: apt-get install chromium")
 def test_a_browser_has_nothing_to_complain_of(tmp_path: Path) -> None:
     assert CHROMIUM
     report.write(only(runs.plugin(), "500", "swaps"), tmp_path)

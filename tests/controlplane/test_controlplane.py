@@ -164,7 +164,7 @@ def test_a_condition_that_does_not_come_is_named(cluster: ControlPlane) -> None:
         cluster.wait_until(lambda: False, "miracle", timeout=0.1)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent was killed")
+@pytest.mark.skipif(sys.platform != "linux", reason="no child learns that its parent is killed: run the tests on Linux")
 def test_children_die_with_a_killed_parent() -> None:
     """Nothing survives a parent that is killed before it can clean up."""
     with TemporaryDirectory() as directory:

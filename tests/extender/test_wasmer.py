@@ -23,7 +23,11 @@ from tests.extender.objects import (
     priorities,
 )
 
-pytest.importorskip("wasmer", reason="wasmer has no release for CPython 3.11 and newer", exc_type=ImportError)
+pytest.importorskip(
+    "wasmer",
+    reason="there is no wasmer for CPython 3.11 and newer: uv python install 3.10, and let make test use it",
+    exc_type=ImportError,
+)
 
 ENGINES: dict[str, dict[str, Any]] = {"wasmtime": {}, "wasmer": {"engine": "wasmer", "allowUnlimited": True}}
 

@@ -24,7 +24,11 @@ PRIORITIZE = CHECKOUT / "extender" / "examples" / "cycle" / "prioritize.json"
 
 pytestmark = pytest.mark.timeout(600)  # Installing is part of the first.
 
-contained = pytest.mark.skipif(not has_namespaces(), reason="no user namespaces here, which stand for the container")
+contained = pytest.mark.skipif(
+    not has_namespaces(),
+    reason="no user namespaces here, which stand for the container: apt-get install util-linux, and allow them"
+    " (sysctl user.max_user_namespaces)",
+)
 
 
 @pytest.fixture(scope="module")

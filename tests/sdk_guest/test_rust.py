@@ -106,7 +106,8 @@ def asking_for(cpu: str, memory: str) -> policy.Object:
 def test_the_modules_are_a_fresh_build_to_the_byte(builder: ModuleType, tmp_path: Path) -> None:
     found = builder.version(compiler(builder))
     if found != builder.OLDEST:
-        pytest.skip(f"the modules are built with rustc {builder.OLDEST}, that of Debian 12, and PATH has {found}")
+        wanted, other = (".".join(map(str, each)) for each in (builder.OLDEST, found))
+        pytest.skip(f"PATH has rustc {other}, and the modules are built with {wanted}: put the one of Debian 12 first")
     built = {name: builder.build(source, tmp_path / name).read_bytes() for name, source in builder.EXAMPLES.items()}
     assert built == {path.stem: path.read_bytes() for path in MODULES.glob("*.wasm")}
 

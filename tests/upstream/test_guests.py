@@ -3,21 +3,19 @@
 The table is that of upstream's commit 9b2791f.
 """
 
-import os
 import re
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from tests.upstream.checkout import CHECKOUT, with_checkout
 from tests.upstream.play import Played, Row, play
 from tests.upstream.table import NOT_OF_GUESTS, TABLE
 from wasm_runtime import WasmtimeEngine
 from wasm_runtime.engine import Engine
 
-CHECKOUT = Path(os.environ.get("KWX_UPSTREAM", ""))
 SOURCES = (
     "scheduler/plugin/plugin_test.go",
     "internal/e2e/scheduler/imagelocality_test.go",
@@ -25,10 +23,7 @@ SOURCES = (
 )
 """Upstream's tests that run guests."""
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("KWX_UPSTREAM"),
-    reason="KWX_UPSTREAM names no checkout of kube-scheduler-wasm-extension",
-)
+pytestmark = with_checkout
 
 
 @pytest.fixture(scope="module")

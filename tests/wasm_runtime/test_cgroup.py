@@ -74,7 +74,9 @@ def group() -> Iterator[Path]:
         path.mkdir()
         (path / "memory.limit_in_bytes").write_text(str(250 * MIB))
     except OSError as error:
-        pytest.skip(f"no control group of version 1 can be made here: {error}")
+        pytest.skip(
+            f"no control group can be made ({error}): run the tests as root, with cgroup v1's memory controller"
+        )
     yield path
     path.rmdir()
 

@@ -35,7 +35,7 @@ def resident() -> int:
     return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-@pytest.mark.skipif(not STATM.exists(), reason="this system does not tell a process how large it is")
+@pytest.mark.skipif(not STATM.exists(), reason="there is no /proc/self/statm: run the tests on Linux")
 def test_ten_thousand_traps_leave_nothing(load: Loader, open_instances: Callable[[], int]) -> None:
     plugin = load.plugin(module("(func $panic unreachable)", export("filter", "(call $panic)", "(i32.const 0)")))
     at = world()

@@ -165,5 +165,5 @@ def _own_address() -> str:
         try:
             probe.connect(("192.0.2.1", 9))  # Sends nothing: it only chooses the address to send from.
         except OSError:
-            pytest.skip("this machine has no address but the loopback's")
+            pytest.skip("this machine has no address but the loopback's: connect it to a network")
         return str(probe.getsockname()[0])

@@ -302,7 +302,7 @@ def test_a_connection_that_is_cut_is_unreachable(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(
     int(kubernetes.__version__.split(".")[0]) < 37,
-    reason="the Kubernetes client reads proxy-url from release 37 on, which needs Python 3.11",
+    reason="the Kubernetes client reads proxy-url from release 37 on: run the tests by Python 3.11 or newer",
 )
 def test_a_proxy_of_the_kubeconfig_is_used(tmp_path: Path) -> None:
     async def scenario() -> None:
