@@ -9,7 +9,7 @@ import random
 import re
 import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from bench.peers.kubeconfig import write_kubeconfig
 from extender.cluster import ApiBinder, ApiServer, BindError, PodKey
 from extender.cluster.api import MAX_OBJECT_BYTES, MAX_REFUSAL_BYTES
 from extender.cluster.binder import UNKNOWN
-from tests.extender.cluster.scripted import Received, read_request
+from tests.extender.cluster.scripted import Behaviour, Received, drip, hang_up, read_request, say_nothing
 
 POD = PodKey("default", "web-0", "1f0c")
 NODE, OTHER = "node-1", "node-2"
@@ -29,9 +29,7 @@ TIMEOUT_S = 0.8
 PATIENT_S = 20.0
 CASE_TIMEOUT_S = 60.0
 BRACKETS = b"[" * 200_000
-
-Send = Callable[[asyncio.StreamWriter], Awaitable[None]]
-"""What comes instead of the server's answer."""
+UNREAD = Received("", "", {}, b"")
 
 
 class Truth:
@@ -58,7 +56,8 @@ class Fault(NamedTuple):
     """Something that goes wrong with a bind."""
 
     name: str
-    send: Send
+    behave: Behaviour
+    """What comes instead of the server's answer."""
     cause: str
     """What a bind says that meets nothing else; a pattern, in which URL stands for the server's."""
     passes: bool = True
@@ -75,47 +74,34 @@ def http(status: int, body: bytes = b"", *headers: str, length: int | None = Non
     return "\r\n".join([*lines, "Connection: close", *headers, "", ""]).encode() + body
 
 
-def sends(data: bytes) -> Send:
+def sends(data: bytes) -> Behaviour:
     """Sends bytes, and closes."""
 
-    async def send(writer: asyncio.StreamWriter) -> None:
+    async def behave(_: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(data)
         await writer.drain()
 
-    return send
+    return behave
 
 
-def stalls(data: bytes = b"") -> Send:
+def stalls(data: bytes) -> Behaviour:
     """Sends bytes, and no more."""
 
-    async def send(writer: asyncio.StreamWriter) -> None:
+    async def behave(request: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(data)
-        await asyncio.sleep(CASE_TIMEOUT_S)
+        await say_nothing(request, writer)
 
-    return send
-
-
-def drips(data: bytes, piece: bytes) -> Send:
-    """Sends bytes, and little by little more."""
-
-    async def send(writer: asyncio.StreamWriter) -> None:
-        writer.write(data)
-        while True:
-            writer.write(piece)
-            await writer.drain()
-            await asyncio.sleep(0.02)
-
-    return send
+    return behave
 
 
-async def resets(writer: asyncio.StreamWriter) -> None:
+async def resets(_: Received, writer: asyncio.StreamWriter) -> None:
     """Cuts the connection as a crash does."""
     connection = writer.get_extra_info("socket")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
 
 
-def refuses(code: int, message: str, *headers: str) -> Send:
+def refuses(code: int, message: str, *headers: str) -> Behaviour:
     """Answers with a Status of a failure."""
     status = {"kind": "Status", "status": "Failure", "message": message, "code": code}
     return sends(http(code, json.dumps(status).encode(), *headers))
@@ -134,15 +120,15 @@ HTML = b"<html>Sign in</html>"
 FAULTS = [
     Fault("reset before the request", resets, CUT, is_early=True),
     Fault("reset", resets, CUT),
-    Fault("hang up", sends(b""), CUT),
-    Fault("silence", stalls(), NO_ANSWER),
+    Fault("hang up", hang_up, CUT),
+    Fault("silence", say_nothing, NO_ANSWER),
     Fault("half a head", sends(b"HTTP/1.1 201 Cre"), CUT),
     Fault("half a head, then silence", stalls(b"HTTP/1.1 201 Cre"), NO_ANSWER),
     Fault("half a body", sends(http(201, SUCCESS[:9], length=len(SUCCESS))), CUT),
     Fault("half a body, then silence", stalls(http(201, SUCCESS[:9], length=len(SUCCESS))), NO_ANSWER),
-    Fault("dripping head", drips(b"HTTP/1.1 201 Created\r\nX-Drip: ", b"x"), NO_ANSWER),
-    Fault("dripping body", drips(http(201, length=10_000), b" "), NO_ANSWER),
-    Fault("continues for ever", drips(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), NO_ANSWER),
+    Fault("dripping head", drip(b"HTTP/1.1 201 Created\r\nX-Drip: ", b"x"), NO_ANSWER),
+    Fault("dripping body", drip(http(201, length=10_000), b" "), NO_ANSWER),
+    Fault("continues for ever", drip(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), NO_ANSWER),
     Fault("no HTTP", sends(b"SSH-2.0-OpenSSH_9.9\r\n"), CUT),
     Fault("200 KB of headers", sends(http(201, SUCCESS, f"X-Much: {'x' * 200_000}")), CUT),
     Fault("two lengths", sends(http(201, SUCCESS, "Content-Length: 7")), CUT),
@@ -241,7 +227,7 @@ class FaultyServer:
 
     async def _answer(self, step: Step, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if step.fault and step.fault.is_early:
-            await step.fault.send(writer)
+            await step.fault.behave(UNREAD, writer)
             return
         request = await read_request(reader)
         if step.meanwhile == "deleted":
@@ -250,11 +236,11 @@ class FaultyServer:
             self.truth.node = step.meanwhile
         if step.fault is None:
             code, status = self.truth.bind(request)
-            await sends(http(code, json.dumps({"kind": "Status", **status}).encode()))(writer)
+            await sends(http(code, json.dumps({"kind": "Status", **status}).encode()))(request, writer)
             return
         if step.is_carried_out:
             self.truth.bind(request)
-        await step.fault.send(writer)
+        await step.fault.behave(request, writer)
 
     def stop(self) -> None:
         """Ends what is under way."""
