@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -20,7 +20,6 @@ from pydantic import TypeAdapter
 
 from extender.admin import traffic
 from extender.admin.desk import (
-    MOST_HISTORY,
     AtDesk,
     By,
     Desk,
@@ -49,10 +48,13 @@ from extender.sources.signing import detached
 UPLOAD_TIME: Final = 60.0
 """Seconds in which a module has to come in."""
 
+MOST_HISTORY: Final = 1000
+"""Rollouts that are looked back on."""
+
 WASM: Final = "application/wasm"
 
 
-_HISTORY: Final = TypeAdapter(list[RolloutView])
+_HISTORY: Final = TypeAdapter(Iterable[RolloutView])
 
 _REFUSALS: Final = {400: "malformed", 401: "no valid token", 403: "not allowed", 404: "not found"}
 _CONFLICT: Final[dict[int | str, dict[str, Any]]] = {
@@ -208,7 +210,7 @@ async def list_history(
     """How rollouts have ended, the newest first."""
 
     def read() -> bytes:
-        views = [RolloutView.of(rollout) for rollout in desk.rollouts.history(limit, profile, plugin)]
+        views = map(RolloutView.of, desk.rollouts.history(limit, profile, plugin))  # One at a time: they are large.
         return _HISTORY.dump_json(views, by_alias=True)
 
     return Response(await run_sync(read, limiter=desk.disk), media_type="application/json")

@@ -27,9 +27,6 @@ MOST_UPLOADS: Final = 2
 MAX_DISK_READERS: Final = 4
 """Threads that read the history at a time: while the disk hangs, those of all other requests are still to be had."""
 
-MOST_HISTORY: Final = 1000
-"""Rollouts that are looked back on."""
-
 
 class Desk:
     """What the routes work with."""
@@ -107,8 +104,7 @@ async def _followed(
 async def _find(desk: Desk, number: int) -> Rollout:
     found = desk.rollouts.get(number)
     if found is None:
-        history = await run_sync(desk.rollouts.history, MOST_HISTORY, limiter=desk.disk)
-        found = next((rollout for rollout in history if rollout.id == number), None)
+        found = await run_sync(desk.rollouts.find, number, limiter=desk.disk)
     if found is None:
         raise HTTPException(404, f"there is no rollout {number}, or it is long over")
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
@@ -24,7 +24,8 @@ LIMIT: Final = 4 * MEBIBYTE
 class History:
     """Rollouts in a folder, as JSON, one a line. Of a rollout that is there twice the later line holds.
 
-    May be used from one thread at a time. Methods raise OSError.
+    A look takes memory for what it answers and for one line at a time, however long the files are. May be used from
+    one thread at a time. Methods raise OSError.
     """
 
     def __init__(self, folder: Folder) -> None:
@@ -46,13 +47,19 @@ class History:
 
     def last(self, limit: int, profile: str | None = None, plugin: str | None = None) -> list[Rollout]:
         """At most so many rollouts, of a profile or of plugins of a name if that is given; begun last comes first."""
-        lines = {
-            line.head.id: line.text
-            for line in chain(_read(self._older), _read(self._newer))
-            if line and profile in {None, line.head.profile} and plugin in {None, line.head.plugin}
-        }
-        newest = (lines[number] for number in sorted(lines, reverse=True))
-        return list(islice(_decode(newest), limit))
+        found = self._texts(lambda head: profile in {None, head.profile} and plugin in {None, head.plugin})
+        return list(islice(_decode(found), limit))
+
+    def find(self, number: int) -> Rollout | None:
+        """The rollout of a number."""
+        return next(_decode(self._texts(lambda head: head.id == number)), None)
+
+    def _texts(self, is_wanted: Callable[[_Head], bool]) -> Iterator[bytes]:
+        """The lines of some rollouts, that of the one begun last first."""
+        lines = chain(_read(self._older), _read(self._newer))
+        places = {line.head.id: line.place for line in lines if line and is_wanted(line.head)}
+        for number in sorted(places, reverse=True):
+            yield places[number].read()
 
 
 class _Head(msgspec.Struct):
@@ -63,26 +70,48 @@ class _Head(msgspec.Struct):
     plugin: str
 
 
+class _Place(NamedTuple):
+    """Where a line begins."""
+
+    path: Path
+    at: int
+
+    def read(self) -> bytes:
+        """The line."""
+        with self.path.open("rb") as file:
+            file.seek(self.at)
+            return file.readline()
+
+
 class _Line(NamedTuple):
     head: _Head
-    text: bytes
+    place: _Place
 
 
 def _read(path: Path) -> Iterator[_Line | None]:
     """The lines of a file, None for a damaged one. A half one at the end counts for nothing."""
-    content = path.read_bytes() if path.exists() else b""
-    for text in content.split(b"\n")[:-1]:
-        try:
-            yield _Line(_HEADS.decode(text), text)
-        except DAMAGE:
-            yield None
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        at = 0
+        for text in file:
+            if text.endswith(b"\n"):
+                yield _line(text, _Place(path, at))
+            at += len(text)
+
+
+def _line(text: bytes, place: _Place) -> _Line | None:
+    try:
+        return _Line(_HEADS.decode(text), place)
+    except DAMAGE:
+        return None
 
 
 def _check(path: Path) -> list[int]:
     """The numbers of the rollouts in a file."""
-    lines = list(_read(path))
-    numbers = [line.head.id for line in lines if line]
-    if damaged := len(lines) - len(numbers):
+    found = [line and line.head.id for line in _read(path)]
+    numbers = [number for number in found if number is not None]
+    if damaged := len(found) - len(numbers):
         logger.warning("%d lines of the history are damaged and left out", damaged, extra={"path": str(path)})
     return numbers
 

@@ -93,6 +93,11 @@ class Rollouts:
         self.journal.flush()
         return self._store.history(limit, profile, plugin)
 
+    def find(self, number: int) -> Rollout | None:
+        """The same as `get`, or how a rollout has ended that is long over. Waits for the disk."""
+        self.journal.flush()
+        return self.get(number) or self._store.rollout(number)
+
     def begin(self, slot: Slot, order: Order) -> Rollout:
         """Begins what an operator orders; what is under way or done already is not begun again.
 

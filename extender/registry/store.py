@@ -136,6 +136,10 @@ class Store:
         """The rollouts that were begun last, the newest first, each as it was added last."""
         return self._try(lambda shelf: shelf.history.last(limit, profile, plugin), [])
 
+    def rollout(self, number: int) -> Rollout | None:
+        """The rollout of a number, if it is in the history."""
+        return self._try(lambda shelf: shelf.history.find(number), None)
+
     def next_id(self) -> int:
         """A number for a rollout, which no other one has had: milliseconds since 1970, or the next one up."""
         with self._id_lock:

@@ -4,6 +4,7 @@ import logging
 import os
 import resource
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ from extender.registry.report import Difference, Failure, NodeDifference, Report
 from extender.registry.revision import Stage
 from extender.registry.rollout import Rollout
 from extender.registry.store import Store
+from tests.extender import kwx
+from tests.extender.kwx import Extender
 from tests.patience import wait_until
 
 CONFIG = Path("kwx.yaml")
@@ -71,6 +74,14 @@ def test_it_outlives_the_process(store: Store, tmp_path: Path) -> None:
         assert after.history() == rollouts[::-1]
 
 
+def test_a_rollout_of_an_earlier_process_is_found_by_its_number(tmp_path: Path) -> None:
+    served = kwx.profile("default", kwx.plugin("nodenumber"))
+    with Extender(tmp_path, served) as extender:
+        (started,) = extender.admin.get("/api/v1/history").json()
+    with Extender(tmp_path, served) as extender:
+        assert extender.admin.get(f"/api/v1/rollouts/{started['id']}").json() == started
+
+
 def test_it_is_json_a_line(store: Store, file: Path) -> None:
     store.append(rollout(1, why="line\nfeed"))
     store.append(rollout(2))
@@ -85,6 +96,7 @@ def test_a_rollout_is_shown_as_it_was_added_last(store: Store) -> None:
         store.append(each)
     assert store.history() == [second, later]
     assert store.history(1) == [second]
+    assert [store.rollout(number) for number in (1, 2, 3)] == [later, second, None]
 
 
 def test_it_can_be_asked_for_a_part(store: Store) -> None:
@@ -112,6 +124,25 @@ def test_a_rollout_of_any_size_is_taken(store: Store) -> None:
     for number in (1, 2, 3):
         store.append(rollout(number, why="x" * LIMIT))
     assert numbers(store.history()) == [3, 2]
+
+
+def test_a_look_takes_memory_for_its_answer_however_long_the_history_is(
+    store: Store, tmp_path: Path, file: Path
+) -> None:
+    """Read whole, both files would take three times what they have, of each thread that looks."""
+    for path, first in ((file.with_name("rollouts.1.jsonl"), 0), (file, 1000)):
+        lines = [msgspec.json.encode(rollout(first + each, why="x" * (LIMIT // 1000))) for each in range(900)]
+        path.write_bytes(b"\n".join(lines) + b"\n")
+    tracemalloc.start()
+    try:
+        assert numbers(store.history(2)) == [1899, 1898]
+        assert numbers([found for number in (1, 900, 1001) if (found := store.rollout(number))]) == [1, 1001]
+        with restarted(store, tmp_path) as after:
+            assert after.next_id() > 0
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < LIMIT // 4
 
 
 @pytest.mark.parametrize("left", [1, 100, -2, -1])
