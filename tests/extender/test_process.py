@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import resource
 import signal
 import socket
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,9 @@ from tests.extender.objects import filter_error, filtered, names_args, pod
 from tests.extender.raw import Connection, request
 from tests.extender.test_metrics import counts
 from tests.patience import PATIENCE_S, Beside, delay, wait_until
+from wasm_runtime.engine import MEBIBYTE
+
+HEAP = 64 * MEBIBYTE
 
 SPINNING = profile("default", plugin("spin", timeout="1s"))
 INTERRUPTED = filter_error(
@@ -67,6 +72,27 @@ def test_as_many_files_may_be_open_as_the_system_allows(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     with extender:
         assert resource.prlimit(extender.process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the heaps are those of glibc's malloc")
+def test_threads_share_the_heaps_of_malloc(tmp_path: Path) -> None:
+    """Each of those that serve had one of its own, which kept what it had once given."""
+    with Extender(tmp_path, SPINNING) as extender:
+        asking = [Beside(lambda: extender.post("/filter", names_args())) for _ in range(16)]
+        assert [each.end()["NodeNames"] for each in asking] == [None] * 16
+        threads = len(list(Path(f"/proc/{extender.process.pid}/task").iterdir()))
+        assert threads > 16
+        assert heaps(extender.process.pid) < process.MAX_ARENAS
+
+
+def heaps(pid: int) -> int:
+    """How many heaps of malloc a process has besides the first: each uses the front of 64 MiB of addresses."""
+    lines = [line.split()[:2] for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    parts = [(*(int(end, 16) for end in addresses.split("-")), access) for addresses, access in lines]
+    return sum(
+        start % HEAP == 0 and access == "rw-p" and reserved == "---p" and (first, last) == (end, start + HEAP)
+        for (start, end, access), (first, last, reserved) in pairwise(parts)
+    )
 
 
 @pytest.mark.parametrize(
