@@ -10,7 +10,7 @@ import resource
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -58,6 +58,8 @@ class Faults:
         self._is_squeezed = False
         """Whether there is no address space for a thread's stack. CPython's `Thread.start` waits for ever if there
         is some, but no memory for what a thread does first."""
+        self._starting = threading.RLock()
+        """Held while a thread starts, so that the address space does not become little meanwhile."""
         self._put_into_disk()
         self._put_into_memory()
         self._put_into_threads()
@@ -71,10 +73,12 @@ class Faults:
             order = json.loads(line)
             kind, seconds = order["kind"], order["seconds"]
             if kind in LIMITS:
-                with LIMITS[kind]():
-                    self._is_squeezed = kind == "little address space"
+                with ExitStack() as limit:
+                    with self._starting:
+                        limit.enter_context(LIMITS[kind]())
+                        self._is_squeezed = kind == "little address space"
                     delay(seconds)
-                    self._is_squeezed = False
+                self._is_squeezed = False
             else:
                 self._share[kind], self._until[kind] = order["share"], time.monotonic() + seconds
 
@@ -127,6 +131,13 @@ class Faults:
         return fail_or_call
 
     def _put_into_threads(self) -> None:
+        start_whole = threading.Thread.start
+
+        def start_alone(thread: threading.Thread) -> None:
+            with self._starting:
+                start_whole(thread)
+
+        threading.Thread.start = start_alone  # type: ignore[method-assign]
         name = "_start_joinable_thread" if hasattr(threading, "_start_joinable_thread") else "_start_new_thread"
         start = getattr(threading, name)
 
