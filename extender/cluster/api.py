@@ -111,6 +111,16 @@ class ApiServer:
         except TimeoutError:
             raise UnreachableError(f"{request}: no answer of {self.address} within {timeout:g} s") from None
 
+    async def write(self, request: ApiRequest, timeout: float, is_done: Callable[[bytes], bool]) -> None:
+        """A request that changes something. `is_done` tells by the body of a success whether it is an API server's.
+
+        Where it is not, as with a proxy's page to log in at, that is a ProtocolError.
+        """
+        body = await self.call(request, timeout)
+        if not is_done(body):
+            said, mend = read_status(body).message, "look what stands before the API server"
+            raise ProtocolError(f"{request}: {self.address} sent a success that is none: {said!r}; {mend}")
+
     @asynccontextmanager
     async def stream(self, request: ApiRequest, silence: float) -> AsyncGenerator[AsyncIterator[bytes]]:
         """The chunks of a successful answer as they arrive; none for `silence` seconds is an error."""
@@ -167,17 +177,18 @@ class ApiServer:
                 body = await _bounded(response.aiter_raw(), MAX_REFUSAL_BYTES)
             finally:
                 await response.aclose()
-        message = read_status(body).message or response.reason_phrase
-        raise self._refusal(request, response.status_code, message)
+        status = read_status(body)
+        message = status.message or response.reason_phrase
+        raise self._refusal(request, response.status_code, message, is_status=not status.is_text)
 
-    def _refusal(self, request: ApiRequest, code: int, message: str) -> RefusedError:
+    def _refusal(self, request: ApiRequest, code: int, message: str, *, is_status: bool) -> RefusedError:
         explanation = f"{request}: {self.address} answered {code}: {message}"
         if code == HTTPStatus.UNAUTHORIZED or ANONYMOUS in message:
             mend = f"the credentials are missing, wrong or expired: renew those of {self._origin}"
-            return UnauthorizedError(f"{explanation}; {mend}", code, message)
-        if code == HTTPStatus.FORBIDDEN:
+            return UnauthorizedError(f"{explanation}; {mend}", code, message, is_status=is_status)
+        if code == HTTPStatus.FORBIDDEN and is_status:
             explanation += f"; RBAC must allow the verb {request.verb} on {request.resource}"
-        return RefusedError(explanation, code, message)
+        return RefusedError(explanation, code, message, is_status=is_status)
 
     async def _renew(self, stale: Session) -> bool:
         """Load the configuration anew; False where that was done a moment ago, or cannot be done."""

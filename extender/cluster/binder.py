@@ -11,9 +11,9 @@ from typing import Final, Protocol
 
 from extender.cluster.api import ApiRequest, ApiServer
 from extender.cluster.backoff import pauses
-from extender.cluster.errors import ClusterError, ProtocolError, RefusedError
+from extender.cluster.errors import ClusterError, RefusedError
 from extender.cluster.pods import PodKey
-from extender.cluster.status import read_status
+from extender.cluster.status import says_success
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 0.5
 """Seconds before a bind is tried again."""
 
-MEANINGS: Final[dict[int, str]] = {
+MEANINGS: Final[dict[HTTPStatus, str]] = {
     HTTPStatus.NOT_FOUND: "the pod is gone",
     HTTPStatus.CONFLICT: "the pod is not waiting for a node any more",
 }
@@ -86,7 +86,7 @@ class ApiBinder:
         may_be_bound = False
         for pause in pauses(FIRST_PAUSE, LONGEST_PAUSE):
             try:
-                await self._create(request, min(self._timeout / 2, deadline - time.monotonic()))
+                await self._api.write(request, min(self._timeout / 2, deadline - time.monotonic()), says_success)
                 return
             except ClusterError as error:
                 if _is_bound_already(error, node):
@@ -97,15 +97,6 @@ class ApiBinder:
                     cause = f"{_explain(error)}{UNKNOWN if may_be_bound else ''}"
                     raise BindError(f"cannot bind pod {pod} to node {node}: {cause}") from error
             await asyncio.sleep(pause)
-
-    async def _create(self, request: ApiRequest, timeout: float) -> None:
-        """Raises ClusterError, also for an answer that does not say in words that it is done."""
-        status = read_status(await self._api.call(request, timeout))
-        if not status.is_success:
-            mend = "look what stands before the API server"
-            raise ProtocolError(
-                f"{request}: {self._api.address} sent a success that is none: {status.message!r}; {mend}"
-            )
 
 
 def _binding_request(pod: PodKey, node: str) -> ApiRequest:
@@ -135,14 +126,16 @@ def _is_bound_already(error: ClusterError, node: str) -> bool:
 
 def _is_final(error: ClusterError) -> bool:
     """Whether the pod is surely not on the node, whatever became of earlier attempts: it is gone or elsewhere."""
-    return _is_assigned(error) or (isinstance(error, RefusedError) and error.code == HTTPStatus.NOT_FOUND)
+    return _is_assigned(error) or (isinstance(error, RefusedError) and error.means(HTTPStatus.NOT_FOUND))
 
 
 def _is_assigned(error: ClusterError) -> bool:
-    return isinstance(error, RefusedError) and error.code == HTTPStatus.CONFLICT and _ASSIGNED in error.message
+    return isinstance(error, RefusedError) and error.means(HTTPStatus.CONFLICT) and _ASSIGNED in error.message
 
 
 def _explain(error: ClusterError) -> str:
-    if isinstance(error, RefusedError) and error.code in MEANINGS:
-        return f"{MEANINGS[error.code]}: {error.message}"
+    if isinstance(error, RefusedError):
+        for code, meaning in MEANINGS.items():
+            if error.means(code):
+                return f"{meaning}: {error.message}"
     return str(error)

@@ -65,15 +65,20 @@ class ProtocolError(ClusterError):
 
 
 class RefusedError(ClusterError):
-    """The API server answered with a failure."""
+    """The API server, or what stands before it, answered with a failure."""
 
-    def __init__(self, explanation: str, code: int, message: str) -> None:
+    def __init__(self, explanation: str, code: int, message: str, *, is_status: bool = True) -> None:
         """`explanation` becomes the text: `message` with what was asked and what mends it."""
         super().__init__(explanation)
+        self._is_status = is_status
         self.code = code
         """The HTTP status, or the code of the v1.Status inside a watch."""
         self.message = message
         """The server's own sentence."""
+
+    def means(self, code: HTTPStatus) -> bool:
+        """Whether an API server says that code, by a v1.Status. A proxy's page with it means something else."""
+        return self._is_status and self.code == code
 
     @property
     def may_pass(self) -> bool:

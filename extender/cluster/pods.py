@@ -52,7 +52,7 @@ async def read_pod(api: ApiServer, key: PodKey, timeout: float = TIMEOUT) -> byt
     try:
         answer = await api.call(ApiRequest("get", "pods", key.path), timeout)
     except RefusedError as error:
-        if error.code == HTTPStatus.NOT_FOUND:
+        if error.means(HTTPStatus.NOT_FOUND):
             raise PodGoneError(f"the pod is gone: {error.message}") from error
         raise
     with decoding("a pod"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -14,6 +15,7 @@ from extender.cluster.backoff import pauses
 from extender.cluster.errors import ClusterError, RefusedError
 from extender.cluster.events import Event, admissible
 from extender.cluster.losses import Losses
+from extender.cluster.status import is_object
 
 logger = logging.getLogger(__name__)
 
@@ -86,13 +88,13 @@ class EventRecorder:
         """The count that the API server has afterwards. Raises ClusterError."""
         count, request = series.count, series.request()
         try:
-            await self._api.call(request, TIMEOUT)
+            await self._api.write(request, TIMEOUT, partial(is_object, "Event"))
         except RefusedError as error:
             # Our names come once: an Event that exists was created by an attempt whose answer was lost.
-            if request.verb == "create" and error.code == HTTPStatus.CONFLICT:
+            if request.verb == "create" and error.means(HTTPStatus.CONFLICT):
                 return 1
             # Events live for an hour, or until somebody deletes them.
-            if request.verb == "patch" and error.code == HTTPStatus.NOT_FOUND:
+            if request.verb == "patch" and error.means(HTTPStatus.NOT_FOUND):
                 return 0
             raise
         return count

@@ -8,6 +8,7 @@ import msgspec
 
 from extender.cluster.envelope import MAGIC, decoding, member, unwrap
 from extender.cluster.errors import ProtocolError
+from wasm_runtime.protobuf.errors import DecodeError
 from wasm_runtime.protobuf.read import fields
 
 MAX_TEXT: Final = 300
@@ -24,15 +25,21 @@ class Status(NamedTuple):
     code: int
     message: str
     is_success: bool = False
+    is_text: bool = False
+    """Whether it is no v1.Status but other text, such as a proxy's page. Then `message` is that text."""
 
 
-class _JsonStatus(msgspec.Struct):
+class _JsonObject(msgspec.Struct):
     kind: str = ""
+
+
+class _JsonStatus(_JsonObject):
     status: str = ""
     code: int = 0
     message: str = ""
 
 
+_OBJECT: Final = msgspec.json.Decoder(_JsonObject)
 _STATUS: Final = msgspec.json.Decoder(_JsonStatus)
 
 
@@ -52,7 +59,22 @@ def read_status(body: bytes) -> Status:
     try:
         return _decode(body)
     except (ProtocolError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Status(0, body[: 4 * MAX_TEXT].decode(errors="replace").strip()[:MAX_TEXT])
+        return Status(0, body[: 4 * MAX_TEXT].decode(errors="replace").strip()[:MAX_TEXT], is_text=True)
+
+
+def says_success(body: bytes) -> bool:
+    """Whether the body of an answer is a Status of success."""
+    return read_status(body).is_success
+
+
+def is_object(kind: str, body: bytes) -> bool:
+    """Whether the body of an answer is an object of a kind, in protobuf or JSON."""
+    try:
+        if body.startswith(MAGIC):
+            return member(member(body[len(MAGIC) :], 1), 2) == kind.encode()
+        return _OBJECT.decode(body).kind == kind
+    except (DecodeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 def _decode(body: bytes) -> Status:
@@ -60,7 +82,7 @@ def _decode(body: bytes) -> Status:
         with decoding("a status"):
             return decode_status(unwrap(body))
     status = _STATUS.decode(body)
-    is_success = status.kind == "Status" and status.status == _SUCCESS
-    if not (status.message or is_success):
-        raise ProtocolError("there is no sentence in it")
+    is_success = status.status == _SUCCESS
+    if status.kind != "Status" or not (status.message or is_success):
+        raise ProtocolError("it is no Status, or there is no sentence in it")
     return Status(status.code, status.message[:MAX_MESSAGE], is_success)

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from datetime import datetime, timezone
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
@@ -15,6 +16,7 @@ from urllib.parse import quote
 from extender.cluster.api import ApiRequest, ApiServer
 from extender.cluster.backoff import pauses
 from extender.cluster.errors import ClusterError, RefusedError
+from extender.cluster.status import is_object
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +92,7 @@ class Waker:
         deadline = time.monotonic() + PATIENCE
         for pause in pauses(FIRST_PAUSE, LONGEST_PAUSE):
             try:
-                await self._api.call(_touch(self._namespace), TIMEOUT)
+                await self._api.write(_touch(self._namespace), TIMEOUT, partial(is_object, "CSIStorageCapacity"))
                 return
             except ClusterError as error:
                 if not error.may_pass or time.monotonic() + pause > deadline:
@@ -105,5 +107,6 @@ def _touch(namespace: str) -> ApiRequest:
 
 
 def _explain(error: ClusterError) -> str:
-    missing = isinstance(error, RefusedError) and error.code in {HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN}
+    codes = HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN
+    missing = isinstance(error, RefusedError) and any(map(error.means, codes))
     return f"{error}; {COMPONENT} has the object and the right to patch it" if missing else str(error)

@@ -26,6 +26,7 @@ UPDATES: Final = 40.0
 """Nodes that change a second."""
 CUT_EVERY_S: Final = 0.7
 """Seconds between two times at which all connections are cut, at random, while it misbehaves."""
+EVENT: Final = json.dumps({"kind": "Event", "apiVersion": "events.k8s.io/v1"}).encode()
 SUCCESS: Final = json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Success"}).encode()
 
 
@@ -88,7 +89,7 @@ class StandIn(ApiServer):
         if method == "POST" and path.endswith("/binding"):
             await self._bind(json.loads(body), is_lost, writer)
         elif method in {"POST", "PATCH"}:
-            await apiserver.write_answer(writer, HTTPStatus.CREATED, SUCCESS, JSON)
+            await apiserver.write_answer(writer, HTTPStatus.CREATED, EVENT, JSON)
         else:
             await super()._answer(method, target, body, writer)
 

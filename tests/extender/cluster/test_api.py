@@ -109,7 +109,7 @@ def test_an_expired_token_of_a_credential_plugin_is_replaced_before_it_is_sent(t
 
 def test_a_token_that_is_refused_is_loaded_anew_and_the_request_repeated(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with ScriptedServer(answer(401, b'{"message":"Unauthorized"}'), OK) as server:
+        async with ScriptedServer(answer(401, b'{"kind":"Status","message":"Unauthorized"}'), OK) as server:
             (tmp_path / "token").write_text("old")
             user = {"tokenFile": "token"}
             api = ApiServer.from_kubeconfig(write_kubeconfig(tmp_path / "config", {"server": server.url}, user))
@@ -123,7 +123,7 @@ def test_a_token_that_is_refused_is_loaded_anew_and_the_request_repeated(tmp_pat
 
 def test_credentials_that_stay_wrong_are_told_and_not_loaded_for_every_request(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with ScriptedServer(answer(401, b'{"message":"Unauthorized"}')) as server:
+        async with ScriptedServer(answer(401, b'{"kind":"Status","message":"Unauthorized"}')) as server:
             (tmp_path / "token").write_text("wrong")
             config = kubeconfig_with_plugin(tmp_path, server.url, FAR_AWAY)
             api = ApiServer.from_kubeconfig(config)
@@ -142,7 +142,9 @@ def test_credentials_that_stay_wrong_are_told_and_not_loaded_for_every_request(t
 
 def test_a_credential_plugin_that_failed_once_is_asked_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
-        anonymous = answer(403, b'{"message": "nodes is forbidden: User \\"system:anonymous\\" cannot list nodes"}')
+        anonymous = answer(
+            403, b'{"kind": "Status", "message": "nodes is forbidden: User \\"system:anonymous\\" cannot list nodes"}'
+        )
         async with ScriptedServer(anonymous, OK) as server:
             config = kubeconfig_with_plugin(tmp_path, server.url, FAR_AWAY)
             api = ApiServer.from_kubeconfig(config)  # the plugin has no token to read
@@ -193,7 +195,7 @@ def test_a_token_that_no_header_can_carry_is_not_quoted(tmp_path: Path, token: s
 
 def test_a_forbidden_request_names_what_a_role_must_allow(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with ScriptedServer(answer(403, b'{"message":"nodes is forbidden"}')) as server:
+        async with ScriptedServer(answer(403, b'{"kind":"Status","message":"nodes is forbidden"}')) as server:
             api = ApiServer.from_kubeconfig(write_kubeconfig(tmp_path / "config", {"server": server.url}))
             with pytest.raises(RefusedError) as caught:
                 await api.call(LIST, 5)

@@ -120,7 +120,7 @@ def test_an_expired_version_means_a_new_list(
 
 def test_a_list_that_expires_between_its_pages_begins_anew(tmp_path: Path) -> None:
     async def scenario() -> None:
-        expired = answer(410, b'{"message":"The provided continue parameter is too old"}')
+        expired = answer(410, b'{"kind":"Status","message":"The provided continue parameter is too old"}')
         script = listed("7", "gone", continuation="next"), expired, listed("9", "a"), QUIET
         async with play(tmp_path, *script) as scene:
             await until(lambda: scene.watches == ["9"])

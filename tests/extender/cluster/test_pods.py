@@ -78,7 +78,7 @@ def test_a_pod_is_read_byte_for_byte(tmp_path: Path, uid: str) -> None:
     ("behaviour", "kind", "message"),
     [
         (
-            answer(404, b'{"message": "pods \\"web-0\\" not found"}'),
+            answer(404, b'{"kind": "Status", "message": "pods \\"web-0\\" not found"}'),
             PodGoneError,
             'the pod is gone: pods "web-0" not found',
         ),
@@ -87,8 +87,9 @@ def test_a_pod_is_read_byte_for_byte(tmp_path: Path, uid: str) -> None:
             PodGoneError,
             "the pod is gone, another has its name: its UID is 2b1d, not 1f0c",
         ),
+        (answer(404, b"<html>"), RefusedError, "get pods: {url} answered 404: <html>"),
         (
-            answer(403, b'{"message": "pods is forbidden"}'),
+            answer(403, b'{"kind": "Status", "message": "pods is forbidden"}'),
             RefusedError,
             "get pods: {url} answered 403: pods is forbidden; RBAC must allow the verb get on pods",
         ),

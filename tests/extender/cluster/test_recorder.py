@@ -27,7 +27,9 @@ from tests.extender.cluster.support import running, until, warnings
 POD = ObjectReference("Pod", "v1", "web-0", "default", "1f0c", "7")
 EVENT = Event(POD, ObjectReference("Node", "v1", "node-1"), "Normal", "Preferred", "Scheduling", "zone a is cheaper")
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
-CREATED = answer(201, b"{}")
+CREATED = answer(201, b'{"kind":"Event"}')
+HTML = b"<html>Sign in</html>"
+PATCHED = answer(200, b'{"kind":"Event"}')
 
 
 @pytest.fixture(autouse=True)
@@ -291,8 +293,8 @@ def test_a_failure_that_passes_is_tried_again(
 
 def test_an_answer_that_was_lost_means_no_second_event(tmp_path: Path) -> None:
     async def scenario() -> None:
-        exists = answer(409, b'{"message": "events.events.k8s.io \\"web-0.x\\" already exists"}')
-        async with scripted(tmp_path, hang_up, exists, answer(200, b"{}")) as (server, recorder):
+        exists = answer(409, b'{"kind":"Status","message":"events.events.k8s.io \\"web-0.x\\" already exists"}')
+        async with scripted(tmp_path, hang_up, exists, PATCHED) as (server, recorder):
             recorder.record(EVENT)
             recorder.record(EVENT)
             async with running(recorder):
@@ -305,6 +307,41 @@ def test_an_answer_that_was_lost_means_no_second_event(tmp_path: Path) -> None:
             assert json.loads(third.body)["series"]["count"] == 2
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("body", [HTML, b'{"kind":"Pod"}', b"k8s", b""])
+def test_a_success_that_is_none_costs_the_event(tmp_path: Path, body: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """Such as a page to log in at."""
+
+    async def scenario() -> str:
+        async with scripted(tmp_path, answer(200, body)) as (server, recorder):
+            recorder.record(EVENT)
+            async with running(recorder):
+                await until(lambda: bool(warnings(caplog)))
+            return str(server.url)
+
+    url = asyncio.run(scenario())
+    none = f"sent a success that is none: {body.decode()!r}; look what stands before the API server"
+    assert lost(caplog) == [(f"create events.events.k8s.io: {url} {none}", 1)]
+
+
+@pytest.mark.parametrize(
+    ("first", "code", "asked"), [(hang_up, 409, "create"), (CREATED, 404, "patch")], ids=["exists", "deleted"]
+)
+def test_a_proxys_page_does_not_say_that_an_event_exists_or_was_deleted(
+    tmp_path: Path, first: Behaviour, code: int, asked: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> str:
+        async with scripted(tmp_path, first, answer(code, HTML)) as (server, recorder), running(recorder):
+            recorder.record(EVENT)
+            await until(lambda: bool(server.received))
+            recorder.record(EVENT)
+            await until(lambda: bool(warnings(caplog)))
+            return str(server.url)
+
+    url = asyncio.run(scenario())
+    told = f"{asked} events.events.k8s.io: {url} answered {code}: {HTML.decode()}"
+    assert [cause for cause, _ in lost(caplog)] == [told]
 
 
 def test_a_server_that_stays_away_costs_the_events_that_wait(

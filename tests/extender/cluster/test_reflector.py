@@ -111,7 +111,7 @@ def test_after_half_an_event_a_cache_is_current_when_the_server_has_said_all(
     [
         (answer(500, b"etcd is away"), "list nodes: {url} answered 500: etcd is away (for N s)"),
         (
-            answer(403, b'{"message":"nodes is forbidden"}'),
+            answer(403, b'{"kind":"Status","message":"nodes is forbidden"}'),
             "list nodes: {url} answered 403: nodes is forbidden; RBAC must allow the verb list on nodes (for N s)",
         ),
         (

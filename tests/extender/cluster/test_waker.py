@@ -23,7 +23,8 @@ from tests.extender.cluster.scripted import Behaviour, ScriptedServer, answer, h
 from tests.extender.cluster.support import running, until, warnings
 from tests.manifests.overlay import SERVICE, WAKE_PODS
 
-DONE = answer(200, b"{}")
+DONE = answer(200, b'{"kind":"CSIStorageCapacity"}')
+HTML = b"<html>Sign in</html>"
 OBJECT = "/apis/storage.k8s.io/v1/namespaces/kwx-system/csistoragecapacities/kwx-wake"
 PATCH = "patch csistoragecapacities.storage.k8s.io"
 MEND = "manifests/components/wake-pods has the object and the right to patch it"
@@ -144,6 +145,31 @@ def test_a_server_that_stays_away_is_given_up_and_asked_again_for_the_next_wake(
 
     asyncio.run(scenario())
     assert warnings(caplog) == [cause.format(url=urls[0])] * 2
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        (200, "{url} sent a success that is none: '<html>Sign in</html>'; look what stands before the API server"),
+        (403, "{url} answered 403: <html>Sign in</html>"),
+        (404, "{url} answered 404: <html>Sign in</html>"),
+    ],
+)
+def test_the_page_of_a_proxy_wakes_nobody_and_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, code: int, cause: str
+) -> None:
+    """The object and the right to patch it may well be there."""
+    caplog.set_level(logging.INFO)
+    urls = []
+
+    async def scenario() -> None:
+        async with scripted(tmp_path, answer(code, HTML)) as (server, waker), running(waker):
+            urls.append(server.url)
+            waker.wake()
+            await until(lambda: bool(wakes(caplog) or warnings(caplog)))
+
+    asyncio.run(scenario())
+    assert (wakes(caplog), warnings(caplog)) == ([], [f"{PATCH}: {cause.format(url=urls[0])}"])
 
 
 def test_a_fault_of_its_own_does_not_end_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
