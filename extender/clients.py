@@ -89,9 +89,10 @@ class Clients:
                 self._max_connections,
             )
         self._turned_away = 0
-        is_crowded = now <= self._crowded_until
+        crowded = min(now, self._crowded_until)  # Not whether it is so now: a look may come late.
         for client in list(self._clients):
-            silence = CROWDED_TIMEOUT_S if is_crowded and not client.good_answers else SILENCE_TIMEOUT_S
+            was_crowded = crowded - client.heard > CROWDED_TIMEOUT_S
+            silence = CROWDED_TIMEOUT_S if was_crowded and not client.good_answers else SILENCE_TIMEOUT_S
             if not client.is_awaited:
                 client.heard = now
                 client.began = client.began and now

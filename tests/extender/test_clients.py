@@ -11,6 +11,7 @@ import pytest
 from extender import clients
 from tests.extender.raw import Connection, request
 from tests.extender.served import Served, head, is_gone
+from tests.patience import delay
 
 ROOM = 1_000_000
 LARGE = 600_000
@@ -112,8 +113,9 @@ def test_small_requests_need_no_room(small: Served) -> None:
 
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    """Takes few clients, and looks at the clock often."""
+    """Takes few clients, looks at the clock often, and leaves who is silent for the sake of others alone."""
     monkeypatch.setattr(clients, "LOOK_INTERVAL_S", 0.05)
+    monkeypatch.setattr(clients, "SILENCE_TIMEOUT_S", 300.0)
     monkeypatch.setattr(clients, "CROWDED_TIMEOUT_S", 0.2)
     served = Served(max_connections=4)
     yield served
@@ -138,3 +140,20 @@ def test_the_newest_connection_is_turned_away_and_who_is_known_stays(
             assert other.ask("/b", b"").body == b"POST /b 0"
         assert known.ask("/c", b"").body == b"POST /c 0"
     assert caplog.messages[0] == "1 connections were turned away: the 4 that may be there at a time are"
+
+
+def test_who_was_silent_while_others_were_turned_away_is_left_also_by_a_look_that_comes_late(
+    narrow: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As one does after a guest that took its time on the loop, or on a machine that stalls."""
+    caplog.set_level(logging.WARNING, clients.__name__)
+    with ExitStack() as stack:
+        strangers = [stack.enter_context(Connection(narrow.address)) for _ in range(4)]
+        narrow.wait_until(lambda: len(narrow.connections) == 4)
+        loop = narrow.connections[0]._loop
+        with Connection(narrow.address) as newest:
+            assert newest.read().status == 503
+        narrow.wait_until(lambda: caplog.messages)
+        loop.call_soon_threadsafe(delay, 1)
+        for silent in strangers:
+            assert is_gone(silent)
