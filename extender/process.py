@@ -172,8 +172,8 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
     configuration, registry = loaded.configuration, loaded.registry
     server = configuration.server
     access = _access(file, server)
-    verbs_socket = _listen(file, "server.address", server.address)
     admin_socket = _listen(file, "server.adminAddress", server.admin_address)
+    verbs_socket = _listen(file, "server.address", server.address)  # Who finds this one finds the other.
     upkeep = Upkeep(lambda: registry.plugins, lambda: source.current, _report_upkeep)
     nodes = Snapshot(upkeep.wake)
     watched, asked = _connect(file, configuration.cluster), _connect(file, configuration.cluster)

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from bench.controlplane.ports import free_port
 from extender import process
 from extender.config import Address
 from tests.extender import kwx
@@ -74,7 +75,7 @@ def test_as_many_files_may_be_open_as_the_system_allows(tmp_path: Path) -> None:
         assert resource.prlimit(extender.process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the heaps are those of glibc's malloc")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="no malloc of glibc: run the tests on a Linux with it")
 def test_threads_share_the_heaps_of_malloc(tmp_path: Path) -> None:
     """Each of those that serve had one of its own, which kept what it had once given."""
     with Extender(tmp_path, SPINNING) as extender:
@@ -129,6 +130,35 @@ def test_a_signal_while_modules_are_loaded_ends_the_process(tmp_path: Path) -> N
         log = (tmp_path / "extender.log").read_text()
         assert status in {0, -signal.SIGTERM}
         assert "Traceback" not in log
+
+
+TELLS_WHERE_IT_LISTENS = """
+import sys
+from extender import cli
+
+sys.addaudithook(lambda event, args: event == "socket.bind" and print(args[1][1], flush=True))
+sys.argv = ["kwx", "serve", "--config", sys.argv[1]]
+cli.main()
+"""
+
+
+def test_who_finds_the_verbs_finds_the_admin_address_too(tmp_path: Path) -> None:
+    """Whoever waits for the one port may ask the other at once."""
+    verbs, admin = free_port(), free_port()
+    server = {"address": f"127.0.0.1:{verbs}", "adminAddress": f"127.0.0.1:{admin}"}
+    config = kwx.write(tmp_path, kwx.configuration(profile("default", plugin("nodenumber")), server=server))
+    with subprocess.Popen(
+        [sys.executable, "-c", TELLS_WHERE_IT_LISTENS, config],
+        cwd=tmp_path,
+        env=kwx.environment_of(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as running:
+        try:
+            assert running.stdout
+            assert [int(Beside(running.stdout.readline).end()) for _ in range(2)] == [admin, verbs]
+        finally:
+            running.kill()
 
 
 HANGS = """
