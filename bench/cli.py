@@ -23,11 +23,11 @@ from bench.errors import BenchError
 from bench.progress import Meter
 from bench.run import FILE, Preset, Run, RunError
 from bench.schema import schema
-from extender.admin.recorders import LONGEST, MOST_PODS
-from extender.inspection import InspectionError
-from extender.output import View, ViewOption, fail, write_json
-from extender.remote.client import RemoteError
-from extender.remote.commands import SERVER, ServerOption, TokenOption, connect
+from extender.admin.recording.recorders import LONGEST, MOST_PODS
+from extender.commands.inspect import InspectionError
+from extender.commands.output import View, ViewOption, fail, write_json
+from extender.commands.plugin.client import RemoteError
+from extender.commands.plugin.commands import SERVER, ServerOption, TokenOption, connect
 
 T = TypeVar("T")
 

@@ -40,7 +40,7 @@ from bench.statistics import (
     standard_error,
     student,
 )
-from extender.terminal import printable
+from extender.telemetry.printable import printable
 
 THRESHOLD: Final = 0.05
 FALSE_CHANGES: Final = 0.05

@@ -1,7 +1,7 @@
 """Recordings of a running extender's traffic, as workloads: made by `kwx bench record`, read back to be played.
 
-The extender writes the file (extender/admin/recording.py has its format), here it is kept and read. It holds pods: only
-its owner can read it.
+The extender writes the file (extender/admin/recording/file_format.py has its format), here it is kept and read. It
+holds pods: only its owner can read it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import BinaryIO, Final, NamedTuple
 import msgspec
 
 from bench.errors import BenchError
-from extender.admin.recording import FORMAT, GZIP, LARGEST, LENGTH_BYTES, Begun, Ended, Node, Record, Why
-from extender.admin.recording import Cycle as Frame
-from extender.remote.client import AdminClient, RemoteError
+from extender.admin.recording.file_format import FORMAT, GZIP, LARGEST, LENGTH_BYTES, Begun, Ended, Node, Record, Why
+from extender.admin.recording.file_format import Cycle as Frame
+from extender.commands.plugin.client import AdminClient, RemoteError
 from wasm_runtime.engine import MEBIBYTE
 
 PIECE: Final = MEBIBYTE
@@ -41,7 +41,7 @@ class Cycle(NamedTuple):
     name: str
     """`namespace/name`."""
     pod: bytes
-    """Protobuf v1.Pod; extender/admin/redact.py says what of it is blank."""
+    """Protobuf v1.Pod; extender/admin/recording/redact.py says what of it is blank."""
     nodes: Sequence[str]
     """Names, in the order of the request."""
     changes: Mapping[str, bytes]

@@ -1,5 +1,5 @@
 """`python -m extender` is `kwx`."""
 
-from extender.cli import main
+from extender.commands.cli import main
 
 main()

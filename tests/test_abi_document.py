@@ -9,10 +9,10 @@ from wasm_runtime import abi
 from wasm_runtime.driver import layout
 from wasm_runtime.engine import KIBIBYTE, LONG_REASONS, Settings
 from wasm_runtime.engines.wasmtime.instance import TABLES
-from wasm_runtime.guest import name
-from wasm_runtime.pool import CYCLE
-from wasm_runtime.residents import AT_A_TIME
-from wasm_runtime.snapshot import SLACK
+from wasm_runtime.guests.guest import name
+from wasm_runtime.guests.pool import CYCLE
+from wasm_runtime.nodes.node_feed import AT_A_TIME
+from wasm_runtime.nodes.node_table import SLACK
 
 DOCUMENT = (Path(__file__).parents[1] / "sdk-guest" / "ABI.md").read_text(encoding="utf-8")
 

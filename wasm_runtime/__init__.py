@@ -10,9 +10,9 @@ with plugin.guest(pod, nodes, "filter") as (guest, deadline):
 from wasm_runtime.engine import Settings
 from wasm_runtime.engines.wasmtime import WasmtimeEngine
 from wasm_runtime.errors import Fault, GuestError, ModuleError
-from wasm_runtime.guest import Guest, Pod
-from wasm_runtime.plugin import Plugin
-from wasm_runtime.snapshot import Nodes, Snapshot
+from wasm_runtime.guests.guest import Guest, Pod
+from wasm_runtime.guests.plugin import Plugin
+from wasm_runtime.nodes.node_table import Nodes, Snapshot
 
 __all__ = [
     "Fault",

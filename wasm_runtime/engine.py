@@ -9,11 +9,14 @@ from typing import Final, NamedTuple, Protocol
 from wasm_runtime.abi import Delivery, Document, Import, Severity, Signature
 from wasm_runtime.driver.layout import REASON_ROOM
 from wasm_runtime.errors import Fault, GuestError
-from wasm_runtime.residents import EVERY
-from wasm_runtime.snapshot import Nodes
+from wasm_runtime.nodes.node_feed import EVERY
+from wasm_runtime.nodes.node_table import Nodes
 
 KIBIBYTE = 1024
 MEBIBYTE = 1024 * KIBIBYTE
+
+LARGEST_STACK: Final = 2 * MEBIBYTE
+"""Bytes of stack of a guest: wasmtime ends the process when it is asked for more (its `async_stack_size`)."""
 
 
 @dataclass(frozen=True, slots=True)

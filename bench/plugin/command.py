@@ -15,7 +15,7 @@ from bench.plugin.workload import Recorded
 from bench.progress import Meter
 from bench.recording import Recording
 from bench.run import Preset, Run, RunError, Variant
-from extender.inspection import inspect
+from extender.commands.inspect import inspect
 
 RECORDED: Final = "recorded"
 JUDGES: Final = frozenset({"preFilter", "filter", "score"})

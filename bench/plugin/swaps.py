@@ -13,8 +13,8 @@ from typing import Final
 
 from bench.errors import BenchError
 from bench.plugin.cases import SWAP_EVERY
-from extender.registry.revision import Stage
-from extender.remote.client import AdminClient, RemoteError
+from extender.commands.plugin.client import AdminClient, RemoteError
+from extender.rollouts.revision import Stage
 from wasm_runtime.protobuf.varint import varint
 
 PATIENCE: Final = "60s"

@@ -16,19 +16,19 @@ import msgspec
 
 from bench.peers.nodelist import read_nodes
 from bench.plugin.subject import Answer, Question, Ready, Reply, Status, Took
-from extender import collector
 from extender.config import RuntimeConfig
-from extender.profile import Entry, PluginFailedError, Profile
-from extender.registry.engines import Engines
-from extender.verbs import filter as filter_verb
-from extender.verbs import prioritize
+from extender.rollouts.engines import Engines
+from extender.scheduling import filter as filter_verb
+from extender.scheduling import prioritize
+from extender.scheduling.profile import Entry, PluginFailedError, Profile
+from extender.serve import gc_tuning
 from wasm_runtime.abi import Code
 from wasm_runtime.engine import Settings, Span
-from wasm_runtime.guest import Pod
-from wasm_runtime.plugin import Plugin
+from wasm_runtime.guests.guest import Pod
+from wasm_runtime.guests.maintenance import Upkeep
+from wasm_runtime.guests.plugin import Plugin
+from wasm_runtime.nodes.node_table import Nodes, Snapshot
 from wasm_runtime.protobuf.read import identity
-from wasm_runtime.snapshot import Nodes, Snapshot
-from wasm_runtime.upkeep import Upkeep
 
 
 class Clock:
@@ -138,7 +138,7 @@ def main() -> None:
     write(Ready(time.perf_counter() - begun))
     host = Host(Profile("default", [Entry(each) for each in plugins], score_range=100), snapshot, list(nodes), clock)
     upkeep.start()
-    collector.spare()
+    gc_tuning.spare()
     read = msgspec.json.Decoder(Question).decode
     for line in sys.stdin.buffer:
         question = read(line)

@@ -20,8 +20,8 @@ from bench.errors import BenchError
 from bench.peers.protobuf import enveloped, text
 from bench.scheduler.errors import MeasureError
 from bench.scheduler.load import NAMESPACE
-from extender.cluster.api import JSON, PROTOBUF
-from extender.cluster.status import read_status
+from extender.cluster.client.api import JSON, PROTOBUF
+from extender.cluster.client.status import read_status
 
 PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 EVENTS: Final = f"/api/v1/namespaces/{NAMESPACE}/events"

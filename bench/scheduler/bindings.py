@@ -12,12 +12,12 @@ from typing import Final
 
 from bench.scheduler.api import PODS, Api, join
 from bench.scheduler.errors import MeasureError
-from extender.cluster.envelope import member
-from extender.cluster.errors import ProtocolError
-from extender.cluster.frames import FrameDecoder
-from extender.cluster.messages import EventType, WatchEvent, decode_event
-from extender.cluster.reflector import WATCH_STREAM
-from extender.cluster.status import decode_status
+from extender.cluster.client.envelope import member
+from extender.cluster.client.errors import ProtocolError
+from extender.cluster.client.status import decode_status
+from extender.cluster.watch.frames import FrameDecoder
+from extender.cluster.watch.messages import EventType, WatchEvent, decode_event
+from extender.cluster.watch.reflector import WATCH_STREAM
 
 CHUNK: Final = 65_536
 _SPEC: Final = 2

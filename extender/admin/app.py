@@ -8,13 +8,13 @@ from fastapi import FastAPI, Query, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from extender.admin.access import Access
-from extender.admin.api import add_api
-from extender.admin.gate import Gate
+from extender.admin.api.routes import add_api
+from extender.admin.auth.access import Access
+from extender.admin.auth.gate import Gate
 from extender.admin.health import Health
-from extender.admin.recorders import Recorders
-from extender.metrics import Metrics
-from extender.registry.rollouts import Rollouts
+from extender.admin.recording.recorders import Recorders
+from extender.rollouts.controller import Rollouts
+from extender.telemetry.metrics import Metrics
 
 
 def create_app(

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from extender.clients import Clients
-from extender.reader import HEAD_TOO_LONG, LONGEST_HEAD, MAX_PIECE_BYTES, Pieces, body_length
+from extender.http.clients import Clients
+from extender.http.request_parser import HEAD_TOO_LONG, LONGEST_HEAD, MAX_PIECE_BYTES, Pieces, body_length
 
 MAX_HEADERS: Final = 100
 """Of a request: small ones take many times their bytes."""

@@ -1,15 +1,15 @@
 """The Kubernetes cluster: its nodes and pods, kept current for the guests, the binding of pods, their Events."""
 
-from extender.cluster.access import pod_namespace
-from extender.cluster.api import ApiServer
 from extender.cluster.binder import ApiBinder, Binder, BindError, DryRunBinder, NoBinder
-from extender.cluster.errors import AccessError, ClusterError, PodGoneError
-from extender.cluster.events import Event, LogRecorder, ObjectReference, Recorder, not_judged
-from extender.cluster.nodes import NodeCache
-from extender.cluster.pods import PodCache, PodKey, read_pod
-from extender.cluster.recorder import EventRecorder
-from extender.cluster.reflector import Reflector
+from extender.cluster.client.access import pod_namespace
+from extender.cluster.client.api import ApiServer
+from extender.cluster.client.errors import AccessError, ClusterError, PodGoneError
+from extender.cluster.events.event import Event, LogRecorder, ObjectReference, Recorder, not_judged
+from extender.cluster.events.recorder import EventRecorder
 from extender.cluster.waker import Waker
+from extender.cluster.watch.nodes import NodeCache
+from extender.cluster.watch.pods import PodCache, PodKey, read_pod
+from extender.cluster.watch.reflector import Reflector
 
 __all__ = [
     "AccessError",

@@ -9,11 +9,11 @@ import time
 from http import HTTPStatus
 from typing import Final, Protocol
 
-from extender.cluster.api import ApiRequest, ApiServer
-from extender.cluster.backoff import pauses
-from extender.cluster.errors import ClusterError, RefusedError
-from extender.cluster.pods import PodKey
-from extender.cluster.status import says_success
+from extender.cluster.client.api import ApiRequest, ApiServer
+from extender.cluster.client.backoff import pauses
+from extender.cluster.client.errors import ClusterError, RefusedError
+from extender.cluster.client.status import says_success
+from extender.cluster.watch.pods import PodKey
 
 logger = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
 
-from extender.cluster.api import ApiRequest, ApiServer
-from extender.cluster.backoff import pauses
-from extender.cluster.errors import ClusterError, RefusedError
-from extender.cluster.status import is_object
+from extender.cluster.client.api import ApiRequest, ApiServer
+from extender.cluster.client.backoff import pauses
+from extender.cluster.client.errors import ClusterError, RefusedError
+from extender.cluster.client.status import is_object
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import ipaddress
 import os
 import socket
 import ssl
@@ -17,8 +16,8 @@ import anyio
 import httpx
 from anyio.lowlevel import checkpoint_if_cancelled
 
+from extender.config.urls import is_loopback, is_web, quoted
 from extender.sources.source import SourceError, UnreachableError
-from extender.sources.url import is_web, quoted
 
 REDIRECTS: Final = 5
 """That many are followed."""
@@ -146,16 +145,6 @@ def shown(url: str | httpx.URL) -> str:
     except httpx.InvalidURL:  # It has no host, which httpx cannot copy.
         text = quoted(str(url))
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, in IPv6 also by an address that stands for one of IPv4."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host == "localhost"
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
 
 
 def _parse(url: str) -> httpx.URL:

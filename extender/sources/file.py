@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-from extender.file_version import FileVersion
 from extender.sources.detached import LIMIT, SUFFIX, signatures
 from extender.sources.download import Limit
+from extender.sources.file_version import FileVersion
 from extender.sources.source import Fetched, SourceError
 
 ATTEMPTS: Final = 5

@@ -14,10 +14,11 @@ from typing import Final
 
 import httpx
 
+from extender.config.urls import is_loopback
 from extender.sources.detached import LIMIT, SUFFIX, signatures
-from extender.sources.download import Limit, Response, Session, is_loopback, shown
+from extender.sources.download import Limit, Response, Session, shown
 from extender.sources.source import Fetched, SourceError
-from wasm_runtime.plugin import digest as digest_of
+from wasm_runtime.guests.plugin import digest as digest_of
 
 _CONDITIONS: Final[Mapping[str, str]] = {"etag": "If-None-Match", "modified": "If-Modified-Since"}
 """The header that asks for anything but a version of that kind."""

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 
 from extender.sources.source import Fetched, Signature, SourceError
 from wasm_runtime.engine import KIBIBYTE
-from wasm_runtime.plugin import digest as digest_of
+from wasm_runtime.guests.plugin import digest as digest_of
 
 LARGEST_KEY: Final = 64 * KIBIBYTE
 LARGEST_SIGNATURE: Final = 16 * KIBIBYTE

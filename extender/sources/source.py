@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
-from wasm_runtime.plugin import digest
+from wasm_runtime.guests.plugin import digest
 
 
 class SourceError(Exception):

@@ -16,8 +16,8 @@ from bench.peers.nodelist import node_list
 from extender.cluster import ApiServer, NodeCache, PodCache
 from tests.extender.cluster.support import Ends, running, until
 from tests.extender.cluster.support import objects as known
+from wasm_runtime.nodes.node_table import Snapshot
 from wasm_runtime.protobuf import encode_node, encode_pod
-from wasm_runtime.snapshot import Snapshot
 
 NODES = 700
 """More than a page of a list."""

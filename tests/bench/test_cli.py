@@ -23,7 +23,7 @@ from bench.progress import Meter
 from bench.run import Case, Condition, Run, RunError, Series
 from bench.scheduler import command as scheduler
 from tests.bench import runs
-from tests.extender.terminal import run_on_terminal
+from tests.extender.commands.terminal import run_on_terminal
 
 STEADY = [[100.0]] * 6
 SLOWER = [[200.0]] * 6

@@ -17,9 +17,9 @@ from bench.controlplane.ports import free_port
 from bench.peers import objects
 from bench.peers.apiserver import FIRST_VERSION, Cluster, api_server
 from bench.recording import Cycle, Recording, RecordingError, record
-from extender.admin.recording import FORMAT, LARGEST, Begun, Ended, Node, Record
-from extender.admin.recording import Cycle as Frame
-from extender.remote.client import AdminClient, RemoteError
+from extender.admin.recording.file_format import FORMAT, LARGEST, Begun, Ended, Node, Record
+from extender.admin.recording.file_format import Cycle as Frame
+from extender.commands.plugin.client import AdminClient, RemoteError
 from tests.extender.kwx import Extender, plugin, profile
 from tests.extender.objects import names_args, node, nodes_args, pod
 from wasm_runtime.protobuf import encode_node, encode_pod

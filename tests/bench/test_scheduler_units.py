@@ -26,7 +26,7 @@ from bench.scheduler.plan import VARIANTS, Load, Plan, PlanError, plan
 from bench.scheduler.round import Figures, attempted, check_attempts, check_placed, pace
 from bench.scheduler.scrape import Attempts, Span
 from bench.scheduler.variants import WAYS
-from extender.cluster.envelope import unwrap
+from extender.cluster.client.envelope import unwrap
 from wasm_runtime.protobuf import identity
 
 MODULE: Final = Path("headroom.wasm")

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from tests.wasm_runtime.world import World, world
 from wasm_runtime import Fault, Guest, GuestError, ModuleError, Nodes, Plugin
-from wasm_runtime.guest import Stage
+from wasm_runtime.guests.guest import Stage
 
 NODE: Final = "node-a"
 OBJECT: Final = "NODE-A.."

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tests.conformance.calls import Does, attempt
-from tests.wasm_runtime.guests import binary
+from tests.wasm_runtime.guest_modules import binary
 from wasm_runtime import Plugin, Settings, Snapshot
 from wasm_runtime.engine import Engine, Event, Handle, Journal, Log, NoHandle
 

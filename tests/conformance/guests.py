@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from tests.wasm_runtime.guests import call, types
-from wasm_runtime import abi, wasi
+from tests.wasm_runtime.guest_modules import call, types
+from wasm_runtime import abi
 from wasm_runtime.abi import Severity
 from wasm_runtime.engine import Log
+from wasm_runtime.module import wasi
 
 SIGNATURES: Final = {str(name): signature for name, signature in {**abi.IMPORTS, **wasi.FUNCTIONS}.items()}
 

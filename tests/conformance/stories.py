@@ -10,7 +10,7 @@ from unittest.mock import patch
 from tests.conformance.calls import POD, TARGET, Does, attempt
 from tests.wasm_runtime.world import idle_guests
 from wasm_runtime import Nodes, Plugin, Pod, Snapshot
-from wasm_runtime.guest import Guest
+from wasm_runtime.guests.guest import Guest
 
 
 @dataclass
@@ -41,7 +41,7 @@ def story(*steps: Step, slack: int | None = None) -> Does:
         scene = Scene(plugin, [Snapshot() if plugin.nodes is None else plugin.nodes])
         if slack is None:
             return _outcomes(scene, steps)
-        with patch("wasm_runtime.snapshot.SLACK", slack):
+        with patch("wasm_runtime.nodes.node_table.SLACK", slack):
             return _outcomes(scene, steps)
 
     return does

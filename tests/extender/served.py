@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable
 import uvicorn
 from uvicorn.server import ServerState
 
-from extender import connection
-from extender.clients import Clients, Room
-from extender.connection import Answer
-from extender.process import _uvicorn
+from extender.http.clients import Clients, Room
+from extender.serve.process import _uvicorn
+from extender.webhook import protocol
+from extender.webhook.protocol import Answer
 from tests.extender.raw import Connection
 from tests.patience import wait_until
 
@@ -59,13 +59,13 @@ class Served:
         self._thread = threading.Thread(target=self.server.run, args=([listener],))
         self._thread.start()
 
-    def _connect(self, server_state: ServerState, **_: object) -> connection.Connection:
-        return connection.Connection(self.application, self.clients, self.room, server_state)
+    def _connect(self, server_state: ServerState, **_: object) -> protocol.Connection:
+        return protocol.Connection(self.application, self.clients, self.room, server_state)
 
     @property
-    def connections(self) -> list[connection.Connection]:
+    def connections(self) -> list[protocol.Connection]:
         """Those that are there."""
-        return [each for each in list(self.server.server_state.connections) if isinstance(each, connection.Connection)]
+        return [each for each in list(self.server.server_state.connections) if isinstance(each, protocol.Connection)]
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         wait_until(condition, lambda: f"{len(self.connections)} connections; asked so far: {self.application.asked}")

@@ -14,7 +14,7 @@ import yaml
 from bench.controlplane import ControlPlane
 from extender.cluster import ApiBinder, ApiServer, EventRecorder, NodeCache, PodCache, PodKey, not_judged, read_pod
 from tests.extender.cluster.support import Ends, running, until
-from wasm_runtime.snapshot import Snapshot
+from wasm_runtime.nodes.node_table import Snapshot
 
 from .overlay import BIND, NAMESPACE, SERVICE, SIDECAR, Overlay
 

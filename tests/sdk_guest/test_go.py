@@ -16,10 +16,10 @@ import pytest
 from tests.sdk_guest import policy
 from tests.wasm_runtime.world import World, close, filter_nodes, score, world
 from wasm_runtime import GuestError, Nodes, Plugin, Pod, Settings, Snapshot, WasmtimeEngine
-from wasm_runtime.binary import interface
-from wasm_runtime.cache import CompileCache
-from wasm_runtime.compiler import Compiler
+from wasm_runtime.compile.cache import CompileCache
+from wasm_runtime.compile.compiler import Compiler
 from wasm_runtime.engine import MEBIBYTE
+from wasm_runtime.module.binary import interface
 from wasm_runtime.protobuf import encode_node, encode_pod
 
 pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built.

@@ -17,7 +17,7 @@ from bench.controlplane.ports import LOOPBACK, free_port
 from bench.peers import apiserver
 from bench.peers.apiserver import ApiServer, RefusedError
 from bench.peers.kubeconfig import write_kubeconfig
-from extender.cluster.api import JSON
+from extender.cluster.client.api import JSON
 from tests.extender.objects import node
 from tests.patience import Beside
 from wasm_runtime.protobuf import encode_node

@@ -11,7 +11,8 @@ import signal
 import sys
 from pathlib import Path
 
-from extender import cli, process
+from extender.commands import cli
+from extender.serve import process
 from tests.storm.faults import Faults
 
 

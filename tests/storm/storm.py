@@ -203,7 +203,7 @@ class Storm:
 
     def log(self) -> str:
         """The end of what it has written."""
-        return "".join([line for line in self._lines if '"extender.guest_log"' not in line][-300:])
+        return "".join([line for line in self._lines if '"extender.scheduling.guest_log"' not in line][-300:])
 
     def events(self, event: str) -> list[dict[str, Any]]:
         """Lines of its log."""

@@ -17,7 +17,7 @@ from tests.wasm_runtime.world import World, world
 from wasm_runtime import GuestError, ModuleError, Nodes, Plugin, Pod, Settings
 from wasm_runtime.abi import Code, Delivery, Document
 from wasm_runtime.engine import Call, Engine, Event, Journal, Log, Module, NodeResults, NoHandle, Result
-from wasm_runtime.guest import PreFilter, Stage, Status
+from wasm_runtime.guests.guest import PreFilter, Stage, Status
 from wasm_runtime.protobuf import encode_node, encode_pod
 
 Object = Mapping[str, Any]

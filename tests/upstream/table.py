@@ -15,7 +15,7 @@ from tests.upstream.play import NODE, POD, WAITING_POD, Failed, Object, Row, nam
 from wasm_runtime import abi
 from wasm_runtime.abi import Code, Delivery, Severity
 from wasm_runtime.engine import Event, Log, Result
-from wasm_runtime.guest import Nomination, Permission, PreFilter, Status
+from wasm_runtime.guests.guest import Nomination, Permission, PreFilter, Status
 
 SUCCESS = Status(Code.SUCCESS)
 UID = POD["metadata"]["uid"]

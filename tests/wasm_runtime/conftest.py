@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from wasmtime._func import FUNCTIONS
 
-from tests.wasm_runtime.guests import binary
+from tests.wasm_runtime.guest_modules import binary
 from tests.wasm_runtime.world import close, settle
 from wasm_runtime import Plugin, Pod, Settings, WasmtimeEngine
 from wasm_runtime.engine import Handle, Instance, Journal, Log, NoHandle

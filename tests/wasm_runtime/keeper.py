@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from hypothesis import strategies as st
 
-from tests.wasm_runtime.guests import NODE, NODE_NAME, REASON, TEXT, call, export, module
+from tests.wasm_runtime.guest_modules import NODE, NODE_NAME, REASON, TEXT, call, export, module
 from wasm_runtime import Nodes, Settings, Snapshot
 from wasm_runtime.engine import Call, Instance, Module, NodeResults, NoHandle
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.wasm_runtime.guests import EXIT, LOG, NODE_NAME, POD, REASON, SPIN, WRITE, call, export, module
+from tests.wasm_runtime.guest_modules import EXIT, LOG, NODE_NAME, POD, REASON, SPIN, WRITE, call, export, module
 from wasm_runtime.abi import EXPORTS
 
 TAG = 8

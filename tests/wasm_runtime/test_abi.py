@@ -7,7 +7,7 @@ import pytest
 from wasm_runtime import Fault, GuestError, ModuleError, abi
 from wasm_runtime.abi import ClusterEvent, Code, Import, NominatingMode, Severity, Signature
 from wasm_runtime.errors import MOST_CAUSE, MOST_PRINTED, TrapKind, shorten
-from wasm_runtime.guest import name
+from wasm_runtime.guests.guest import name
 
 
 def event(resource: int, action_type: int) -> bytes:

@@ -16,12 +16,12 @@ import pytest
 from tests.patience import PATIENCE_S
 from tests.wasm_runtime import moody
 from tests.wasm_runtime.conftest import Loader
-from tests.wasm_runtime.guests import binary, export, module
+from tests.wasm_runtime.guest_modules import binary, export, module
 from tests.wasm_runtime.world import close, filter_nodes, idle_guests, settle, world
 from wasm_runtime import Guest, GuestError, Nodes, Plugin, Pod, Settings, Snapshot, WasmtimeEngine
 from wasm_runtime.abi import EXPORTS, Code, Severity
 from wasm_runtime.engine import Event, Journal, Log, NodeResults
-from wasm_runtime.guest import Nomination, Permission, PreFilter, Stage, Status
+from wasm_runtime.guests.guest import Nomination, Permission, PreFilter, Stage, Status
 
 TRAPS = 10_000
 CALLS = 100_000

@@ -9,7 +9,7 @@ import wasmtime
 
 from tests.patience import Beside, delay, wait_until
 from tests.wasm_runtime.conftest import Loader
-from tests.wasm_runtime.guests import EXIT, NOW, POD, REASON, SPIN, TEXT, WRITE, call, export, module
+from tests.wasm_runtime.guest_modules import EXIT, NOW, POD, REASON, SPIN, TEXT, WRITE, call, export, module
 from tests.wasm_runtime.world import World, each, filter_nodes, once, post_filter, pre_filter, score, world
 from wasm_runtime import Fault, GuestError, ModuleError, Plugin, WasmtimeEngine
 from wasm_runtime.engine import NodeResults, Result

@@ -7,13 +7,13 @@ from typing import ClassVar
 import pytest
 
 from tests.wasm_runtime.conftest import Loader
-from tests.wasm_runtime.guests import NODE, NODE_NAME, POD, REASON, TEXT, asks, call, export, module
+from tests.wasm_runtime.guest_modules import NODE, NODE_NAME, POD, REASON, TEXT, asks, call, export, module
 from tests.wasm_runtime.protobuf_bytes import image, node_list, node_with_images
 from tests.wasm_runtime.world import World, each, filter_nodes, once, post_filter, pre_filter, score, world
 from wasm_runtime import Fault, GuestError
 from wasm_runtime.abi import Code, Document
 from wasm_runtime.engine import Maker, NodeResults, Result
-from wasm_runtime.guest import Nomination, PreFilter, Status
+from wasm_runtime.guests.guest import Nomination, PreFilter, Status
 
 TARGET = "k8s.io/scheduler/targetPod"
 CONFIG = "k8s.io/scheduler/get_config"

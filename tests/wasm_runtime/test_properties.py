@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.wasm_runtime.guests import POD, SIGNATURES, WRITE, binary, module
+from tests.wasm_runtime.guest_modules import POD, SIGNATURES, WRITE, binary, module
 from tests.wasm_runtime.world import world
 from wasm_runtime import Fault, GuestError, Settings, WasmtimeEngine, driver
 from wasm_runtime.abi import Delivery, Document, Severity

@@ -14,7 +14,7 @@ import extender
 import wasm_runtime
 from tests.patience import PATIENCE_S, wait_until
 from tests.wasm_runtime.conftest import Loader
-from tests.wasm_runtime.guests import SPIN, export, module
+from tests.wasm_runtime.guest_modules import SPIN, export, module
 from tests.wasm_runtime.world import filter_nodes, world
 from wasm_runtime import Fault, GuestError, WasmtimeEngine, supervision
 from wasm_runtime.supervision import FIRST_PAUSE_S, MAX_PAUSE_S, SETTLED_S, Supervised, SupervisedThread, ThreadError
@@ -162,12 +162,12 @@ def test_guests_are_interrupted_after_their_clock_has_failed(
 
 
 SHORT_LIVED = {
-    "wasm_runtime/compiler_child.py": "ends with the child",
-    "wasm_runtime/pool.py": "makes what is due, and ends",
+    "wasm_runtime/compile/child.py": "ends with the child",
+    "wasm_runtime/guests/pool.py": "makes what is due, and ends",
     "wasm_runtime/supervision.py": "is the mechanism",
-    "extender/registry/load.py": "fetches at the start",
-    "extender/registry/rollouts.py": "carries an order out",
-    "extender/demo/swap.py": "is a demonstration's",
+    "extender/rollouts/startup.py": "fetches at the start",
+    "extender/rollouts/controller.py": "carries an order out",
+    "extender/commands/demo/swap.py": "is a demonstration's",
 }
 """Where threads are made that nobody else relies on, and why."""
 

@@ -11,8 +11,8 @@ from tests.patience import wait_until
 from wasm_runtime import Nodes, Plugin, Pod, Snapshot
 from wasm_runtime.abi import Document
 from wasm_runtime.engine import Call, Instance, Maker, NodeResults, Result
-from wasm_runtime.guest import Guest, Nomination, PreFilter, Stage
-from wasm_runtime.pool import Pool
+from wasm_runtime.guests.guest import Guest, Nomination, PreFilter, Stage
+from wasm_runtime.guests.pool import Pool
 
 T = TypeVar("T")
 

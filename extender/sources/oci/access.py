@@ -13,9 +13,9 @@ from typing import Final
 import httpx
 import msgspec
 
-from extender.sources.download import Limit, Response, Session, is_loopback, shown
+from extender.config.urls import Reference, is_loopback
+from extender.sources.download import Limit, Response, Session, shown
 from extender.sources.oci.credentials import Login, config_file, find
-from extender.sources.oci.reference import Reference
 from extender.sources.source import SourceError
 from wasm_runtime.engine import KIBIBYTE
 

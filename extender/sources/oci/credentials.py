@@ -17,7 +17,7 @@ from typing import IO, Final, NamedTuple, cast
 
 import msgspec
 
-from extender.sources.oci.reference import Reference
+from extender.config.urls import Reference
 from extender.sources.source import SourceError, UnreachableError
 from wasm_runtime.engine import KIBIBYTE, MEBIBYTE
 

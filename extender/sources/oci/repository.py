@@ -11,14 +11,14 @@ from typing import Final, Literal
 
 import httpx
 
+from extender.config.urls import Reference
 from extender.sources.download import Limit, Response, Session
 from extender.sources.oci.access import Access
 from extender.sources.oci.credentials import DOCKER_HUB
 from extender.sources.oci.manifest import ACCEPTED, INDEX, Descriptor
-from extender.sources.oci.reference import Reference
 from extender.sources.source import SourceError
 from wasm_runtime.engine import MEBIBYTE
-from wasm_runtime.plugin import digest as digest_of
+from wasm_runtime.guests.plugin import digest as digest_of
 
 MANIFEST_LIMIT: Final = Limit(4 * MEBIBYTE)
 

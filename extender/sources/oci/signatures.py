@@ -16,7 +16,7 @@ from extender.sources.oci.manifest import Descriptor, read
 from extender.sources.oci.repository import Repository
 from extender.sources.signing import LARGEST_SIGNATURE, bundled, simple
 from extender.sources.source import Signature, SourceError, UnreachableError
-from wasm_runtime.plugin import digest as digest_of
+from wasm_runtime.guests.plugin import digest as digest_of
 
 MOST: Final = 32
 """Signatures of either kind that are looked at: the last ones, which are the newest."""

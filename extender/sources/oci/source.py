@@ -9,14 +9,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from extender.sources.download import Limit, Session, is_loopback
+from extender.config.urls import Reference, is_loopback
+from extender.sources.download import Limit, Session
 from extender.sources.oci import signatures
 from extender.sources.oci.access import Access
 from extender.sources.oci.manifest import Descriptor, module, only, read
-from extender.sources.oci.reference import Reference
 from extender.sources.oci.repository import Repository
 from extender.sources.source import Fetched, SourceError
-from wasm_runtime.plugin import digest as digest_of
+from wasm_runtime.guests.plugin import digest as digest_of
 
 
 class OciSource:

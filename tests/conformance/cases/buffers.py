@@ -9,12 +9,12 @@ from tests.conformance.calls import NODE, OBJECT, POD, TARGET, calls, failed
 from tests.conformance.case import Case
 from tests.conformance.cases.status import DONE, where
 from tests.conformance.guests import BUFFER, PAGE, SIGNATURES, TEXT, guest, only, tells, told
-from tests.wasm_runtime.guests import call
+from tests.wasm_runtime.guest_modules import call
 from tests.wasm_runtime.world import world
 from wasm_runtime import Fault, abi
 from wasm_runtime.abi import ClusterEvent, Code, Severity
 from wasm_runtime.engine import Event, Log, NodeResults
-from wasm_runtime.guest import Nomination, PreFilter, Status
+from wasm_runtime.guests.guest import Nomination, PreFilter, Status
 
 CONFIG: Final = "settings"
 SHOWN: Final = 16

@@ -25,7 +25,7 @@ from tests.conformance.guests import (
     tells,
     told,
 )
-from tests.wasm_runtime.guests import call
+from tests.wasm_runtime.guest_modules import call
 from tests.wasm_runtime.world import world
 from wasm_runtime import Fault, Plugin, abi
 from wasm_runtime.engine import Event, Log

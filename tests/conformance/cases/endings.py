@@ -9,7 +9,7 @@ from tests.conformance.calls import NODE, calls, failed, one_by_one
 from tests.conformance.case import Case
 from tests.conformance.cases.status import DONE, where
 from tests.conformance.guests import EXIT, WRITE, export, guest, only, tell, told
-from tests.wasm_runtime.guests import call
+from tests.wasm_runtime.guest_modules import call
 from tests.wasm_runtime.world import world
 from wasm_runtime import Fault, abi
 from wasm_runtime.engine import NodeResults

@@ -25,13 +25,13 @@ from tests.conformance.guests import (
     tell,
     told,
 )
-from tests.wasm_runtime.guests import call
+from tests.wasm_runtime.guest_modules import call
 from tests.wasm_runtime.world import world
 from wasm_runtime import Fault, Plugin, abi
 from wasm_runtime.abi import Code, Severity
 from wasm_runtime.engine import Event, Log, NodeResults
-from wasm_runtime.guest import Nomination, PreFilter, Status
-from wasm_runtime.snapshot import SLACK
+from wasm_runtime.guests.guest import Nomination, PreFilter, Status
+from wasm_runtime.nodes.node_table import SLACK
 
 EVENT: Final = "k8s.io/scheduler/handle.eventrecorder.eventf"
 SEVERITY: Final = "k8s.io/klog/severity"

@@ -8,11 +8,11 @@ from typing import Final
 from tests.conformance.calls import NODE, Failed, calls, failed
 from tests.conformance.case import Case
 from tests.conformance.guests import BUFFER, TEXT, export, guest, only, size, tells, told
-from tests.wasm_runtime.guests import call
+from tests.wasm_runtime.guest_modules import call
 from tests.wasm_runtime.world import world
 from wasm_runtime import Fault
 from wasm_runtime.abi import Code
-from wasm_runtime.guest import Nomination, Permission, Status
+from wasm_runtime.guests.guest import Nomination, Permission, Status
 
 SCORES: Final = "k8s.io/scheduler/nodeScoreList"
 NORMALIZED: Final = "k8s.io/scheduler/result.normalized_score_list"

@@ -32,7 +32,7 @@ from tests.conformance.guests import (
     told,
 )
 from tests.conformance.stories import evicts, filters, idle, narrows, put, remove, scores, story, tend
-from tests.wasm_runtime.guests import call
+from tests.wasm_runtime.guest_modules import call
 from wasm_runtime import Fault, abi
 from wasm_runtime.driver.layout import REASON_LIMIT
 from wasm_runtime.engine import LONG_REASONS, Log, NodeResults

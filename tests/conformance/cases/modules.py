@@ -9,10 +9,11 @@ from tests.conformance.calls import ENGINES_WORDS, Refused, calls
 from tests.conformance.case import Case
 from tests.conformance.cases.status import DONE
 from tests.conformance.guests import NEEDS, export, guest, only, resident
-from tests.wasm_runtime.guests import binary, types
-from wasm_runtime import abi, wasi
+from tests.wasm_runtime.guest_modules import binary, types
+from wasm_runtime import abi
 from wasm_runtime.abi import Signature
-from wasm_runtime.validate import MAX_IMPORTS_TOLD
+from wasm_runtime.module import wasi
+from wasm_runtime.module.validate import MAX_IMPORTS_TOLD
 
 MEMORY: Final = '(memory (export "memory") 1)'
 NOOP: Final = export("filter")

@@ -10,10 +10,10 @@ from tests.conformance.calls import NODE, ONE_NODE, calls
 from tests.conformance.case import Case
 from tests.conformance.cases.status import DONE
 from tests.conformance.guests import BUFFER, NODE_NAME, NODE_OBJECT, TEXT, guest, only, size, tell, tells, told
-from tests.wasm_runtime.guests import call
+from tests.wasm_runtime.guest_modules import call
 from tests.wasm_runtime.world import World, world
 from wasm_runtime.abi import Code, NominatingMode
-from wasm_runtime.guest import Nomination, PreFilter, Status
+from wasm_runtime.guests.guest import Nomination, PreFilter, Status
 
 NAMES: Final = {
     "empty": "",

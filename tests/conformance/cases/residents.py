@@ -36,10 +36,10 @@ from tests.conformance.stories import (
     story,
     tend,
 )
-from tests.wasm_runtime.guests import call
+from tests.wasm_runtime.guest_modules import call
 from wasm_runtime import Fault
 from wasm_runtime.engine import Event, Log, NodeResults
-from wasm_runtime.residents import AT_A_TIME
+from wasm_runtime.nodes.node_feed import AT_A_TIME
 
 NODE_NAMES: Final = "k8s.io/scheduler/result.node_names"
 

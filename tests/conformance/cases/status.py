@@ -8,11 +8,11 @@ from typing import Final
 from tests.conformance.calls import NODE, calls, failed
 from tests.conformance.case import Case
 from tests.conformance.guests import REASON, TEXT, guest, only
-from tests.wasm_runtime.guests import call
+from tests.wasm_runtime.guest_modules import call
 from wasm_runtime import Fault, abi
 from wasm_runtime.abi import Code
 from wasm_runtime.engine import NodeResults
-from wasm_runtime.guest import Nomination, Permission, PreFilter, Status
+from wasm_runtime.guests.guest import Nomination, Permission, PreFilter, Status
 
 CODES: Final = {
     -(2**31): "-2147483648",

@@ -9,9 +9,10 @@ from typing import Final
 from tests.conformance.calls import calls, failed
 from tests.conformance.case import Case
 from tests.conformance.guests import BUFFER, export, guest, only, size, tell, tells, told
-from tests.wasm_runtime.guests import call
-from wasm_runtime import Fault, abi, wasi
-from wasm_runtime.guest import PreFilter
+from tests.wasm_runtime.guest_modules import call
+from wasm_runtime import Fault, abi
+from wasm_runtime.guests.guest import PreFilter
+from wasm_runtime.module import wasi
 
 CONFIG: Final = "k8s.io/scheduler/get_config"
 

@@ -11,9 +11,9 @@ from bench.controlplane.ports import free_port
 from tests.extender import guests
 from tests.extender.kwx import ON_PURPOSE, Extender, client, failure, plugin, profile
 from tests.extender.objects import filter_error, filtered, names_args, pod
-from tests.extender.test_metrics import counts
+from tests.extender.telemetry.test_metrics import counts
 from tests.patience import PATIENCE_S
-from wasm_runtime.plugin import digest
+from wasm_runtime.guests.plugin import digest
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import uvicorn
 
-from extender import clients
 from extender.admin import AdminConnection
-from extender.clients import Clients
-from extender.process import _uvicorn
+from extender.http import clients
+from extender.http.clients import Clients
+from extender.serve.process import _uvicorn
 from tests.extender.raw import Answer, Connection, chunked, request
 from tests.extender.served import head, is_gone
 from tests.patience import delay, wait_until

@@ -12,7 +12,7 @@ from bench.peers.protobuf import event, framed, node, node_list, text
 from extender.cluster import ApiServer, NodeCache
 from tests.extender.cluster.scripted import Behaviour, ScriptedServer, answer, stream
 from tests.extender.cluster.support import Ends, objects, running
-from wasm_runtime.snapshot import Snapshot
+from wasm_runtime.nodes.node_table import Snapshot
 
 QUIET = stream(linger=60)
 """A watch in which nothing happens."""

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import pytest
 
-from wasm_runtime.snapshot import Snapshot
+from wasm_runtime.nodes.node_table import Snapshot
 
 TIMEOUT = 30.0
 

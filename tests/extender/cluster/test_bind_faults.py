@@ -20,8 +20,8 @@ from bench.controlplane.ports import free_port
 from bench.peers.kubeconfig import write_kubeconfig
 from extender.cluster import ApiBinder, ApiServer, BindError, PodKey
 from extender.cluster import binder as binder_module
-from extender.cluster.api import MAX_OBJECT_BYTES, MAX_REFUSAL_BYTES
 from extender.cluster.binder import UNKNOWN
+from extender.cluster.client.api import MAX_OBJECT_BYTES, MAX_REFUSAL_BYTES
 from tests.extender.cluster.scripted import Behaviour, Received, drip, hang_up, read_request, say_nothing
 
 POD = PodKey("default", "web-0", "1f0c")

@@ -15,7 +15,7 @@ import pytest
 from bench.controlplane import ControlPlane
 from bench.peers.kubeconfig import write_kubeconfig
 from extender.cluster import ApiBinder, ApiServer, Binder, BindError, DryRunBinder, NoBinder, PodKey
-from extender.cluster.api import ApiRequest
+from extender.cluster.client.api import ApiRequest
 from tests.extender.cluster.scripted import Behaviour, Received, ScriptedServer, answer, hang_up, say_nothing
 from tests.extender.cluster.support import TIMEOUT
 

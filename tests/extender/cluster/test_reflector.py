@@ -11,7 +11,8 @@ import pytest
 
 from bench.peers.kubeconfig import write_kubeconfig
 from bench.peers.protobuf import event, framed, node, status
-from extender.cluster import ApiServer, NodeCache, reflector
+from extender.cluster import ApiServer, NodeCache
+from extender.cluster.watch import reflector
 from tests.extender.cluster.scene import QUIET, bookmark, listed, play, told
 from tests.extender.cluster.scripted import (
     Behaviour,
@@ -24,7 +25,7 @@ from tests.extender.cluster.scripted import (
     stream,
 )
 from tests.extender.cluster.support import Ends, ageless, running, until, warnings
-from wasm_runtime.snapshot import Snapshot
+from wasm_runtime.nodes.node_table import Snapshot
 
 
 def test_a_watch_that_fell_silent_is_given_up(tmp_path: Path) -> None:

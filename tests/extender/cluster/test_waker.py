@@ -18,7 +18,7 @@ from bench.controlplane import ControlPlane
 from bench.peers.kubeconfig import write_kubeconfig
 from extender.cluster import ApiServer, Waker
 from extender.cluster import waker as module
-from extender.cluster.api import ApiRequest
+from extender.cluster.client.api import ApiRequest
 from tests.extender.cluster.scripted import Behaviour, ScriptedServer, answer, hang_up, say_nothing
 from tests.extender.cluster.support import running, until, warnings
 from tests.manifests.overlay import SERVICE, WAKE_PODS

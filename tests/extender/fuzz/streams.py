@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from extender import demo
+from extender.commands import demo
 from tests.extender.raw import chunked, request
 
 CYCLE = Path(demo.__file__).parents[1] / "examples" / "cycle"

@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.wasm_runtime.fuzz.campaign import Campaign, Finding
 from tests.wasm_runtime.fuzz.cases import Cases
 from tests.wasm_runtime.fuzz.play import FEW, Player
-from wasm_runtime import snapshot
+from wasm_runtime.nodes import node_table
 
 CORPUS = Path(tempfile.gettempdir()) / "kwx-fuzz"
 WORKER = [sys.executable, "-m", "tests.wasm_runtime.fuzz.worker"]
@@ -63,7 +63,7 @@ def keep(finding: Finding, wasm: bytes, corpus: Path, seed: int) -> Path:
 
 def replay(paths: Iterable[Path]) -> None:
     """Plays saved modules in this process, which one may end."""
-    snapshot.SLACK = FEW
+    node_table.SLACK = FEW
     player = Player()
     for path in paths:
         print(f"{path}: {player.play(path.read_bytes())}", flush=True)

@@ -9,7 +9,7 @@ from random import Random
 from tests.wasm_runtime import keeper, moody
 from tests.wasm_runtime.fuzz.invent import invent
 from tests.wasm_runtime.fuzz.mutate import PREAMBLE, mutate
-from tests.wasm_runtime.guests import binary
+from tests.wasm_runtime.guest_modules import binary
 
 EXAMPLES = Path(__file__).parents[3] / "extender" / "examples"
 LARGE = 100_000

@@ -9,8 +9,9 @@ from random import Random
 
 import wasmtime
 
-from tests.wasm_runtime.guests import types
-from wasm_runtime import abi, driver, wasi
+from tests.wasm_runtime.guest_modules import types
+from wasm_runtime import abi, driver
+from wasm_runtime.module import wasi
 
 FUNCTIONS = {**wasi.FUNCTIONS, **driver.HOST_FUNCTIONS}
 OFTEN = tuple(driver.HOST_FUNCTIONS)

@@ -8,11 +8,12 @@ from itertools import chain
 
 from tests.wasm_runtime.protobuf_bytes import image, node_with_images
 from tests.wasm_runtime.world import close, idle_guests
-from wasm_runtime import GuestError, ModuleError, Nodes, Plugin, Pod, Settings, Snapshot, WasmtimeEngine, sections
+from wasm_runtime import GuestError, ModuleError, Nodes, Plugin, Pod, Settings, Snapshot, WasmtimeEngine
 from wasm_runtime.abi import Severity
 from wasm_runtime.engine import MEBIBYTE, Journal, Log, NodeResults
 from wasm_runtime.errors import MOST_CAUSE, MOST_PRINTED
-from wasm_runtime.guest import Guest, Stage
+from wasm_runtime.guests.guest import Guest, Stage
+from wasm_runtime.module import sections
 
 MOST_MESSAGE = MOST_CAUSE + MOST_PRINTED + 500
 MOST_PROBLEMS = 64 * 1024

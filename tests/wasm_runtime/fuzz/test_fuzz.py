@@ -15,7 +15,7 @@ from tests.wasm_runtime.fuzz.cases import Cases
 from tests.wasm_runtime.fuzz.invent import invent
 from tests.wasm_runtime.fuzz.mutate import join, mutate, split
 from tests.wasm_runtime.fuzz.play import FEW, Player
-from tests.wasm_runtime.guests import NODE_NAME, REASON, binary, call, export, imports, module
+from tests.wasm_runtime.guest_modules import NODE_NAME, REASON, binary, call, export, imports, module
 from wasm_runtime import ModuleError, WasmtimeEngine
 from wasm_runtime.abi import EXPORTS
 
@@ -34,7 +34,7 @@ def cases() -> Cases:
 
 @pytest.fixture
 def player(monkeypatch: pytest.MonkeyPatch) -> Player:
-    monkeypatch.setattr("wasm_runtime.snapshot.SLACK", FEW)
+    monkeypatch.setattr("wasm_runtime.nodes.node_table.SLACK", FEW)
     return Player()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.wasm_runtime.fuzz.cases import Cases
 from tests.wasm_runtime.fuzz.play import FEW, Player, PropertyError
-from wasm_runtime import snapshot
+from wasm_runtime.nodes import node_table
 
 MOST_GROWTH = 300_000_000
 """Bytes that the process may grow by, in all."""
@@ -24,7 +24,7 @@ _STATM = Path("/proc/self/statm")
 
 def main(seed: int, first: int, directories: list[str]) -> None:
     """Plays modules from the first on until nobody reads on."""
-    snapshot.SLACK = FEW
+    node_table.SLACK = FEW
     cases = Cases(seed, map(Path, directories))
     player = Player()
     player.play(cases[0])

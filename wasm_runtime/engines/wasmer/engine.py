@@ -12,14 +12,14 @@ from typing import Any, Final
 import wasmer
 from wasmer_compiler_cranelift import Compiler
 
-from wasm_runtime.binary import EMPTY, check_preamble, interface
-from wasm_runtime.compiler import Compiled
+from wasm_runtime.compile.compiler import Compiled
 from wasm_runtime.engine import Handle, Settings
 from wasm_runtime.engines.wasmer import start
 from wasm_runtime.engines.wasmer.instance import WasmerInstance
 from wasm_runtime.engines.wasmer.linker import FUNCTIONS, Trampoline
 from wasm_runtime.engines.wasmer.thread import OneThread
 from wasm_runtime.errors import ModuleError
+from wasm_runtime.module.binary import EMPTY, check_preamble, interface
 
 _INVALID: Final = "Validation error: "
 _PANIC: Final = "PanicException"

@@ -31,8 +31,8 @@ from wasm_runtime.engines.wasmer.nodes import NodeTable
 from wasm_runtime.engines.wasmer.trap import describe
 from wasm_runtime.engines.wasmer.wasi import ExitError, Wasi
 from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
-from wasm_runtime.residents import EVERY, Residents
-from wasm_runtime.snapshot import Nodes
+from wasm_runtime.nodes.node_feed import EVERY, Residents
+from wasm_runtime.nodes.node_table import Nodes
 
 if TYPE_CHECKING:
     from wasm_runtime.engines.wasmer.engine import WasmerModule

@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import wasmer
 
-from wasm_runtime import abi, wasi
+from wasm_runtime import abi
 from wasm_runtime.abi import Import, Signature
 from wasm_runtime.engine import KIBIBYTE
 from wasm_runtime.engines.wasmer.host import Host, HostFunction
 from wasm_runtime.engines.wasmer.memory import OutOfBoundsError
+from wasm_runtime.module import wasi
 
 NAME: Final = "kwx-trampoline"
 """The module's name in backtraces."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wasm_runtime.images import ImageStates
-from wasm_runtime.residents import Residents
-from wasm_runtime.snapshot import ABSENT, NEVER, Changes, Nodes, Snapshot
+from wasm_runtime.nodes.images import ImageStates
+from wasm_runtime.nodes.node_feed import Residents
+from wasm_runtime.nodes.node_table import ABSENT, NEVER, Changes, Nodes, Snapshot
 
 
 class NodeTable:

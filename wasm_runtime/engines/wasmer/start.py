@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from wasm_runtime.binary import PREAMBLE, Reader
+from wasm_runtime.module.binary import PREAMBLE, Reader
 from wasm_runtime.protobuf.varint import varint
 
 EXPORT: Final = "kwx-start"

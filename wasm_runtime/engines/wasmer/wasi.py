@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Final
 
-from wasm_runtime import wasi
 from wasm_runtime.abi import Import
 from wasm_runtime.driver.layout import NONE
 from wasm_runtime.engines.wasmer.host import HostFunction
 from wasm_runtime.engines.wasmer.memory import GuestMemory
 from wasm_runtime.engines.wasmer.records import Output
+from wasm_runtime.module import wasi
 
 
 class Errno(IntEnum):

@@ -11,19 +11,16 @@ from typing import Final
 import wasmtime
 
 from wasm_runtime import driver
-from wasm_runtime.binary import EMPTY, Interface, check_preamble, interface
-from wasm_runtime.cache import CodeFile
-from wasm_runtime.compiler import Compiled
-from wasm_runtime.engine import MEBIBYTE, Handle, Settings
+from wasm_runtime.compile.cache import CodeFile
+from wasm_runtime.compile.compiler import Compiled
+from wasm_runtime.engine import LARGEST_STACK, MEBIBYTE, Handle, Settings
 from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
 from wasm_runtime.engines.wasmtime.ticker import Ticker
 from wasm_runtime.errors import ModuleError
+from wasm_runtime.module.binary import EMPTY, Interface, check_preamble, interface
 
 STACK: Final = MEBIBYTE
 """Bytes of stack that wasm may use, of the thread's own."""
-
-LARGEST_STACK: Final = 2 * MEBIBYTE
-"""wasmtime ends the process when it is asked for more (its `async_stack_size`), or for none."""
 
 
 class WasmtimeEngine:

@@ -36,9 +36,9 @@ from wasm_runtime.engines.wasmtime.memory import CallMemory, LinearMemory, Snaps
 from wasm_runtime.engines.wasmtime.native import EpochDeadline, Function
 from wasm_runtime.engines.wasmtime.trap import Failure, describe
 from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
-from wasm_runtime.residents import EVERY, Residents
-from wasm_runtime.snapshot import Nodes
-from wasm_runtime.weak import weakly
+from wasm_runtime.guests.weak import weakly
+from wasm_runtime.nodes.node_feed import EVERY, Residents
+from wasm_runtime.nodes.node_table import Nodes
 
 if TYPE_CHECKING:
     from wasm_runtime.engines.wasmtime.engine import WasmtimeModule

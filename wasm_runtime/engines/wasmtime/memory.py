@@ -12,9 +12,9 @@ from wasmtime import Memory, Store, WasmtimeError
 
 from wasm_runtime.driver import layout
 from wasm_runtime.driver.layout import Header
-from wasm_runtime.images import ImageStates
-from wasm_runtime.residents import Residents
-from wasm_runtime.snapshot import NEVER, Changes, Nodes, Snapshot
+from wasm_runtime.nodes.images import ImageStates
+from wasm_runtime.nodes.node_feed import Residents
+from wasm_runtime.nodes.node_table import NEVER, Changes, Nodes, Snapshot
 
 _OBJECT: Final = struct.Struct("<4I")
 """The first part of a node's entry: addresses and lengths of its name and of its object."""

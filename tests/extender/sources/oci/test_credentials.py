@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from extender.config.urls import Reference
 from extender.sources.oci import credentials
 from extender.sources.oci.credentials import Login, find
-from extender.sources.oci.reference import Reference
 from extender.sources.source import SourceError, UnreachableError
 
 SPREAD = Reference.parse("oci://registry.example/policies/spread")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.sources.oci.reference import Reference
+from extender.config.urls import Reference
 
 DIGEST = "sha256:" + "0a" * 32
 

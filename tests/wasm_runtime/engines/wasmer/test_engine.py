@@ -12,14 +12,14 @@ from types import SimpleNamespace
 import pytest
 
 from tests.patience import PATIENCE_S
-from tests.wasm_runtime.guests import REASON, TEXT, binary, call, export, module
+from tests.wasm_runtime.guest_modules import REASON, TEXT, binary, call, export, module
 from tests.wasm_runtime.world import filter_nodes, world
 from wasm_runtime import ModuleError, Plugin, Settings
-from wasm_runtime.binary import interface
-from wasm_runtime.cache import CompileCache
-from wasm_runtime.compiler import Compiled, Compiler
+from wasm_runtime.compile.cache import CompileCache
+from wasm_runtime.compile.compiler import Compiled, Compiler
 from wasm_runtime.engine import Engine, NodeResults
 from wasm_runtime.engines.wasmer import WasmerEngine
+from wasm_runtime.module.binary import interface
 
 GUEST = module(export("filter", call(REASON, TEXT, 5), "(i32.const 2)"), uses=[REASON], text="hello")
 ANSWER = NodeResults(1, [2], [], ["hello"])

@@ -15,7 +15,20 @@ import pytest
 
 from tests.patience import PATIENCE_S
 from tests.wasm_runtime.conftest import Loader
-from tests.wasm_runtime.guests import EXIT, LOG, NODE, NODE_NAME, NOW, POD, REASON, TEXT, binary, call, export, module
+from tests.wasm_runtime.guest_modules import (
+    EXIT,
+    LOG,
+    NODE,
+    NODE_NAME,
+    NOW,
+    POD,
+    REASON,
+    TEXT,
+    binary,
+    call,
+    export,
+    module,
+)
 from tests.wasm_runtime.world import each, filter_nodes, once, pre_filter, world
 from wasm_runtime import Fault, GuestError, Plugin, Settings
 from wasm_runtime.abi import Document
@@ -233,7 +246,7 @@ class TestThreads:
 
     def test_a_plugin_that_is_open_when_the_interpreter_ends_makes_no_noise(self) -> None:
         program = f"""
-from tests.wasm_runtime.guests import binary
+from tests.wasm_runtime.guest_modules import binary
 from tests.wasm_runtime.world import filter_nodes, world
 from wasm_runtime import Plugin, Settings
 from wasm_runtime.engines.wasmer import WasmerEngine

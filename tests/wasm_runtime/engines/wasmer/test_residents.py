@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.wasm_runtime import keeper
 from tests.wasm_runtime.conftest import Loader
-from tests.wasm_runtime.guests import NOW, binary, export, module
+from tests.wasm_runtime.guest_modules import NOW, binary, export, module
 from tests.wasm_runtime.world import world
 from wasm_runtime import Fault, GuestError
 from wasm_runtime.engine import Call
@@ -25,7 +25,7 @@ def keeping(engine: WasmerEngine) -> WasmerModule:
 
 @pytest.fixture(autouse=True)
 def _many_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wasm_runtime.snapshot.SLACK", keeper.SLACK)
+    monkeypatch.setattr("wasm_runtime.nodes.node_table.SLACK", keeper.SLACK)
 
 
 @given(steps=st.lists(keeper.STEP, max_size=40))

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.wasm_runtime.guests import POD, binary, types
+from tests.wasm_runtime.guest_modules import POD, binary, types
 from tests.wasm_runtime.world import once, world
-from wasm_runtime import GuestError, Settings, WasmtimeEngine, wasi
+from wasm_runtime import GuestError, Settings, WasmtimeEngine
 from wasm_runtime.abi import EXPORTS, IMPORTS, START, WASI, WASI_HERE, Document, Import, Severity, Signature
 from wasm_runtime.engine import Call, Engine, Module, NoHandle
 from wasm_runtime.engines.wasmer import WasmerEngine
+from wasm_runtime.module import wasi
 
 SIZE = 2 * 65_536
 NUMBERS = 100_000

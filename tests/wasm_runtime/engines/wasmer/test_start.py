@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.wasm_runtime.guests import binary
+from tests.wasm_runtime.guest_modules import binary
 from wasm_runtime.engines.wasmer.start import put_off
 
 FUNCTIONS = " ".join(["(func)"] * 200)

@@ -1,0 +1,137 @@
+"""What the routes of the admin API work with, and how they find what a request names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Final
+
+from anyio import CapacityLimiter
+from anyio.streams.memory import MemoryObjectReceiveStream
+from anyio.to_thread import run_sync
+from fastapi import Depends, Header, HTTPException, Path, Query, Request
+from pydantic import BeforeValidator
+
+from extender.admin.api.event_stream import Listening, Step
+from extender.admin.auth.access import DeniedError, check_intent
+from extender.admin.auth.tokens import User
+from extender.admin.recording.recorders import Recorders
+from extender.config import quantity
+from extender.rollouts.controller import Rollouts
+from extender.rollouts.rollout import Rollout
+from extender.rollouts.slot import Slot
+
+MOST_UPLOADS: Final = 2
+"""Modules that are read at a time; others wait."""
+
+MAX_DISK_READERS: Final = 4
+"""Threads that read the history at a time: while the disk hangs, those of all other requests are still to be had."""
+
+
+class Desk:
+    """What the routes work with."""
+
+    def __init__(self, rollouts: Rollouts, recorders: Recorders) -> None:
+        self.rollouts = rollouts
+        self.recorders = recorders
+        self.live = rollouts.live
+        self.listening = Listening(rollouts.journal)
+        self.uploads = asyncio.Semaphore(MOST_UPLOADS)
+        self.disk = CapacityLimiter(MAX_DISK_READERS)
+        """Of the threads that read what is on the disk."""
+
+    def under_way(self) -> dict[tuple[str, str], Rollout]:
+        """The rollouts that are not over, by profile and plugin."""
+        return {(each.profile, each.plugin): each for each in self.rollouts.journal.under_way()}
+
+
+def _desk(request: Request) -> Desk:
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+def _user(request: Request) -> User:
+    user: User = request.state.user
+    return user
+
+
+AtDesk = Annotated[Desk, Depends(_desk)]
+By = Annotated[User, Depends(_user)]
+Wait = Annotated[
+    float | None,
+    BeforeValidator(lambda text: text if text is None else quantity.seconds(text), json_schema_input_type=str | None),
+    Query(description="How long the answer may wait for the end of the rollout, at most 1h.", examples=["30s"]),
+]
+IfMatch = Annotated[
+    str | None, Header(description="The id of the revision that must be active, in quotes; otherwise nothing is done.")
+]
+DryRun = Annotated[
+    bool, Query(alias="dryRun", description="Whether it ends when the candidate has judged recorded requests.")
+]
+ProfileName = Annotated[
+    str | None, Query(description="The plugin's profile; needed where several have a plugin of that name.")
+]
+PluginName = Annotated[str, Path(description="The plugin's name.", examples=["nodenumber"])]
+
+
+def _slot(desk: AtDesk, plugin: PluginName, profile: ProfileName = None) -> Slot:
+    named = [slot for slot in desk.live.slots if slot.name == plugin]
+    found = [slot for slot in named if profile in {None, slot.profile}]
+    if not named:
+        names = ", ".join(sorted({slot.name for slot in desk.live.slots}))
+        raise HTTPException(404, f"there is no plugin {plugin!r}; there are {names}")
+    profiles = ", ".join(slot.profile for slot in named)
+    if not found:
+        raise HTTPException(404, f"profile {profile!r} has no plugin {plugin!r}; it is in {profiles}")
+    if len(found) > 1:
+        raise HTTPException(409, f"plugin {plugin!r} is in the profiles {profiles}; name one of them (profile)")
+    return found[0]
+
+
+Place = Annotated[Slot, Depends(_slot)]
+
+
+async def _rollout(desk: AtDesk, rollout: Annotated[int, Path(description="The rollout's id.")]) -> Rollout:
+    return await _find(desk, rollout)
+
+
+async def _followed(
+    desk: AtDesk, rollout: Annotated[int | None, Query(description="Only this one, until it is over.")] = None
+) -> Rollout | None:
+    return None if rollout is None else await _find(desk, rollout)
+
+
+async def _find(desk: Desk, number: int) -> Rollout:
+    found = desk.rollouts.get(number)
+    if found is None:
+        found = await run_sync(desk.rollouts.find, number, limiter=desk.disk)
+    if found is None:
+        raise HTTPException(404, f"there is no rollout {number}, or it is long over")
+    return found
+
+
+def _intent(request: Request, user: By) -> None:
+    try:
+        check_intent(user, request.headers)
+    except DeniedError as error:
+        raise HTTPException(error.status, str(error)) from None
+
+
+async def _intent_to_wait(request: Request, user: By, wait: Wait = None) -> None:
+    if wait:
+        _intent(request, user)
+
+
+OnPurpose = Depends(_intent)
+"""That no web page has asked for it; needed for a GET that takes one of a few places."""
+WaitsOnPurpose = Depends(_intent_to_wait)
+
+
+async def _steps(desk: AtDesk, wait: Wait = None) -> AsyncIterator[MemoryObjectReceiveStream[Step]]:
+    with desk.listening.listen(wait) as stream:
+        yield stream
+
+
+TheRollout = Annotated[Rollout, Depends(_rollout)]
+Following = Annotated[Rollout | None, Depends(_followed)]
+Steps = Annotated[MemoryObjectReceiveStream[Step], Depends(_steps)]

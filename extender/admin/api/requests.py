@@ -1,0 +1,114 @@
+"""What operators ask of the admin API, as orders."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated, Any, Final
+
+from fastapi import HTTPException
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic.alias_generators import to_camel
+
+from extender.admin.auth.tokens import User
+from extender.rollouts.slot import Slot
+from extender.rollouts.swap_request import Earlier, Look, Order, Url
+
+MOST_TEXT: Final = 1000
+"""Characters of a reason."""
+
+Reason = Annotated[str, Field(max_length=MOST_TEXT)]
+"""Why, for the history."""
+
+_NAME: Final = r"^(sha256:)?[0-9a-f]{8,64}$"
+
+
+def _check_name(text: str) -> str:
+    if not re.fullmatch(_NAME, text):
+        raise ValueError(f"expected the id of a revision, or at least 8 digits of it, found {text[:100]!r}")
+    return text
+
+
+RevisionName = Annotated[str, AfterValidator(_check_name), Field(json_schema_extra={"pattern": _NAME})]
+"""A revision's id, or so much of its beginning that it is unique."""
+
+_TAG: Final = re.compile(r'"(sha256:[0-9a-f]{64})"')
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", use_attribute_docstrings=True)
+
+    expected_revision: RevisionName | None = None
+    """The revision that must be active; otherwise nothing is done."""
+    reason: Reason = ""
+    """Why, for the history."""
+
+
+class SwapRequest(_Request):
+    """What is to become live. With neither url nor revision: what the configured source gives now."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {},
+                {"url": "oci://registry.example/policies/spread:v2", "reason": "spread the batch jobs"},
+                {"settings": {"guestConfig": '{"reverse": true}', "weight": 2}, "dryRun": True},
+                {"revision": "9c56cc51", "expectedRevision": "1b4f0e98"},
+            ]
+        }
+    )
+
+    url: str | None = None
+    """Where the module is, once: http, https or oci."""
+    revision: RevisionName | None = None
+    """One that has served before."""
+    settings: dict[str, JsonValue] = {}
+    """Keys of the plugin in the configuration file that get other values: guestConfig, args, weight, timeout …"""
+    dry_run: bool = False
+    """Whether it ends when the candidate has judged recorded requests: the report tells what it would change."""
+
+    @model_validator(mode="after")
+    def _check(self) -> SwapRequest:
+        if self.url is not None and self.revision is not None:
+            raise ValueError("url and revision exclude each other")
+        return self
+
+    def order(self, slot: Slot, user: User, tag: str | None) -> Order:
+        """The order of a user; `tag` is the header If-Match."""
+        what = Url(self.url) if self.url is not None else Earlier(self.revision) if self.revision else Look()
+        expected = expectation(slot, self.expected_revision, tag)
+        return Order(what, user.name, self.reason, self.settings, self.dry_run, expected)
+
+
+class RollbackRequest(_Request):
+    """The way back."""
+
+    revision: RevisionName | None = None
+    """One that has served before; without it the last good one before the active one."""
+
+
+def expectation(slot: Slot, revision: str | None, tag: str | None) -> str | None:
+    """The id of the revision that must be active, by the beginning of it or by the header If-Match."""
+    if tag is not None and tag != "*":
+        match = _TAG.fullmatch(tag)
+        if not match:
+            raise HTTPException(
+                400, f'If-Match: expected "sha256:…", the id of a revision in quotes, found {tag[:100]!r}'
+            )
+        return match[1]
+    if revision is None:
+        return None
+    whole = revision if revision.startswith("sha256:") else f"sha256:{revision}"
+    active = slot.live.revision.id if slot.live else ""
+    return active if active.startswith(whole) else whole
+
+
+def decode_settings(text: str) -> dict[str, Any]:
+    """The settings of an upload, in JSON. Raises HTTPException."""
+    try:
+        settings = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(422, f"settings: expected JSON: {error}") from error
+    if not isinstance(settings, dict):
+        raise HTTPException(422, 'settings: expected a JSON object such as {"weight": 2}')
+    return settings

@@ -1,0 +1,310 @@
+"""The admin API: what is live, what was, and what is to be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+import anyio
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Depends, FastAPI, Header, HTTPException, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.security import HTTPBearer
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from pydantic import TypeAdapter
+
+from extender.admin.api.context import (
+    AtDesk,
+    By,
+    Desk,
+    DryRun,
+    Following,
+    IfMatch,
+    OnPurpose,
+    Place,
+    Steps,
+    TheRollout,
+    Wait,
+    WaitsOnPurpose,
+)
+from extender.admin.api.event_stream import Step, TooManyError
+from extender.admin.api.requests import Reason, RevisionName, RollbackRequest, SwapRequest, decode_settings, expectation
+from extender.admin.api.views import PluginView, Problem, ProfileView, RevisionView, RolloutView
+from extender.admin.auth.gate import PREFIX
+from extender.admin.recording import routes
+from extender.admin.recording.recorders import Recorders
+from extender.rollouts.controller import Rollouts
+from extender.rollouts.rollout import Rollout
+from extender.rollouts.slot import Slot
+from extender.rollouts.swap_request import ConflictError, Order, OrderError, Upload
+from extender.sources import SourceError
+from extender.sources.signing import detached
+
+UPLOAD_TIME: Final = 60.0
+"""Seconds in which a module has to come in."""
+
+MOST_HISTORY: Final = 1000
+"""Rollouts that are looked back on."""
+
+WASM: Final = "application/wasm"
+
+
+_HISTORY: Final = TypeAdapter(Iterable[RolloutView])
+
+_REFUSALS: Final = {400: "malformed", 401: "no valid token", 403: "not allowed", 404: "not found"}
+_CONFLICT: Final[dict[int | str, dict[str, Any]]] = {
+    202: {"model": RolloutView, "description": "Begun; Location is the rollout's URL"},
+    200: {"description": "Over already: done, rehearsed, refused, or nothing was to be done"},
+    409: {"model": Problem, "description": "Another revision is active than expected"},
+    412: {"model": Problem, "description": "Another revision is active than If-Match names"},
+}
+
+_BEARER: Final = HTTPBearer(auto_error=False, description="A token of server.adminTokens, where that is set.")
+"""For the description only: the gate has looked at the token before."""
+
+router = APIRouter(
+    prefix=PREFIX,
+    dependencies=[Depends(_BEARER)],
+    responses={status: {"model": Problem, "description": why} for status, why in _REFUSALS.items()},
+)
+
+
+@router.get("/profiles")
+async def list_profiles(desk: AtDesk) -> list[ProfileView]:
+    """The profiles, in the order of the configuration."""
+    return [ProfileView.of(profile, desk.live.slots) for profile in desk.live.profiles]
+
+
+@router.get("/plugins")
+async def list_plugins(desk: AtDesk) -> list[PluginView]:
+    """The plugins of all profiles, in their order."""
+    under_way = desk.under_way()
+    return [PluginView.of(slot, under_way.get((slot.profile, slot.name))) for slot in desk.live.slots]
+
+
+@router.get("/plugins/{plugin}")
+async def show_plugin(desk: AtDesk, slot: Place, response: Response) -> PluginView:
+    """A plugin; ETag is the id of its active revision."""
+    if slot.live:
+        response.headers["ETag"] = f'"{slot.live.revision.id}"'
+    return PluginView.of(slot, desk.under_way().get((slot.profile, slot.name)))
+
+
+@router.get("/plugins/{plugin}/revisions")
+async def list_revisions(desk: AtDesk, slot: Place) -> list[RevisionView]:
+    """The revisions that can be gone back to, and the active one; the newest first."""
+    return [RevisionView.of(revision, stage) for revision, stage in desk.rollouts.revisions(slot)]
+
+
+@router.get("/plugins/{plugin}/revisions/{revision}")
+async def show_revision(
+    desk: AtDesk, slot: Place, revision: Annotated[RevisionName, Path(description="Its id, or a beginning.")]
+) -> RevisionView:
+    """A revision, by its id or so much of its beginning that it is unique."""
+    whole = revision if revision.startswith("sha256:") else f"sha256:{revision}"
+    found = [view for view in await list_revisions(desk, slot) if view.id.startswith(whole)]
+    if len(found) != 1:
+        how_many = "no revision" if not found else "more than one revision"
+        raise HTTPException(404, f"{how_many} of plugin {slot.name!r} begins with {whole}")
+    return found[0]
+
+
+@router.post("/plugins/{plugin}/swap", responses=_CONFLICT)
+async def swap(
+    desk: AtDesk,
+    slot: Place,
+    user: By,
+    request: SwapRequest,
+    response: Response,
+    wait: Wait = None,
+    if_match: IfMatch = None,
+) -> RolloutView:
+    """Brings another module, other settings or an earlier revision live."""
+    order = request.order(slot, user, if_match)
+    rollout = await _try(partial(desk.rollouts.begin, slot, order), slot, if_match)
+    return await _answer(desk, rollout, wait, response)
+
+
+@router.put(
+    "/plugins/{plugin}/module",
+    responses=_CONFLICT,
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {WASM: {"schema": {"type": "string", "format": "binary"}}},
+        }
+    },
+)
+async def upload_module(
+    desk: AtDesk,
+    slot: Place,
+    user: By,
+    request: Request,
+    response: Response,
+    dry_run: DryRun = False,
+    reason: Annotated[Reason, Query(description="Why, for the history.")] = "",
+    settings: Annotated[str, Query(description="As in swap, as JSON.", examples=['{"weight": 2}'])] = "{}",
+    x_signature: Annotated[
+        str | None, Header(description="What `cosign sign-blob` writes of the module: its signature, or a bundle.")
+    ] = None,
+    expected_revision: Annotated[
+        RevisionName | None, Query(alias="expectedRevision", description="As If-Match; a beginning will do.")
+    ] = None,
+    wait: Wait = None,
+    if_match: IfMatch = None,
+) -> RolloutView:
+    """Brings the module in the body live."""
+    if request.headers.get("content-type") != WASM:
+        raise HTTPException(415, f"expected a module, and Content-Type: {WASM}")
+    async with desk.uploads:
+        module = await read_module(request)
+        expected = expectation(slot, expected_revision, if_match)
+        values = decode_settings(settings)
+
+        def begin() -> Rollout:
+            signed = detached(module, x_signature.encode()) if x_signature else None
+            order = Order(Upload(module, signed), user.name, reason, values, dry_run, expected)
+            return desk.rollouts.begin(slot, order)
+
+        rollout = await _try(begin, slot, if_match)
+    return await _answer(desk, rollout, wait, response)
+
+
+@router.post("/plugins/{plugin}/rollback", responses=_CONFLICT)
+async def roll_back(
+    desk: AtDesk,
+    slot: Place,
+    user: By,
+    response: Response,
+    request: RollbackRequest | None = None,
+    wait: Wait = None,
+    if_match: IfMatch = None,
+) -> RolloutView:
+    """Brings the last good revision before the active one back, or the one that is named; it is not probed."""
+    request = request or RollbackRequest()
+    expected = expectation(slot, request.expected_revision, if_match)
+    begin = partial(
+        desk.rollouts.roll_back, slot, by=user.name, why=request.reason, to=request.revision, expected=expected
+    )
+    return await _answer(desk, await _try(begin, slot, if_match), wait, response)
+
+
+@router.get("/rollouts/{rollout}", dependencies=[WaitsOnPurpose])
+async def show_rollout(desk: AtDesk, rollout: TheRollout, wait: Wait = None) -> RolloutView:
+    """A rollout; with `wait` when it is over, or as it is when the time is up."""
+    return RolloutView.of(await desk.listening.end_of(rollout, wait) if wait else rollout)
+
+
+@router.get("/history", response_model=list[RolloutView])
+async def list_history(
+    desk: AtDesk,
+    profile: Annotated[str | None, Query(description="Only of plugins of this profile.")] = None,
+    plugin: Annotated[str | None, Query(description="Only of plugins of this name.")] = None,
+    limit: Annotated[int, Query(ge=1, le=MOST_HISTORY, description="How many.")] = 100,
+) -> Response:
+    """How rollouts have ended, the newest first."""
+
+    def read() -> bytes:
+        views = map(RolloutView.of, desk.rollouts.history(limit, profile, plugin))  # One at a time: they are large.
+        return _HISTORY.dump_json(views, by_alias=True)
+
+    return Response(await run_sync(read, limiter=desk.disk), media_type="application/json")
+
+
+@router.get("/events", response_class=EventSourceResponse, dependencies=[OnPurpose])
+async def stream_events(
+    desk: AtDesk,
+    rollout: Following,
+    steps: Steps,
+    last_event_id: Annotated[int | None, Header(description="Begins after this event, if it is still known.")] = None,
+) -> AsyncIterator[ServerSentEvent]:
+    """Each step of each rollout as it happens: the stage as the event's name, the rollout as its data.
+
+    Without tokens the header X-Requested-With is needed, with any value, or a page of the extender itself: no page of
+    others shall take the places of those who listen.
+
+    A line of comment comes after 15 silent seconds. Who reads too slowly is cut off, and can come back with
+    Last-Event-ID.
+    """
+    if rollout is None:
+        async for step in desk.listening.steps(steps, last_event_id):
+            yield _event(step)
+    elif desk.rollouts.journal.get(rollout.id) is None:
+        yield _event(Step(0, rollout))
+    else:
+        async for step in desk.listening.until_over(steps, rollout.id, last_event_id or 0):
+            yield _event(step)
+
+
+def _event(step: Step) -> ServerSentEvent:
+    data = RolloutView.of(step.rollout).model_dump_json(by_alias=True)
+    return ServerSentEvent(raw_data=data, event=step.rollout.stage.value, id=str(step.number))
+
+
+async def read_module(request: Request) -> bytes:
+    """The body of an upload. Raises HTTPException for one that does not come in."""
+    body = bytearray()
+    try:
+        with anyio.fail_after(UPLOAD_TIME):
+            async for part in request.stream():
+                body += part
+    except TimeoutError:
+        raise HTTPException(408, f"the module did not come in within {UPLOAD_TIME:g} s") from None
+    return bytes(body)
+
+
+async def _try(begin: Callable[[], Rollout], slot: Slot, tag: str | None) -> Rollout:
+    """Begins a rollout beside the loop, for which a digest over a whole module takes too long."""
+    try:
+        return await run_sync(begin)
+    except ConflictError as error:
+        active = slot.live.revision.id if slot.live else None
+        failed_tag = tag is not None and tag != f'"{active}"'
+        raise HTTPException(412 if failed_tag else 409, str(error)) from error
+
+
+async def _answer(desk: Desk, rollout: Rollout, wait: float | None, response: Response) -> RolloutView:
+    if wait:
+        with suppress(TooManyError):  # It has begun all the same, and who asks is told so.
+            rollout = await desk.listening.end_of(rollout, wait)
+    response.headers["Location"] = f"{PREFIX}/rollouts/{rollout.id}"
+    response.status_code = HTTPStatus.OK if rollout.is_over else HTTPStatus.ACCEPTED
+    return RolloutView.of(rollout)
+
+
+router.include_router(routes.router)
+
+
+def add_api(app: FastAPI, rollouts: Rollouts, recorders: Recorders) -> None:
+    """Adds the routes to an application."""
+    app.state.desk = Desk(rollouts, recorders)
+    app.include_router(router)
+    app.add_exception_handler(RequestValidationError, _refuse_malformed)
+    app.add_exception_handler(OrderError, _refuse(422))
+    app.add_exception_handler(SourceError, _refuse(422))
+    app.add_exception_handler(TooManyError, _refuse(503))
+
+
+class _Refusal(JSONResponse):
+    """In ASCII: JSON can hold lone surrogates, which a message that quotes them cannot be encoded with otherwise."""
+
+    def render(self, content: Any) -> bytes:
+        """As starlette has it."""
+        return json.dumps(content).encode()
+
+
+def _refuse(status: int) -> Any:
+    async def refuse(_: Request, error: Exception) -> JSONResponse:
+        return _Refusal({"detail": str(error)}, status)
+
+    return refuse
+
+
+async def _refuse_malformed(_: Request, error: Any) -> JSONResponse:
+    """Says what is wrong as FastAPI does, but not what was sent, which may be long or secret."""
+    return _Refusal({"detail": [{key: each[key] for key in ("type", "loc", "msg")} for each in error.errors()]}, 422)

@@ -1,0 +1,259 @@
+"""What the admin API takes and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic.alias_generators import to_camel
+from pydantic.config import JsonDict
+
+from extender.config.urls import public
+from extender.rollouts.revision import NEXT, Revision, Stage
+from extender.rollouts.rollout import Rollout
+from extender.rollouts.slot import Slot
+from extender.scheduling.profile import Profile
+
+REVISION = "sha256:9c56cc51b374c3ba189210d5b6d4bf57790d351c96c47c02190ecf1e430635ab"
+MODULE = "sha256:0263829989b6fd954f72baaf2fc64bc2e2f01d692d4de72986ea808f6e99813f"
+EXAMPLE_ROLLOUT: JsonDict = {
+    "id": 12,
+    "profile": "default",
+    "plugin": "nodenumber",
+    "stage": "active",
+    "by": "alice",
+    "why": "spread the batch jobs",
+    "dryRun": False,
+    "revision": REVISION,
+    "module": MODULE,
+    "origin": "https://modules.example/nodenumber.wasm",
+    "replaces": "sha256:1b4f0e9851971998e732078544c96b36c3d01cedf7caa332359d6f1d83567014",
+    "problem": "",
+    "report": None,
+    "began": "2026-01-31T12:00:00Z",
+    "changed": "2026-01-31T12:00:01.250Z",
+}
+
+
+class View(BaseModel):
+    """Read off the attributes of what it shows."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, from_attributes=True, populate_by_name=True, use_attribute_docstrings=True
+    )
+
+
+class Problem(BaseModel):
+    """Why a request was refused."""
+
+    detail: str
+
+
+class NodeDifferenceView(View):
+    """What each revision says of a node: `passes`, why it is rejected, the plugin's score, or `skipped`."""
+
+    node: str
+    active: str | int
+    candidate: str | int
+
+
+class DifferenceView(View):
+    """A request on which the candidate says something else."""
+
+    pod: str
+    """`namespace/name`."""
+    verb: str
+    total: int
+    """Nodes on which the two differ."""
+    nodes: list[NodeDifferenceView]
+    """The first of them."""
+    failure: str
+    """Why the active revision has no answer for the pod at all, where the candidate has one."""
+
+
+class FailureView(View):
+    """How a revision has failed, and how often."""
+
+    side: str
+    """`active` or `candidate`."""
+    verb: str
+    message: str
+    count: int
+
+
+class VerbReportView(View):
+    """What became of the requests of a verb."""
+
+    requests: int
+    """Those that were judged."""
+    alike: int
+    """Those that both judge alike, or both fail."""
+    different: int
+    active_failures: int
+    candidate_failures: int
+    left_out: int
+    """Those that could not be judged any more, through no fault of a revision."""
+    active_milliseconds: float | None
+    """Time of the processor for a request, in the median of the last ones."""
+    candidate_milliseconds: float | None
+
+
+class ReportView(View):
+    """What the candidate and the active revision have said of the same requests."""
+
+    verbs: dict[str, VerbReportView]
+    differences: list[DifferenceView]
+    """The first ones."""
+    failures: list[FailureView]
+    """The first ones, those of the same message counted together."""
+    notes: list[str]
+    """What was not compared, and why."""
+
+
+class RolloutView(View):
+    """One attempt to bring a module and its configuration live: who wants what and why, how far it has come."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_ROLLOUT]})
+
+    id: int
+    """Counts up, over restarts, too."""
+    profile: str
+    plugin: str
+    stage: Stage
+    """It is over at `active`, `unchanged`, `rehearsed` or `failed`; what is replaced is `draining`, then `retired`."""
+    by: str
+    """Who asked for it: `source`, `configuration`, `start`, `rollback`, `local`, or the name of a token."""
+    why: str
+    dry_run: bool
+    revision: str | None
+    """Its id, once the module is there."""
+    module: str | None
+    """The module's digest, once it is there."""
+    origin: str
+    """Where the module is from."""
+    replaces: str | None
+    """The revision that was active when this one took over, or would have."""
+    problem: str
+    """Why it has failed, or has been rolled back."""
+    report: ReportView | None
+    """What the probe has seen."""
+    began: datetime
+    changed: datetime
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be waited for."""
+        return Stage.FAILED not in NEXT[self.stage]
+
+    @classmethod
+    def of(cls, rollout: Rollout) -> RolloutView:
+        """Shows a rollout."""
+        return cls.model_validate(rollout)
+
+
+class RevisionView(View):
+    """A module and the settings that it runs with."""
+
+    id: str
+    """The digest over both, by which preconditions and rollbacks name it."""
+    stage: Stage
+    """`active`, or `draining` while cycles that began on it are not over, or `retired`."""
+    module: str
+    """The module's digest."""
+    origin: str
+    """Where the module was found when this revision was first made."""
+    signer: str | None
+    """Fingerprint of the public key by which its signature was verified."""
+    settings: dict[str, JsonValue]
+    """As the configuration file writes them."""
+
+    @classmethod
+    def of(cls, revision: Revision, stage: Stage) -> RevisionView:
+        """Shows a revision."""
+        return cls(stage=stage, **msgspec.structs.asdict(revision))
+
+
+class ClusterEventView(BaseModel):
+    """A change in the cluster after which the guest would look at a rejected pod again."""
+
+    model_config = ConfigDict(from_attributes=True, use_attribute_docstrings=True)
+
+    resource: str
+    action_type: int
+    """A bit an action, as in the scheduling framework's ActionType."""
+
+
+class PluginView(BaseModel):
+    """A plugin, and what serves in its place."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    name: str
+    profile: str
+    digest: str | None
+    """The digest of the module that serves; null while there is none."""
+    source: str
+    """The URL of the configuration, without its query."""
+    weight: int
+    exports: list[str]
+    """Guest exports that are called."""
+    not_run: list[str]
+    """Guest exports that the configuration leaves out."""
+    cluster_events: list[ClusterEventView]
+    """What `enqueue` registers; kube-scheduler does not ask extenders for it."""
+    revision: RevisionView | None
+    """The one that is active."""
+    standby: str | None
+    """The revision that comes back by itself if the active one fails; null once that has proven good."""
+    problem: str
+    """What is wrong with the source; empty if nothing is."""
+    notice: str
+    """Why what serves is not what the source gives; empty if it is."""
+    rollout: RolloutView | None
+    """The one that is under way, else the one that has brought the active revision."""
+
+    @classmethod
+    def of(cls, slot: Slot, under_way: Rollout | None) -> PluginView:
+        """Shows a plugin's place."""
+        live = slot.live
+        plugin = live.entry.plugin if live else None
+        rollout = under_way or (live.rollout if live else None)
+        return cls(
+            name=slot.name,
+            profile=slot.profile,
+            digest=plugin.digest if plugin else None,
+            source=public(slot.config.guest_url),
+            weight=live.entry.weight if live else slot.config.weight,
+            exports=plugin.exports if plugin else [],
+            not_run=plugin.not_run if plugin else [],
+            cluster_events=[ClusterEventView.model_validate(each) for each in plugin.cluster_events] if plugin else [],
+            revision=RevisionView.of(live.revision, Stage.ACTIVE) if live else None,
+            standby=slot.standby.revision.id if slot.standby else None,
+            problem=slot.problem,
+            notice=slot.notice,
+            rollout=RolloutView.of(rollout) if rollout else None,
+        )
+
+
+class ProfileView(View):
+    """What pods of one scheduler name are judged by."""
+
+    name: str
+    score_range: int
+    """The largest score that prioritize answers."""
+    plugins: list[str]
+    """In their order."""
+    problem: str
+    """Why no pod can be judged by it; empty if all can."""
+
+    @classmethod
+    def of(cls, profile: Profile, slots: Iterable[Slot]) -> ProfileView:
+        """Shows a profile."""
+        return cls(
+            name=profile.name,
+            score_range=profile.score_range,
+            plugins=[slot.name for slot in slots if slot.profile == profile.name],
+            problem=profile.problem,
+        )

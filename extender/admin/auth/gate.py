@@ -1,0 +1,67 @@
+"""What stands before the admin API."""
+
+from __future__ import annotations
+
+from fastapi import HTTPException
+from fastapi.responses import JSONResponse
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from extender.admin.auth.access import Access, DeniedError, Visit
+from wasm_runtime.engine import KIBIBYTE
+
+PREFIX = "/api/v1"
+"""The part of the paths that is not open to all."""
+
+MODULE = "/module"
+"""The end of the paths that take modules."""
+
+LONGEST = 256 * KIBIBYTE
+"""Bytes of a body that is no module."""
+
+
+class Gate:
+    """Lets in who may come in, and no more of a body than is asked for."""
+
+    def __init__(self, app: ASGIApp, access: Access, module_limit: int) -> None:
+        self._app = app
+        self._access = access
+        self._module_limit = module_limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves a connection, as ASGI has it."""
+        if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
+            await self._app(scope, receive, send)
+            return
+        try:
+            user = self._access.admit(_visit(scope))
+        except DeniedError as error:
+            challenge = {"WWW-Authenticate": error.challenge} if error.challenge else None
+            refusal = JSONResponse({"detail": str(error)}, error.status, challenge)
+            await refusal(scope, receive, send)
+            return
+        scope.setdefault("state", {})["user"] = user
+        is_module = scope["path"].endswith(MODULE)
+        limit = self._module_limit if is_module else LONGEST
+        named = "runtime.moduleLimit allows" if is_module else "a body may have"
+        await self._app(scope, _bounded(receive, limit, f"the body has more than the {limit} bytes that {named}"), send)
+
+
+def _bounded(receive: Receive, limit: int, refusal: str) -> Receive:
+    """Receives a body, and raises HTTPException when it is too long."""
+    left = limit
+
+    async def receive_bounded() -> Message:
+        nonlocal left
+        message = await receive()
+        left -= len(message.get("body", b""))
+        if left < 0:
+            raise HTTPException(413, refusal)
+        return message
+
+    return receive_bounded
+
+
+def _visit(scope: Scope) -> Visit:
+    peer = scope.get("client")
+    return Visit(peer[0] if peer else "", scope["method"], Headers(scope=scope))

@@ -1,0 +1,169 @@
+"""The bearer tokens of the admin API, and whose they are."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from extender.sources.file_version import FileVersion
+
+logger = logging.getLogger(__name__)
+
+SHORTEST: Final = 16
+"""Characters of a token."""
+
+LARGEST: Final = 64 * 1024
+"""Bytes of a file of tokens."""
+
+RESERVED: Final = frozenset({"configuration", "local", "rollback", "source", "start"})
+"""Who else a rollout may be by."""
+
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+"""What a Bearer header can carry (RFC 6750)."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._@-]{0,61}[A-Za-z0-9])?")
+
+
+class Role(str, Enum):
+    """What a user may do."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+class User(NamedTuple):
+    """Who asks."""
+
+    name: str
+    role: Role
+
+
+class TokensError(Exception):
+    """A file of tokens cannot be used. Has every reason, with the line's number and without what it holds."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+class Tokens:
+    """The tokens in a file, which is read again by `look` when it has changed. One thread may look while another asks.
+
+    A line is `TOKEN,NAME,ROLE`, or a comment that begins with `#`.
+    """
+
+    def __init__(self, file: Path) -> None:
+        """Raises TokensError."""
+        self._file = file
+        self._version = FileVersion.of(file)
+        self._users = _read(file)
+        self._problem: str | None = None
+        self._openness = _openness(file)
+
+    def user(self, token: str) -> User | None:
+        """Whose token it is. How long that takes tells nothing of the tokens."""
+        asked = _digest(token)
+        found = None
+        for known, user in self._users.items():
+            if hmac.compare_digest(known, asked):
+                found = user
+        return found
+
+    def warning(self) -> str | None:
+        """What is not as it should be with the file."""
+        return self._problem or self._openness
+
+    def look(self) -> None:
+        """Reads the file again if it has changed. Waits for the disk."""
+        version = FileVersion.of(self._file)
+        if version == self._version:
+            return
+        self._version = version
+        self._openness = _openness(self._file)
+        try:
+            self._users = _read(self._file)
+        except TokensError as error:
+            self._problem = f"the tokens from before stay in force: {error}"
+            logger.error("the new admin tokens cannot be used, %s", self._problem)
+        else:
+            self._problem = None
+            logger.info("admin tokens read again", extra={"path": str(self._file), "tokens": len(self._users)})
+
+
+def _openness(file: Path) -> str | None:
+    try:
+        mode = file.stat().st_mode
+    except OSError:
+        return None
+    if mode & stat.S_IRWXO:
+        return f"{file} is open to all users of this machine (mode {stat.S_IMODE(mode):04o}); chmod o= it"
+    return None
+
+
+def _read(file: Path) -> dict[bytes, User]:
+    """Users by the digests of their tokens. Raises TokensError."""
+    tokens: dict[bytes, User] = {}
+    lines: dict[bytes, int] = {}
+    problems: list[str] = []
+    for number, line in _lines(file):
+        fields = [field.strip() for field in line.split(",")]
+        if found := list(_mistakes(fields)):
+            problems += (f"{file}, line {number}: {mistake}" for mistake in found)
+            continue
+        token, name, role = fields
+        key = _digest(token)
+        if key in tokens:
+            problems.append(f"{file}, line {number}: the token is that of line {lines[key]}; give each user another")
+        tokens[key], lines[key] = User(name, Role(role)), number
+    if not tokens and not problems:
+        problems.append(f"{file} holds no token; write a line TOKEN,NAME,ROLE for each")
+    if problems:
+        raise TokensError(problems)
+    return tokens
+
+
+def _lines(file: Path) -> Iterator[tuple[int, str]]:
+    """The lines that are to hold a token, with their numbers. Raises TokensError."""
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise TokensError([f"{file} is no regular file"])
+        with file.open("rb") as opened:
+            content = opened.read(LARGEST + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise TokensError([f"{file} cannot be read: {reason}"]) from error
+    if len(content) > LARGEST:
+        raise TokensError([f"{file} has more than {LARGEST} bytes"])
+    for number, line in enumerate(content.decode(errors="replace").splitlines(), start=1):
+        text = line.strip()
+        if text and not text.startswith("#"):
+            yield number, text
+
+
+def _mistakes(fields: Sequence[str]) -> Iterator[str]:
+    """What is wrong with a line. None of it is quoted: where fields are mixed up, any may be the token."""
+    if len(fields) != 3:
+        yield "expected TOKEN,NAME,ROLE"
+        return
+    token, name, role = fields
+    if len(token) < SHORTEST:
+        yield f"the token has {len(token)} characters, {SHORTEST} are needed; openssl rand -hex 32 makes one"
+    elif not _TOKEN.fullmatch(token):
+        yield "a token is made of letters, digits and any of -._~+/"
+    if not _NAME.fullmatch(name):
+        yield "a name is made of up to 63 letters, digits and any of .-_@ between them"
+    elif name in RESERVED:
+        yield f"the name {name} is taken by the extender itself"
+    if role not in {each.value for each in Role}:
+        yield "the role is neither read nor write"
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode(errors="surrogateescape")).digest()

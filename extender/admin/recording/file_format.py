@@ -1,0 +1,178 @@
+"""The file of a recording: what filter was asked about, and the nodes as they were.
+
+It is gzip of frames. A frame is a length of four bytes, big-endian, and as many bytes of msgpack: an array of a
+record's kind and its fields, in the order in which the classes of `Record` have them; a reader passes over fields that
+follow.
+`begun` comes first, `ended` last. In between the records are in the order in which things happened: a `node` for each
+node that is known at the beginning, for each one that has changed and each name that comes up; a `cycle` for each pod.
+What changes within a tenth of a second after a pod was judged may stand before it.
+
+The stream is flushed several times a second, so a file that was cut off can be read up to a moment before.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timezone
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from extender.admin.recording.redact import redact
+from extender.scheduling.node_source import NodeSource
+from extender.scheduling.request_samples import Arrival
+from extender.scheduling.requests import RequestError
+from wasm_runtime.engine import MEBIBYTE
+from wasm_runtime.nodes.node_table import ABSENT, NEVER, Snapshot
+from wasm_runtime.protobuf.errors import DecodeError
+
+FORMAT: Final = "kwx.dev/recording/v1"
+
+LARGEST: Final = 1024 * MEBIBYTE
+"""Bytes that a recording may unfold to."""
+
+ENOUGH: Final = LARGEST // 2
+"""Bytes at which one ends by itself."""
+
+GZIP: Final = 31
+"""`wbits` of zlib for gzip with the largest window."""
+
+LENGTH_BYTES: Final = 4
+
+_LEVEL: Final = 1
+"""Of zlib: a recording is made beside what serves."""
+
+
+class Begun(Struct, tag="begun", array_like=True):
+    """The first record."""
+
+    format: str
+    profile: str
+    at: str
+    """RFC 3339, UTC."""
+
+
+class Node(Struct, tag="node", array_like=True):
+    """A node as it is from now on. Its number is how many names have come up before its own."""
+
+    name: str
+    object: bytes
+    """Protobuf v1.Node; empty for one that is not known, or not any more."""
+
+
+class Cycle(Struct, tag="cycle", array_like=True):
+    """A pod that filter was asked about."""
+
+    seconds: float
+    """Since the beginning."""
+    uid: str
+    name: str
+    """`namespace/name`."""
+    pod: bytes
+    """Protobuf v1.Pod; extender/admin/recording/redact.py says what of it is blank."""
+    nodes: list[Annotated[int, Meta(ge=0)]]
+    """The numbers of the nodes that filter was asked about, in its order."""
+
+
+Why = Literal["pods", "time", "size", "gone"]
+
+
+class Ended(Struct, tag="ended", array_like=True):
+    """The last record."""
+
+    why: Why
+    """What was reached; `gone` where the profile is not live any more."""
+    dropped: int
+    """Pods that came meanwhile and are not in it, since too many others waited or a node could not be read."""
+
+
+Record = Begun | Node | Cycle | Ended
+
+
+class Writer:
+    """Makes a recording, piece by piece. Not for two threads at a time."""
+
+    def __init__(self, nodes: NodeSource) -> None:
+        self._source = nodes.apart()
+        self._snapshot: Snapshot | None = None
+        self._epoch, self._position = NEVER, 0
+        self._objects: dict[str, bytes] = {}
+        self._numbers: dict[str, int] = {}
+        self.pods = 0
+        """How many it holds."""
+        self._begun = 0.0
+        self._deflate = zlib.compressobj(_LEVEL, wbits=GZIP)
+        self._encoder = msgspec.msgpack.Encoder()
+        self._size = 0
+        self._unreadable = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has grown as large as it may."""
+        return self._size >= ENOUGH
+
+    def begin(self, profile: str) -> bytes:
+        """The beginning, and the nodes as they are."""
+        self._begun = time.monotonic()
+        at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        return self._written([Begun(FORMAT, profile, at), *self._changed(self._source.current)])
+
+    def add(self, arrivals: Iterable[Arrival]) -> bytes:
+        """Requests, and what has changed of the nodes, until it is full."""
+        return self._written(record for arrival in arrivals for record in self._cycle(arrival))
+
+    def end(self, why: Why, dropped: int) -> bytes:
+        """The end. `dropped` are requests that were not added."""
+        return self._written([Ended(why, dropped + self._unreadable)]) + self._deflate.flush()
+
+    def _cycle(self, arrival: Arrival) -> Iterator[Record]:
+        if self.is_full:
+            return
+        pod, asked = arrival.sample.pod, arrival.asked
+        try:
+            content, snapshot = redact(pod.object), self._source.take(asked)
+        except (DecodeError, RequestError):
+            self._unreadable += 1
+            return
+        yield from self._changed(snapshot)
+        number = self._numbers.__getitem__
+        try:
+            numbers = list(map(number, asked.names))
+        except KeyError:
+            yield from [self._node(name, ABSENT) for name in dict.fromkeys(asked.names) if name not in self._numbers]
+            numbers = list(map(number, asked.names))
+        self.pods += 1
+        yield Cycle(arrival.at - self._begun, pod.uid, pod.name, content, numbers)
+
+    def _changed(self, snapshot: Snapshot) -> Iterator[Node]:
+        """The nodes that are not as they were written last."""
+        if snapshot is not self._snapshot:
+            self._snapshot, self._epoch = snapshot, NEVER
+        changes = snapshot.changes(self._epoch, self._position)
+        if changes is None:
+            return
+        found = {name: content for _, name, content in changes.nodes if name}
+        if changes.epoch != self._epoch:  # Then it is all that there is.
+            found = dict.fromkeys(self._objects, ABSENT) | found
+        self._epoch, self._position = changes.epoch, changes.position
+        for name, content in found.items():
+            if self._objects.get(name, ABSENT) != content:
+                yield self._node(name, content)
+
+    def _node(self, name: str, content: bytes) -> Node:
+        self._numbers.setdefault(name, len(self._numbers))
+        self._objects[name] = content
+        return Node(name, content)
+
+    def _written(self, records: Iterable[Record]) -> bytes:
+        parts: list[bytes] = []
+        for record in records:
+            encoded = self._encoder.encode(record)
+            frame = len(encoded).to_bytes(LENGTH_BYTES, "big") + encoded
+            self._size += len(frame)
+            parts.append(self._deflate.compress(frame))
+        parts.append(self._deflate.flush(zlib.Z_SYNC_FLUSH))
+        return b"".join(parts)

@@ -1,0 +1,94 @@
+"""Those who record the traffic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+import anyio
+from anyio.to_thread import run_sync
+
+from extender.admin.recording.file_format import Why, Writer
+from extender.scheduling.node_source import NodeSource
+from extender.scheduling.request_samples import Tape, Traffic
+
+MOST: Final = 2
+"""Recordings at a time."""
+
+MOST_PODS: Final = 10_000
+LONGEST: Final = 600
+"""Pods and seconds of a recording."""
+
+LOOK: Final = 0.1
+"""Seconds between two looks at what has come."""
+
+
+class BusyError(Exception):
+    """There is no room for another recording. `str()` says what to do."""
+
+    def __init__(self) -> None:
+        super().__init__(f"{MOST} recordings are being made already; end one of them or ask again later")
+
+
+class Recording:
+    """One that is being made."""
+
+    def __init__(self, tape: Tape, nodes: NodeSource, pods: int, seconds: float) -> None:
+        self._tape = tape
+        self._writer = Writer(nodes)
+        self._most = pods
+        self._seconds = seconds
+        self.ended: Why | None = None
+        """What was reached; None as long as nothing was, also if it was cut off."""
+
+    @property
+    def pods(self) -> int:
+        """How many it holds."""
+        return self._writer.pods
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Its bytes as they come, until as many pods have come as are wanted, the time is up or the profile is gone.
+
+        With the first piece it begins: the nodes have been written, and what is judged from then on is taken.
+        """
+        tape, writer = self._tape, self._writer
+        beginning = await run_sync(writer.begin, tape.profile)
+        tape.start(self._most)
+        until = time.monotonic() + self._seconds
+        yield beginning
+        why: Why | None = None
+        while not why:
+            await anyio.sleep(min(LOOK, max(0.0, until - time.monotonic())))
+            why = "pods" if tape.is_full else "time" if time.monotonic() >= until else None
+            if piece := await run_sync(writer.add, tape.take()):
+                yield piece
+            if writer.is_full:
+                why = "size"
+            elif tape.is_gone:
+                why = why or "gone"
+        self.ended = why
+        yield await run_sync(partial(writer.end, why, tape.dropped))
+
+
+class Recorders:
+    """Makes recordings of what filter is asked. Of one event loop; the work is done in threads beside it."""
+
+    def __init__(self, traffic: Traffic, nodes: NodeSource) -> None:
+        self._traffic = traffic
+        self._nodes = nodes
+        self._recordings = 0
+
+    @contextmanager
+    def recording(self, profile: str, pods: int, seconds: float) -> Iterator[Recording]:
+        """A recording of a profile, for whoever takes its pieces while the context lasts. Raises BusyError."""
+        if self._recordings >= MOST:
+            raise BusyError
+        self._recordings += 1
+        try:
+            with self._traffic.recording(profile) as tape:
+                yield Recording(tape, self._nodes, pods, seconds)
+        finally:
+            self._recordings -= 1

@@ -1,0 +1,76 @@
+"""The admin API's part for recordings of the traffic."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, HTTPException, Query
+from fastapi.responses import StreamingResponse
+
+from extender.admin.api.context import AtDesk, By, OnPurpose
+from extender.admin.api.views import Problem
+from extender.admin.auth.tokens import Role
+from extender.admin.recording.recorders import LONGEST, MOST_PODS, BusyError, Recording
+
+logger = logging.getLogger(__name__)
+
+MEDIA_TYPE: Final = "application/vnd.kwx.recording.v1+gzip"
+
+_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "The recording", "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}},
+    429: {"model": Problem, "description": "Too many recordings at a time"},
+}
+
+router = APIRouter()
+
+
+class _RecordingResponse(StreamingResponse):
+    media_type = MEDIA_TYPE
+
+
+def _check_role(user: By) -> None:
+    """Who records sees all of the pods; that a request changes nothing does not suffice."""
+    if user.role is not Role.WRITE:
+        reason = f"the token of {user.name} has the role read, which does not show pods; use one with the role write"
+        raise HTTPException(403, reason, {"WWW-Authenticate": 'Bearer realm="kwx", error="insufficient_scope"'})
+
+
+async def _recording(
+    desk: AtDesk,
+    user: By,
+    profile: Annotated[
+        str | None, Query(description="The one whose traffic it is; by default that of pods of any other scheduler.")
+    ] = None,
+    pods: Annotated[int, Query(ge=1, le=MOST_PODS, description="It ends after so many pods.")] = 500,
+    seconds: Annotated[float, Query(gt=0, le=LONGEST, description="It ends after this time at the latest.")] = 60,
+) -> AsyncIterator[Recording]:
+    _check_role(user)
+    found = desk.live.profiles.named(profile) if profile is not None else desk.live.profiles.of_scheduler("")
+    if found is None:
+        known = ", ".join(each.name for each in desk.live.profiles)
+        raise HTTPException(404, f"no profile is named {profile!r}; there are: {known}")
+    try:
+        with desk.recorders.recording(found.name, pods, seconds) as recording:
+            told = {"profile": found.name, "by": user.name}
+            logger.info("traffic is recorded", extra=told)
+            try:
+                yield recording
+            finally:
+                why = recording.ended or "cut off"
+                logger.info("the recording is over", extra={**told, "pods": recording.pods, "why": why})
+    except BusyError as error:
+        raise HTTPException(429, str(error)) from error
+
+
+@router.get("/traffic", response_class=_RecordingResponse, responses=_ANSWERS, dependencies=[OnPurpose])
+async def record_traffic(recording: Annotated[Recording, Depends(_recording)]) -> AsyncIterator[bytes]:
+    """Records what filter is asked from now on, and the nodes: a file for `kwx bench plugin --record`.
+
+    It holds pods, which may hold secrets: keep it from others. x's stand in it for what containers run with and what
+    their probes send (extender/admin/recording/redact.py has the list). Needs the role write, which everybody on this
+    machine has if server.adminTokens is not set; then the header X-Requested-With is needed, with any value.
+    """
+    async for piece in recording.pieces():
+        yield piece

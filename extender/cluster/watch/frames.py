@@ -1,0 +1,51 @@
+"""Cutting the byte stream of a protobuf watch into frames; no I/O."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from extender.cluster.client.errors import ProtocolError
+
+LENGTH_BYTES: Final = 4
+LARGEST_FRAME: Final = 64 * 1024 * 1024
+"""Bytes; far above what etcd stores in one object. A larger length is none, but a proxy's text."""
+
+
+class FrameDecoder:
+    """Takes chunks as the network delivers them and gives back whole frames.
+
+    A frame is a length of four bytes, big-endian, and as many bytes of payload.
+    https://github.com/kubernetes/kubernetes/blob/v1.36.3/staging/src/k8s.io/apimachinery/pkg/util/framer/framer.go
+    """
+
+    def __init__(self) -> None:
+        """Nothing has been received yet."""
+        self._buffer = bytearray()
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The payloads that `chunk` completes, in order; often none, sometimes many.
+
+        Raises ProtocolError where a length is beyond LARGEST_FRAME.
+        """
+        self._buffer += chunk
+        frames: list[bytes] = []
+        start = 0
+        while (end := self._end_of_frame(start)) is not None:
+            frames.append(bytes(self._buffer[start + LENGTH_BYTES : end]))
+            start = end
+        del self._buffer[:start]
+        return frames
+
+    @property
+    def is_between_frames(self) -> bool:
+        """Whether the stream may end here without loss."""
+        return not self._buffer
+
+    def _end_of_frame(self, start: int) -> int | None:
+        if len(self._buffer) < start + LENGTH_BYTES:
+            return None
+        length = int.from_bytes(self._buffer[start : start + LENGTH_BYTES], "big")
+        if length > LARGEST_FRAME:
+            raise ProtocolError(f"a watch sent a frame of {length} bytes: this is no protobuf watch")
+        end = start + LENGTH_BYTES + length
+        return end if len(self._buffer) >= end else None

@@ -1,0 +1,183 @@
+"""One call of a verb: by the server's own code, with a profile of one plugin."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from enum import Enum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from extender.cluster import DryRunBinder, Event, PodKey
+from extender.commands.call.request import CallError, Request
+from extender.commands.terminal import compiling
+from extender.config import PluginConfig, RuntimeConfig, ServerConfig
+from extender.rollouts.engines import EngineError
+from extender.rollouts.plugin_factory import LoadError, Workshop
+from extender.scheduling.exports import EXPORTS
+from extender.scheduling.feasible_nodes import FeasibleNodes
+from extender.scheduling.live_profiles import LiveProfiles
+from extender.scheduling.pod_source import PodNotKnownError, PodSource
+from extender.scheduling.profile import MENDS, Entry, Profile
+from extender.scheduling.requests import PodRequest, Preemption, RequestError
+from extender.scheduling.waiting_pods import WaitingPods
+from extender.sources import SourceError
+from extender.sources.download import Limit
+from extender.sources.file import read
+from extender.telemetry.metrics import Metrics
+from extender.webhook.server import Verbs
+from wasm_runtime.compile.cache import CacheError
+from wasm_runtime.engine import Journal
+from wasm_runtime.errors import Fault
+from wasm_runtime.guests.plugin import Plugin, Sink
+
+
+class Verb(str, Enum):
+    """The verbs of an extender."""
+
+    FILTER = "filter"
+    PRIORITIZE = "prioritize"
+    PREEMPT = "preempt"
+    BIND = "bind"
+
+
+_HERE: Final = {
+    MENDS[Fault.NO_NODE_DATA]: "give a request with whole nodes (Nodes), or the nodes by --nodes",
+    MENDS[Fault.DEADLINE]: "mend the guest, or raise --timeout",
+    MENDS[Fault.MEMORY]: "mend the guest, or raise --memory-limit",
+}
+"""What to do here, by what the server would advise."""
+
+
+class Outcome(NamedTuple):
+    """What came of a call."""
+
+    plugin: str
+    digest: str
+    body: bytes
+    """The answer, as kube-scheduler would get it."""
+    error: str
+    """Why the plugin has not judged; empty if it has."""
+    note: str
+    """What is odd about the call; empty if nothing is."""
+    seconds: float
+    """Time of the verb, without compiling and starting."""
+    journals: Sequence[Journal]
+    """What the guest logged and recorded."""
+
+
+def call(verb: Verb, module: Path, config: PluginConfig, request: Request) -> Outcome:
+    """Compiles and starts a module and calls a verb. Raises CallError."""
+    journals: list[Journal] = []
+    waiting = WaitingPods()
+    profiles, plugin = _load(module, config, lambda _plugin, _pod, journal: journals.append(journal), waiting)
+    with closing(plugin):
+        body, error, seconds = _ask(verb, request, profiles, waiting)
+        return Outcome(plugin.name, plugin.digest, body, _here(error), _note(verb, module, plugin), seconds, journals)
+
+
+def _load(module: Path, config: PluginConfig, sink: Sink, waiting: WaitingPods) -> tuple[LiveProfiles, Plugin]:
+    """A profile of one plugin."""
+    try:
+        workshop = Workshop(RuntimeConfig(), sink, handle=waiting)
+        wasm = read(module, Limit(workshop.module_limit, "runtime.moduleLimit"))
+        with compiling(module, len(wasm)):
+            plugin = workshop.make(wasm, str(module), config)
+    except LoadError as error:
+        raise CallError("\n".join(map(_here, error.problems))) from error
+    except (CacheError, EngineError, SourceError) as error:
+        raise CallError(str(error)) from error
+    return LiveProfiles([Profile("call", [Entry(plugin)])]), plugin
+
+
+def _ask(verb: Verb, request: Request, profiles: LiveProfiles, waiting: WaitingPods) -> tuple[bytes, str, float]:
+    """The answer, why it is none of the plugin's, and how many seconds it took."""
+    failures = _Failures()
+    timeout = ServerConfig().bind_timeout
+    verbs = Verbs(
+        profiles,
+        request.nodes,
+        _Pods(request.pod),
+        DryRunBinder(),
+        waiting,
+        timeout,
+        Metrics(),
+        failures,
+        feasible=_AnyNode(),
+    )
+    try:
+        body, seconds = asyncio.run(_time(verbs, verb, request.body))
+    except RequestError as error:
+        raise CallError(f"{request.file}: {error}") from error
+    return body, _error(body) or failures.first, seconds
+
+
+async def _time(verbs: Verbs, verb: Verb, body: bytes) -> tuple[bytes, float]:
+    begun = time.perf_counter()
+    answer = getattr(verbs, verb.value)(body, None)
+    return answer if isinstance(answer, bytes) else await answer, time.perf_counter() - begun
+
+
+def _error(body: bytes) -> str:
+    """What kube-scheduler would take for the error of the verb."""
+    answer = msgspec.json.decode(body)
+    return str(answer.get("Error", "")) if isinstance(answer, dict) else ""
+
+
+class _Failures:
+    """Takes the Events by which verbs tell of a failure that their answer has no words for."""
+
+    def __init__(self) -> None:
+        self.first = ""
+
+    def record(self, event: Event) -> None:
+        self.first = self.first or event.note
+
+
+class _Pods(PodSource):
+    """The pods that come with a request, and nothing else."""
+
+    def __init__(self, pod: PodRequest | None) -> None:
+        super().__init__(None, None)
+        self._pod = pod
+
+    async def find(self, key: PodKey) -> PodRequest:
+        if self._pod is None:
+            raise PodNotKnownError(
+                f"the request only names pod {key}; give its object by --pod, as kubectl get pod -o json prints it"
+            )
+        if self._pod.pod.uid != key.uid:
+            raise PodNotKnownError(f"the request is about the pod of UID {key.uid}, --pod has {self._pod.pod.uid}")
+        return self._pod
+
+    def victims(self, preemption: Preemption, node: str) -> Sequence[bytes]:
+        if preemption.objects is None:
+            raise PodNotKnownError(
+                f"the victims on node {node} came as UIDs and the guest asks for the pods (addpod, removepod);"
+                " give a request with NodeNameToVictims, which has them whole"
+            )
+        return super().victims(preemption, node)
+
+
+class _AnyNode(FeasibleNodes):
+    """Lets any pod be bound anywhere: a single call has no filter before it, and its bind is a dry run."""
+
+    def require(self, pod: PodKey, route: str, node: str) -> None:
+        pass
+
+
+def _here(message: str) -> str:
+    for elsewhere, here in _HERE.items():
+        message = message.replace(elsewhere, here)
+    return message
+
+
+def _note(verb: Verb, module: Path, plugin: Plugin) -> str:
+    exports = EXPORTS[verb.value]
+    if any(map(plugin.runs, exports)):
+        return ""
+    return f"{module} serves nothing that {verb.value} calls ({', '.join(exports)}), so it has no say in the answer"

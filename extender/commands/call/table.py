@@ -1,0 +1,114 @@
+"""The outcome of a call for people to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from rich.text import Text
+
+from extender.cluster import PodKey
+from extender.cluster.events.event import parse
+from extender.commands.call.call import Outcome, Verb
+from extender.commands.terminal import MORE, Part, Table
+from extender.scheduling.profile import SHORT_DIGEST
+from extender.telemetry.printable import printable
+from extender.webhook import messages
+from wasm_runtime.engine import Event, Log
+
+MOST_NODES: Final = 50
+"""Nodes that are shown."""
+
+_NUMBERS: Final = {"Score", "Victims"}
+"""Headings of columns that are set to the right."""
+
+_STYLES: Final = {"passes": "green", "stays": "green", "rejected": "red", "unresolvable": "red", "dropped": "red"}
+
+
+class _View(NamedTuple):
+    """An answer in words."""
+
+    pod: str
+    summary: str
+    headings: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    """The node first."""
+
+
+def table(verb: Verb, request: bytes, outcome: Outcome) -> Iterator[Part]:
+    """A line on the answer, then what it says of the nodes."""
+    view = _VIEWS[verb](request, msgspec.json.decode(outcome.body))
+    plugin = f"{outcome.plugin} ({outcome.digest[:SHORT_DIGEST]})"
+    took = f"in {outcome.seconds * 1e3:.2f} ms"
+    yield Text(f"{verb.value} of pod {printable(view.pod)} by {plugin}: {printable(view.summary)}, {took}")
+    if view.rows:
+        yield Table(view.headings, view.rows[:MOST_NODES], _NUMBERS, _STYLES)
+    if len(view.rows) > MOST_NODES:
+        yield Text(MORE.format(len(view.rows) - MOST_NODES))
+
+
+def journal(outcome: Outcome) -> Iterator[str]:
+    """What the guest logged and recorded, a line each."""
+    for each in outcome.journals:
+        for record in each.records:
+            yield f"guest {printable(_event(record) if isinstance(record, Event) else _log(record))}"
+        if each.dropped:
+            yield f"guest: {each.dropped} more lines and Events, for which there was no room"
+
+
+def _filter(request: bytes, answer: Any) -> _View:
+    asked, candidates = messages.decode_args(request)
+    verdicts = {
+        **{name: ("rejected", reason) for name, reason in answer["FailedNodes"].items()},
+        **{name: ("unresolvable", reason) for name, reason in answer["FailedAndUnresolvableNodes"].items()},
+    }
+    rows = [(name, *verdicts.get(name, ("passes", ""))) for name in candidates.names]
+    passing = sum(verdict == "passes" for _, verdict, _ in rows)
+    return _View(asked.pod.name, f"{passing} of {len(rows)} nodes pass", ("Node", "Verdict", "Reason"), rows)
+
+
+def _prioritize(request: bytes, answer: Any) -> _View:
+    asked, candidates = messages.decode_args(request)
+    scores = {each["Host"]: each["Score"] for each in answer}
+    rows = [(name, str(scores.get(name, 0))) for name in candidates.names]
+    return _View(asked.pod.name, f"scores of {len(rows)} nodes", ("Node", "Score"), rows)
+
+
+def _preempt(request: bytes, answer: Any) -> _View:
+    asked, preemption = messages.decode_preemption(request)
+    kept = answer["NodeNameToMetaVictims"]
+    rows = [
+        (name, "stays" if name in kept else "dropped", str(len(preemption.uids(name)))) for name in preemption.victims
+    ]
+    return _View(asked.pod.name, f"{len(kept)} of {len(rows)} candidates stay", ("Node", "Verdict", "Victims"), rows)
+
+
+def _bind(request: bytes, _answer: Any) -> _View:
+    args = messages.decode_binding(request)
+    pod = PodKey(args.PodNamespace, args.PodName, args.PodUID)
+    return _View(str(pod), f"it would be bound to {args.Node}")
+
+
+_VIEWS: Final = {
+    Verb.FILTER: _filter,
+    Verb.PRIORITIZE: _prioritize,
+    Verb.PREEMPT: _preempt,
+    Verb.BIND: _bind,
+}
+
+
+def _log(log: Log) -> str:
+    pairs = zip_longest(log.pairs[::2], log.pairs[1::2], fillvalue="")
+    words = [log.message.strip(), *(f"{key}={value}" for key, value in pairs)]
+    return f"{log.severity.name.lower()}: {' '.join(words)}{f' (node {log.node})' if log.node else ''}"
+
+
+def _event(event: Event) -> str:
+    try:
+        found = parse(event.message)
+    except ValueError as error:
+        return f"Event that is none: {error}"
+    about = f"about {found.regarding}" if found.regarding.name else ""
+    return f"Event: {' '.join(filter(None, (found.type, found.reason, found.action, found.note, about)))}"

@@ -1,0 +1,207 @@
+"""Finding out about a module. Of the guest nothing is run but its start and enqueue, within a plugin's limits."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import time
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from extender.commands.inspect.report import Compilation, IgnoredExport, Memory, RegisteredEvent, Report
+from extender.commands.terminal import compiling
+from extender.config import RuntimeConfig
+from extender.rollouts.engines import EngineError
+from extender.rollouts.plugin_factory import LoadError
+from extender.scheduling.profile import mend
+from extender.sources import SourceError
+from extender.sources.download import Limit
+from extender.sources.file import read
+from wasm_runtime import abi
+from wasm_runtime.abi import ClusterEvent, Import
+from wasm_runtime.compile.cache import CacheError, CompileCache, Entry
+from wasm_runtime.compile.compiler import Compiler
+from wasm_runtime.engine import Module, NoHandle, Settings
+from wasm_runtime.engines.wasmtime import WasmtimeEngine
+from wasm_runtime.engines.wasmtime.proposals import proposals
+from wasm_runtime.errors import GuestError, ModuleError
+from wasm_runtime.guests.guest import Guest
+from wasm_runtime.guests.plugin import digest
+from wasm_runtime.module.portability import obstacles
+from wasm_runtime.module.sections import PAGE, memory
+from wasm_runtime.module.toolchain import toolchain
+from wasm_runtime.module.validate import validate
+from wasm_runtime.nodes.node_table import Nodes, Snapshot
+
+MEANT: Final = (*abi.EXPORTS, *abi.RESIDENT, abi.MEMORY, *abi.START)
+"""Every export that means something."""
+LIKENESS: Final = 0.75
+"""How like one of them a name must be to be taken for a slip of it, from 0 to 1 (`difflib`)."""
+
+ACTIONS: Final = (
+    "Add",
+    "Delete",
+    "UpdateNodeAllocatable",
+    "UpdateNodeLabel",
+    "UpdateNodeTaint",
+    "UpdateNodeCondition",
+    "UpdateNodeAnnotation",
+)
+"""Names of the lowest bits of an ActionType. What higher ones mean changes between releases of Kubernetes."""
+
+NOT_STARTED: Final = "does not start here, so it is not known whether it would there"
+
+
+class InspectionError(Exception):
+    """The file is no module that could be looked into. `str()` says why."""
+
+
+class Started(NamedTuple):
+    """What a guest has shown by its start and enqueue."""
+
+    pages: int | None = None
+    has_left: bool = False
+    events: list[ClusterEvent] | None = None
+    problem: str | None = None
+
+
+def inspect(path: Path) -> Report:
+    """All that can be known of the module in a file. Raises InspectionError."""
+    wasm, module, compilation = _load(path)
+    problems = _problems(module)
+    started = Started() if problems else _start(module)
+    in_the_way = [
+        *obstacles(module, proposals(wasm), leaves=started.has_left),
+        *([NOT_STARTED] if started.problem else []),
+    ]
+    made = toolchain(wasm, module)
+    return Report(
+        module=os.fsencode(path).decode(errors="replace"),
+        digest=digest(wasm),
+        size=len(wasm),
+        language=made.language,
+        tools=list(made.tools),
+        extension_points=_extension_points(module.exports),
+        resident_exports=[name for name in abi.RESIDENT if name in module.exports],
+        ignored_exports=[IgnoredExport(name, _meant(name)) for name in module.exports if name not in MEANT],
+        imports=_by_module(module.imports),
+        node_data=[str(each) for each in module.imports if each in abi.NODE_DATA],
+        cluster_events=_events(started.events),
+        portable=not in_the_way,
+        obstacles=in_the_way,
+        memory=_memory(wasm, started.pages),
+        compilation=compilation,
+        problems=[*problems, *filter(None, [started.problem])],
+    )
+
+
+def _load(path: Path) -> tuple[bytes, Module, Compilation]:
+    try:
+        wasm = read(path, Limit(RuntimeConfig().module_limit, "runtime.moduleLimit"))
+        with compiling(path, len(wasm)):
+            return wasm, *_compile(wasm)
+    except (LoadError, CacheError, EngineError, SourceError) as error:
+        raise InspectionError(str(error)) from error
+    except ModuleError as error:
+        raise InspectionError("\n".join(f"{path} {problem}" for problem in error.problems)) from error
+
+
+class _Witness(CompileCache):
+    """The compile cache, which tells what became of the one module that was asked for."""
+
+    had_it = True
+    code_bytes = 0
+
+    def get(self, key: str) -> Entry | None:
+        entry = super().get(key)
+        if entry is not None:
+            self.code_bytes = entry.code.size
+        return entry
+
+    def put(self, key: str, interface: bytes, code: bytes | memoryview) -> None:
+        self.had_it = False
+        self.code_bytes = len(code)
+        super().put(key, interface, code)
+
+
+def _compile(wasm: bytes) -> tuple[Module, Compilation]:
+    settings = RuntimeConfig()
+    cache = _Witness(limit=settings.cache_limit)
+    compiler = Compiler(WasmtimeEngine(stack_limit=settings.stack_limit), cache, settings.compile_timeout)
+    begun = time.perf_counter()
+    module = compiler.compile(wasm)
+    took = time.perf_counter() - begun
+    return module, Compilation(took * 1e3, cache.had_it, cache.code_bytes)
+
+
+def _problems(module: Module) -> list[str]:
+    try:
+        validate(module)
+    except ModuleError as error:
+        return error.problems
+    return []
+
+
+def _start(module: Module) -> Started:
+    """Starts a guest and calls its enqueue, as `Plugin` does."""
+    settings = Settings("plugin")
+    try:
+        instance = module.instantiate(settings, NoHandle())
+    except GuestError as error:
+        return Started(problem=_says(error))
+    with closing(instance):
+        pages, has_left = instance.memory_size // PAGE, instance.has_left
+        if "enqueue" not in module.exports:
+            return Started(pages, has_left, [])
+        try:
+            events = Guest(instance, ["enqueue"]).enqueue(Nodes(Snapshot(), ()), time.monotonic() + settings.timeout)
+        except GuestError as error:
+            return Started(pages, has_left, problem=_says(error))
+        return Started(pages, has_left, events)
+
+
+def _says(error: GuestError) -> str:
+    return f"does not start: {error}{mend(error)}"
+
+
+def _extension_points(exports: Iterable[str]) -> dict[str, list[str]]:
+    served: dict[str, list[str]] = {}
+    for name, export in abi.EXPORTS.items():
+        if name in exports:
+            served.setdefault(export.extension_point, []).append(name)
+    return served
+
+
+def _meant(name: str) -> str | None:
+    """The export that an author who chose that name may have had in mind."""
+    known = {_letters(each): each for each in MEANT}
+    near = difflib.get_close_matches(_letters(name), known, n=1, cutoff=LIKENESS)
+    return known[near[0]] if near else None
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z]", "", name.lower())
+
+
+def _by_module(imports: Iterable[Import]) -> dict[str, list[str]]:
+    names: dict[str, list[str]] = {}
+    for each in imports:
+        names.setdefault(each.module, []).append(each.name)
+    return names
+
+
+def _events(events: Iterable[ClusterEvent] | None) -> list[RegisteredEvent] | None:
+    return None if events is None else [RegisteredEvent(each.resource, _actions(each.action_type)) for each in events]
+
+
+def _actions(bits: int) -> list[str]:
+    rest = bits >> len(ACTIONS) << len(ACTIONS)
+    return [*(name for at, name in enumerate(ACTIONS) if bits >> at & 1), *([f"{rest:#x}"] if rest else [])]
+
+
+def _memory(wasm: bytes, started_pages: int | None) -> Memory | None:
+    limits = memory(wasm, abi.MEMORY)
+    return limits and Memory(limits.minimum, limits.maximum, started_pages)

@@ -1,0 +1,85 @@
+"""An inspection for people to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from extender.commands.inspect.report import Compilation, IgnoredExport, Memory, RegisteredEvent, Report
+from extender.commands.terminal import cut
+from extender.telemetry.printable import printable
+from wasm_runtime.engine import KIBIBYTE, MEBIBYTE
+from wasm_runtime.errors import shorten
+from wasm_runtime.module.sections import PAGE
+
+MOST: Final = 20
+"""Items of a list that are shown."""
+MOST_TEXT: Final = 1_000
+"""Characters of an item."""
+WIDTH: Final = 18
+"""Characters of a label."""
+
+
+def lines(report: Report) -> Iterator[str]:
+    """What is known of a module, a label and a fact a line."""
+    for label, facts in _facts(report).items():
+        for at, fact in enumerate(cut(facts, MOST) or ["none"]):
+            yield f"{'' if at else label:{WIDTH}}{shorten(printable(fact), MOST_TEXT)}".rstrip()
+
+
+def _facts(report: Report) -> dict[str, list[str]]:
+    return {
+        "Module": [report.module],
+        "Digest": [report.digest],
+        "Size": [f"{report.size} bytes"],
+        "Language": [report.language],
+        "Made with": report.tools or ["unknown"],
+        "Extension points": [f"{point}: {', '.join(names)}" for point, names in report.extension_points.items()],
+        "Keeps nodes": [f"by {', '.join(report.resident_exports)}"] if report.resident_exports else [],
+        "Ignored exports": list(map(_ignored, report.ignored_exports)),
+        "Imports": [f"{module}: {', '.join(names)}" for module, names in report.imports.items()],
+        "Node data": _node_data(report.node_data),
+        "Cluster events": _events(report.cluster_events),
+        "Portable": _portable(report.obstacles),
+        "Memory": _memory(report.memory),
+        "Code": [_code(report.compilation)],
+        "Problems": report.problems,
+    }
+
+
+def _ignored(export: IgnoredExport) -> str:
+    return f"{export.name}; did you mean {export.did_you_mean}?" if export.did_you_mean else export.name
+
+
+def _node_data(imports: list[str]) -> list[str]:
+    if imports:
+        return [f"{', '.join(imports)}: it may need whole nodes, not only names"]
+    return ["none: names are enough"]
+
+
+def _events(events: list[RegisteredEvent] | None) -> list[str]:
+    if events is None:
+        return ["not known"]
+    return [f"{event.resource}: {', '.join(event.actions)}" for event in events] or ["all, as it names none"]
+
+
+def _portable(obstacles: list[str]) -> list[str]:
+    if obstacles:
+        return ["no, the upstream host (kube-scheduler-wasm-extension) would not run it as it runs here:", *obstacles]
+    return ["yes, to the upstream host (kube-scheduler-wasm-extension)"]
+
+
+def _memory(memory: Memory | None) -> list[str]:
+    if memory is None:
+        return []
+    sizes = {"minimum": memory.minimum_pages, "maximum": memory.maximum_pages, "after its start": memory.started_pages}
+    return [", ".join(f"{when} {_pages(pages)}" for when, pages in sizes.items() if pages is not None)]
+
+
+def _pages(count: int) -> str:
+    return f"{count} {'page' if count == 1 else 'pages'} ({count * PAGE / MEBIBYTE:g} MiB)"
+
+
+def _code(compilation: Compilation) -> str:
+    source = "from the compile cache" if compilation.from_cache else "compiled"
+    return f"{compilation.code_bytes / KIBIBYTE:.1f} KiB, {source} in {compilation.milliseconds:.1f} ms"

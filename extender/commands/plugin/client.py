@@ -1,0 +1,155 @@
+"""A client of the admin API."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+import httpx
+from httpx_sse import SSEError, connect_sse
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from extender.admin.api.views import RolloutView
+from extender.admin.auth.access import INTENT
+from extender.admin.auth.gate import PREFIX
+from extender.telemetry.printable import printable
+
+T = TypeVar("T")
+
+_MEND: Final = "is that the admin address (server.adminAddress) of an extender?"
+
+TIMEOUT: Final = 30.0
+"""Seconds without a byte after which the extender is given up; the stream of events has one every 15."""
+
+MOST_TEXT: Final = 500
+"""Characters that are shown of an answer that is not the admin API's."""
+
+
+class RemoteError(Exception):
+    """The extender cannot be asked, or has refused. `str()` says why, and what to do."""
+
+
+class _Problem(BaseModel):
+    """What FastAPI says of a part of a request."""
+
+    loc: list[str | int]
+    msg: str
+
+    def __str__(self) -> str:
+        """As the configuration's problems are said."""
+        return f"{'.'.join(map(str, self.loc[1:]))}: {self.msg.removeprefix('Value error, ')}"
+
+
+class _Refusal(BaseModel):
+    detail: str | list[_Problem]
+
+    def __str__(self) -> str:
+        return self.detail if isinstance(self.detail, str) else "; ".join(map(str, self.detail))
+
+
+class AdminClient:
+    """Asks the extender at an URL; a context manager. Every call raises RemoteError.
+
+    Neither proxies nor netrc files of the environment are looked at: they would get the token, or put another in its
+    place.
+    """
+
+    def __init__(self, server: str, token: str | None = None) -> None:
+        self._server = server
+        self._client = httpx.Client(
+            base_url=f"{server.rstrip('/')}{PREFIX}",
+            headers={INTENT: "kwx"} | ({"Authorization": f"Bearer {token}"} if token else {}),
+            timeout=TIMEOUT,
+            trust_env=False,
+            verify=ssl.create_default_context(),
+        )
+
+    def __enter__(self) -> AdminClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def get(self, path: str, kind: type[T], **query: str | int | None) -> T:
+        """What is at a path: a view, or a list of them."""
+        return self._ask("GET", path, kind, query)
+
+    def post(self, path: str, order: Mapping[str, Any], **query: str | None) -> RolloutView:
+        """Gives an order, and returns the rollout that it has begun."""
+        return self._ask("POST", path, RolloutView, query, json=_given(order))
+
+    def put_module(self, plugin: str, module: bytes, signature: str | None, query: Mapping[str, Any]) -> RolloutView:
+        """Uploads a module, and returns the rollout that it has begun."""
+        headers = _given({"Content-Type": "application/wasm", "X-Signature": signature})
+        return self._ask("PUT", f"{plugin_path(plugin)}/module", RolloutView, query, content=module, headers=headers)
+
+    def follow(self, rollout: int, wait: str) -> Iterator[RolloutView]:
+        """A rollout after each of its steps, until it is over or the time is up."""
+        query = {"rollout": rollout, "wait": wait}
+        try:
+            with connect_sse(self._client, "GET", "/events", params=query) as events:
+                if events.response.status_code != HTTPStatus.OK:
+                    events.response.read()
+                    raise self._refusal(events.response)
+                for event in events.iter_sse():
+                    if event.data:
+                        yield RolloutView.model_validate_json(event.data)
+        except (httpx.HTTPError, SSEError) as error:
+            raise self._failure(error) from error
+        except ValidationError:
+            raise RemoteError(f"{self._server} sends events that are none of an extender's; {_MEND}") from None
+
+    @contextmanager
+    def stream(self, path: str, *, silence: float, **query: str | float | None) -> Iterator[Iterator[bytes]]:
+        """The bytes at a path as they come; for `silence` seconds there may be none."""
+        timeout = httpx.Timeout(TIMEOUT, read=silence + TIMEOUT)
+        try:
+            with self._client.stream("GET", path, params=_given(query), timeout=timeout) as answer:
+                if not answer.is_success:
+                    answer.read()
+                    raise self._refusal(answer)
+                yield answer.iter_raw()
+        except httpx.HTTPError as error:
+            raise self._failure(error) from error
+
+    def _ask(self, method: str, path: str, kind: type[T], query: Mapping[str, Any], **body: Any) -> T:
+        try:
+            answer = self._client.request(method, path, params=_given(query), **body)
+        except httpx.HTTPError as error:
+            raise self._failure(error) from error
+        if answer.is_success:
+            with suppress(ValidationError):
+                return TypeAdapter(kind).validate_json(answer.content)
+        raise self._refusal(answer)
+
+    def _failure(self, error: Exception) -> RemoteError:
+        if isinstance(error, httpx.ConnectError):
+            mend = "start one by kwx serve --config FILE, or name its admin address by --server"
+            return RemoteError(f"no extender answers at {self._server}: {error}; {mend}")
+        return RemoteError(f"{self._server}: {error or type(error).__name__}")
+
+    def _refusal(self, answer: httpx.Response) -> RemoteError:
+        try:
+            refusal = _Refusal.model_validate_json(answer.content)
+        except ValidationError:
+            said = printable(answer.text)[:MOST_TEXT]
+            return RemoteError(f"{self._server} answers with status {answer.status_code}: {said}; {_MEND}")
+        if answer.status_code == HTTPStatus.UNAUTHORIZED:
+            return RemoteError(f"{refusal}; give one by --token-file")
+        return RemoteError(str(refusal))
+
+
+def plugin_path(plugin: str) -> str:
+    """The path of a plugin."""
+    return f"/plugins/{quote(plugin, safe='')}"
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}

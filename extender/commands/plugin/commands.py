@@ -1,0 +1,304 @@
+"""The commands of `kwx plugin`."""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import httpx
+import typer
+import yaml
+from pydantic_core import to_jsonable_python
+from rich.console import Console
+
+from extender.admin.api.views import PluginView, RevisionView, RolloutView
+from extender.commands import terminal
+from extender.commands.output import View, ViewOption, fail, write_json
+from extender.commands.plugin import table
+from extender.commands.plugin.client import AdminClient, RemoteError, plugin_path
+from extender.commands.terminal import Part
+from extender.config import quantity
+from extender.config.yaml_loader import BoundedLoader
+from extender.rollouts.revision import Stage
+from extender.telemetry.printable import printable
+
+T = TypeVar("T")
+
+app = typer.Typer(
+    name="plugin",
+    help="Look at the plugins of a running extender, and change what serves.",
+    no_args_is_help=True,
+)
+
+
+def _check_server(server: str) -> str:
+    try:
+        url = httpx.URL(server)
+    except httpx.InvalidURL as error:
+        raise typer.BadParameter(str(error)) from error
+    if url.scheme not in {"http", "https"} or not url.host or url.userinfo:
+        raise typer.BadParameter("expected a URL such as http://127.0.0.1:8889")
+    return server
+
+
+def _check_duration(text: str) -> str:
+    try:
+        quantity.seconds(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    return text
+
+
+ServerOption = Annotated[
+    str, typer.Option(metavar="URL", envvar="KWX_ADMIN", callback=_check_server, help="The extender's admin address.")
+]
+TokenOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        envvar="KWX_TOKEN_FILE",
+        help="Holds a token of the extender's server.adminTokens.",
+    ),
+]
+ProfileOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Only of this profile; needed where several have a plugin of that name."),
+]
+ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")]
+ExpectOption = Annotated[
+    str | None, typer.Option(metavar="REVISION", help="Do nothing unless that one is active; a beginning will do.")
+]
+NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Begin it and end.")]
+TimeoutOption = Annotated[
+    str, typer.Option(metavar="DURATION", callback=_check_duration, help="How long it is waited for, as in 90s.")
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The plugin's.", show_default=False)]
+
+SERVER: Final = "http://127.0.0.1:8889"
+TIMEOUT: Final = "5m"
+
+
+@app.command("list")
+def list_plugins(
+    server: ServerOption = SERVER,
+    token_file: TokenOption = None,
+    profile: ProfileOption = None,
+    output: ViewOption = View.TABLE,
+) -> None:
+    """Show the plugins and what serves."""
+    with connect(server, token_file) as client:
+        known = client.get("/plugins", list[PluginView])
+    found = [each for each in known if profile in {None, each.profile}]
+    if not found:
+        fail(f"no profile is named {profile!r}; there are: {', '.join(dict.fromkeys(each.profile for each in known))}")
+    _print(output, found, table.plugins)
+
+
+@app.command()
+def show(
+    name: Name,
+    server: ServerOption = SERVER,
+    token_file: TokenOption = None,
+    profile: ProfileOption = None,
+    output: ViewOption = View.TABLE,
+) -> None:
+    """Show all that is known of a plugin."""
+    with connect(server, token_file) as client:
+        found = client.get(plugin_path(name), PluginView, profile=profile)
+    _print(output, found, table.plugin)
+
+
+@app.command()
+def revisions(
+    name: Name,
+    server: ServerOption = SERVER,
+    token_file: TokenOption = None,
+    profile: ProfileOption = None,
+    output: ViewOption = View.TABLE,
+) -> None:
+    """Show the revisions of a plugin that can be gone back to."""
+    with connect(server, token_file) as client:
+        found = client.get(f"{plugin_path(name)}/revisions", list[RevisionView], profile=profile)
+    _print(output, found, table.revisions)
+
+
+@app.command()
+def history(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A plugin's.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 20,
+    server: ServerOption = SERVER,
+    token_file: TokenOption = None,
+    profile: ProfileOption = None,
+    output: ViewOption = View.TABLE,
+) -> None:
+    """Show how rollouts have ended, the newest first: who, what, when, why."""
+    with connect(server, token_file) as client:
+        found = client.get("/history", list[RolloutView], plugin=name, profile=profile, limit=limit)
+    _print(output, found, table.history)
+
+
+@app.command()
+def swap(
+    name: Name,
+    file: Annotated[Path | None, typer.Option(metavar="MODULE", help="A .wasm file of this machine.")] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Where the extender finds the module, this once: http, https, oci."),
+    ] = None,
+    revision: Annotated[str | None, typer.Option(metavar="REVISION", help="One that has served before.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A key of the plugin in the configuration file, with YAML; may come often.",
+        ),
+    ] = None,
+    signature: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What cosign sign-blob wrote of --file.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what it would decide differently.")] = False,
+    expect: ExpectOption = None,
+    reason: ReasonOption = "",
+    no_wait: NoWaitOption = False,
+    timeout: TimeoutOption = TIMEOUT,
+    server: ServerOption = SERVER,
+    token_file: TokenOption = None,
+    profile: ProfileOption = None,
+    output: ViewOption = View.TABLE,
+) -> None:
+    """Bring another module or other settings of a plugin live.
+
+    Without --file, --url and --revision the configured source is looked at now.
+    """
+    if sum(option is not None for option in (file, url, revision)) > 1:
+        raise typer.BadParameter("--file, --url and --revision exclude each other")
+    if signature and not file:
+        raise typer.BadParameter("--signature is for --file")
+    keys = _settings(settings or [])
+    module = _read(file, "'--file'") if file else None
+    with connect(server, token_file) as client:
+        if module is None:
+            order = {"url": url, "revision": revision, "settings": keys, "dryRun": dry_run, **_common(reason, expect)}
+            begun = client.post(f"{plugin_path(name)}/swap", order, profile=profile)
+        else:
+            query = {"profile": profile, "settings": json.dumps(keys), "dryRun": dry_run, **_common(reason, expect)}
+            begun = client.put_module(name, module, _signature(signature) if signature else None, query)
+        _finish(client, begun, output, None if no_wait else timeout)
+
+
+@app.command()
+def rollback(
+    name: Name,
+    revision: Annotated[
+        str | None, typer.Option("--to", metavar="REVISION", help="One that has served before.")
+    ] = None,
+    expect: ExpectOption = None,
+    reason: ReasonOption = "",
+    no_wait: NoWaitOption = False,
+    timeout: TimeoutOption = TIMEOUT,
+    server: ServerOption = SERVER,
+    token_file: TokenOption = None,
+    profile: ProfileOption = None,
+    output: ViewOption = View.TABLE,
+) -> None:
+    """Bring the last good revision before the active one back, or the one that is named; it is not probed."""
+    order = {"revision": revision, **_common(reason, expect)}
+    with connect(server, token_file) as client:
+        begun = client.post(f"{plugin_path(name)}/rollback", order, profile=profile)
+        _finish(client, begun, output, None if no_wait else timeout)
+
+
+@contextmanager
+def connect(server: str, token_file: Path | None) -> Iterator[AdminClient]:
+    """A client of the extender; what it cannot do ends the command with status 1."""
+    token = _token(token_file) if token_file else None
+    try:
+        with AdminClient(server, token) as client:
+            yield client
+    except RemoteError as error:
+        fail(str(error))
+
+
+def _token(file: Path) -> str:
+    text = _read(file, "'--token-file'").decode(errors="replace").strip()
+    if not text or not text.isascii() or not text.isprintable() or set(text) & set(" ,"):
+        raise typer.BadParameter(f"{file}: expected a token and nothing else", param_hint="'--token-file'")
+    return text
+
+
+def _read(file: Path, option: str) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}", param_hint=option) from error
+
+
+def _signature(file: Path) -> str:
+    """A signature as a header can carry it."""
+    content = _read(file, "'--signature'")
+    return "".join(content.decode().splitlines()).strip() if content.isascii() else base64.b64encode(content).decode()
+
+
+def _settings(given: Iterable[str]) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    for each in given:
+        key, separator, text = each.partition("=")
+        try:
+            if not separator or not key:
+                raise ValueError("expected KEY=VALUE")
+            if key in settings:
+                raise ValueError(f"{key} comes twice")
+            settings[key] = yaml.load(text, BoundedLoader)
+            json.dumps(settings[key], allow_nan=False)
+        except (ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
+            raise typer.BadParameter(f"{each}: {' '.join(str(error).split())}", param_hint="'--set'") from error
+    return settings
+
+
+def _common(reason: str, expect: str | None) -> dict[str, str | None]:
+    return {"reason": reason, "expectedRevision": expect}
+
+
+def _finish(client: AdminClient, begun: RolloutView, output: View, timeout: str | None) -> None:
+    """Waits for a rollout that has begun unless there is no time for that, and shows how it has ended."""
+    rollout = _follow(client, begun, timeout) if timeout and not begun.is_over else begun
+    _print(output, rollout, table.outcome)
+    if rollout.stage is Stage.FAILED:
+        fail(f"{rollout.plugin} of {rollout.profile}: {rollout.problem}")
+    if timeout and not rollout.is_over:
+        fail(f"not over after {timeout}; {_goes_on(rollout)}")
+
+
+def _follow(client: AdminClient, begun: RolloutView, timeout: str) -> RolloutView:
+    """The rollout as it is when it is over, or when the time is up. Its steps are told on standard error."""
+    last = begun
+    console = Console(stderr=True)
+    try:
+        with console.status("waiting for the extender"):
+            for last in client.follow(begun.id, timeout):
+                console.print(table.step(last), soft_wrap=True)
+    except KeyboardInterrupt:
+        typer.echo(f"kwx: {printable(_goes_on(last))}", err=True)
+        raise typer.Exit(128 + signal.SIGINT) from None
+    except RemoteError as error:
+        told = f"rollout {last.id} has begun, kwx plugin history {last.plugin} tells how it ends"
+        raise RemoteError(f"{told}; {error}") from error
+    return last
+
+
+def _goes_on(rollout: RolloutView) -> str:
+    return f"rollout {rollout.id} goes on in the extender; kwx plugin history {rollout.plugin} tells how it ends"
+
+
+def _print(output: View, found: T, shown: Callable[[T], Iterable[Part]]) -> None:
+    if output is View.JSON:
+        write_json(to_jsonable_python(found))
+        return
+    terminal.show(shown(found))

@@ -1,5 +1,0 @@
-"""`kwx run`: the product at work, without a cluster."""
-
-from extender.demo.demo import DemoError, run
-
-__all__ = ["DemoError", "run"]

@@ -1,0 +1,87 @@
+"""Revisions that were replaced, and have cycles to end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Final, NamedTuple
+
+from extender.rollouts.journal import Journal
+from extender.rollouts.revision import Stage
+from extender.rollouts.rollout import Rollout
+from extender.rollouts.slot import Live, Slot
+from extender.scheduling.cycle_pins import Cycles
+
+AT_LEAST: Final = 1.0
+"""Seconds for which guests are kept: a verb may be about to begin with them."""
+
+MOST: Final = 3
+"""Revisions of a slot whose guests are kept for cycles that have begun. Who comes back to an older one has a guest made
+for that call alone."""
+
+
+class _Drained(NamedTuple):
+    slot: Slot
+    live: Live
+    rollout: Rollout
+    since: float
+
+
+class Drain:
+    """Gives guests back once no pod's cycle is on their revision. May be used from any thread."""
+
+    def __init__(self, cycles: Cycles, journal: Journal) -> None:
+        self._cycles = cycles
+        self._journal = journal
+        self._lock = threading.Lock()
+        self._drained: list[_Drained] = []
+
+    def add(self, slot: Slot, live: Live, problem: str = "") -> None:
+        """Takes a revision that was replaced, and why if it was rolled back."""
+        rollout = live.rollout.at(Stage.DRAINING, problem=problem)
+        with self._lock:
+            self._drained.append(_Drained(slot, live, rollout, time.monotonic()))
+        self._journal.record(rollout)
+
+    def stage(self, slot: Slot, revision: str) -> Stage:
+        """Whether a revision that was replaced still drains."""
+        with self._lock:
+            drains = any(each.slot is slot and each.live.revision.id == revision for each in self._drained)
+        return Stage.DRAINING if drains else Stage.RETIRED
+
+    def take(self, slot: Slot, revision: str) -> Live | None:
+        """Takes a revision out that is to serve again, if its guests are still there."""
+        with self._lock:
+            found = next(
+                (each for each in self._drained if each.slot is slot and each.live.revision.id == revision), None
+            )
+            if found is None:
+                return None
+            self._drained.remove(found)
+        self._journal.record(found.rollout.at(Stage.RETIRED))
+        return found.live
+
+    def look(self) -> None:
+        """Retires those that no cycle is on any more, and those that are too many."""
+        with self._lock:
+            if not self._drained:
+                return
+            over = self._over()
+            self._drained = [each for each in self._drained if each not in over]
+        for each in over:
+            each.live.entry.plugin.close()
+        for each in over:
+            self._journal.record(each.rollout.at(Stage.RETIRED))
+
+    def _over(self) -> list[_Drained]:
+        held = {entry for profile in self._cycles.held() for entry in profile.entries}
+        now = time.monotonic()
+        return [
+            each
+            for at, each in enumerate(self._drained)
+            if now - each.since > AT_LEAST
+            and each.live is not each.slot.standby
+            and (
+                each.live.entry not in held or sum(later.slot is each.slot for later in self._drained[at + 1 :]) >= MOST
+            )
+        ]

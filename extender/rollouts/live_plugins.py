@@ -1,0 +1,52 @@
+"""The plugins that are live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from extender.config import FailurePolicy, ProfileConfig
+from extender.rollouts.slot import Slot
+from extender.scheduling.live_profiles import LiveProfiles
+from extender.scheduling.profile import Profile
+from wasm_runtime.guests.plugin import Plugin
+
+
+class LivePlugins:
+    """The plugins' slots, and the profiles that they make. May be used from any thread."""
+
+    def __init__(self, configs: Sequence[ProfileConfig], slots: Sequence[Slot]) -> None:
+        """`configs` is what is configured now."""
+        self.slots = tuple(slots)
+        """In the order of the configuration."""
+        self.profiles = LiveProfiles(_assemble(configs, slots))
+
+    def switch(self, configs: Sequence[ProfileConfig], slots: Sequence[Slot]) -> None:
+        """Makes profiles live of what is in the slots now."""
+        self.profiles.switch(_assemble(configs, slots))
+        self.slots = tuple(slots)
+
+    @property
+    def plugins(self) -> list[Plugin]:
+        """Those that serve, and those that are kept ready to come back."""
+        lives = {id(live): live for slot in self.slots for live in (slot.live, slot.standby) if live}
+        return [live.entry.plugin for live in lives.values()]
+
+    def close(self) -> None:
+        """Gives all guests back."""
+        for plugin in self.plugins:
+            plugin.close()
+
+
+def _assemble(configs: Sequence[ProfileConfig], slots: Sequence[Slot]) -> Iterator[Profile]:
+    """The profiles of a configuration, of what serves in the slots of their plugins."""
+    for config in configs:
+        places = {slot.name: slot for slot in slots if slot.profile == config.name}
+        ordered = [places[plugin.name] for plugin in config.plugins]
+        missing = [slot for slot in ordered if not slot.live and slot.config.failure_policy is FailurePolicy.FAIL]
+        yield Profile(
+            config.name,
+            [slot.live.entry for slot in ordered if slot.live],
+            config.score_range,
+            config.zero_scores,
+            "; ".join(f"plugin {slot.name} is not there yet: {slot.problem}" for slot in missing),
+        )

@@ -1,0 +1,238 @@
+"""From a source to a revision that is ready to serve."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from extender.config import PluginConfig, SwapConfig
+from extender.rollouts.plugin_factory import LoadError, Workshop
+from extender.rollouts.probe import RefusedError, Report, probe
+from extender.rollouts.revision import Revision, Stage
+from extender.rollouts.run import Attempt, CancelledError
+from extender.rollouts.slot import Live, Slot
+from extender.rollouts.state.store import Store
+from extender.scheduling.profile import Entry
+from extender.scheduling.request_samples import Sample, Traffic
+from extender.sources import Fetched, Source, SourceError
+from extender.sources.factory import open_source
+from extender.sources.signing import PublicKey
+from extender.sources.source import fetch_now
+from wasm_runtime.guests.plugin import Plugin
+from wasm_runtime.nodes.node_table import Nodes, Snapshot
+
+logger = logging.getLogger(__name__)
+
+LOOK: Final = 0.1
+"""Seconds between two looks at whether a shadow is cancelled."""
+
+LONGEST_SHADOW: Final = 3600.0
+"""Seconds after which a shadow ends that has not seen its number of requests."""
+
+Fetch = Callable[[], Fetched]
+"""Gives a module. Raises SourceError."""
+
+
+class RolloutFailedError(Exception):
+    """A rollout has ended without a revision. Has every reason."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+@contextmanager
+def failing(attempt: Attempt) -> Iterator[None]:
+    """Ends the attempt by what keeps it from going on. Raises RolloutFailedError."""
+    try:
+        yield
+    except RolloutFailedError:
+        raise
+    except RefusedError as error:
+        attempt.fail(str(error), error.report)
+        raise RolloutFailedError([str(error)]) from error
+    except LoadError as error:
+        attempt.fail(str(error))
+        raise RolloutFailedError(error.problems) from error
+    except (SourceError, CancelledError) as error:
+        attempt.fail(str(error))
+        raise RolloutFailedError([str(error)]) from error
+    except Exception as error:
+        logger.exception("a rollout has failed for a fault of our own")
+        attempt.fail(f"a fault of the extender's own, see its log: {error!r}")
+        raise RolloutFailedError([str(error)]) from error
+
+
+def verify(
+    attempt: Attempt, config: PluginConfig, fetch: Fetch, folder: Path, verified: Revision | None = None
+) -> tuple[Revision, bytes]:
+    """Fetches a module and checks that it is the one, and signed by whom, the configuration requires.
+
+    Returns it with the revision that it makes. `folder` is what the configuration's paths are relative to, `verified`
+    an earlier revision: if the module is its own and the key, too, the signature was checked before and is not to be
+    had again. Raises SourceError, CancelledError.
+    """
+    fetched = fetch()
+    key = _required_key(config, folder)
+    module = fetched.digest
+    revision = Revision.of(module, config, fetched.origin, key.fingerprint if key else None)
+    attempt.advance(Stage.FETCHED, revision=revision.id, module=module, origin=fetched.origin)
+    check_digest(config, module, fetched.origin)
+    if key and (verified is None or (verified.module, verified.signer) != (module, key.fingerprint)):
+        key.check(fetched)
+    attempt.advance(Stage.VERIFIED)
+    return revision, fetched.wasm
+
+
+def _required_key(config: PluginConfig, folder: Path) -> PublicKey | None:
+    """Raises SourceError."""
+    path = config.source.public_key
+    return PublicKey.read(folder / path) if path else None
+
+
+def check_digest(config: PluginConfig, module: str, origin: str) -> None:
+    """Raises SourceError for another module than the configuration allows."""
+    if config.digest and module != config.digest:
+        raise SourceError(f"{origin} has digest {module}, the configuration allows only {config.digest}")
+
+
+def kept_module(store: Store, revision: Revision) -> Fetched:
+    """The module of an earlier revision. Raises SourceError."""
+    wasm = store.module(revision.module)
+    if wasm is None:
+        raise SourceError(f"the module of revision {revision.id} is not kept in server.stateDirectory")
+    return Fetched(wasm, revision.origin, revision.module)
+
+
+def warmed(
+    attempt: Attempt, store: Store, revision: Revision, wasm: bytes, config: PluginConfig, plugin: Plugin
+) -> Live:
+    """A plugin that knows the nodes, ready to serve; its module is kept. Raises CancelledError."""
+    try:
+        store.keep_module(revision.module, wasm)
+        attempt.advance(Stage.WARMED)
+    except BaseException:
+        plugin.close()
+        raise
+    return Live(revision, Entry(plugin, config.weight, config.failure_policy), attempt.rollout)
+
+
+class Pipeline:
+    """Fetches, verifies, compiles, probes and warms candidates. May be used from any thread."""
+
+    def __init__(
+        self, workshop: Workshop, store: Store, traffic: Traffic, nodes: Callable[[], Snapshot], folder: Path
+    ) -> None:
+        """`folder` is what the configuration's paths are relative to."""
+        self.store = store
+        self._workshop = workshop
+        self.traffic = traffic
+        self._nodes = nodes
+        self._folder = folder
+
+    def prepare(
+        self, attempt: Attempt, slot: Slot, config: PluginConfig, fetch: Fetch, verified: Revision | None = None
+    ) -> Live | None:
+        """A candidate that is ready to be switched in, and waits for that.
+
+        `verified` is an earlier revision, perhaps of the same module. None if there is nothing to switch: it was a dry
+        run, or is active already. Raises RolloutFailedError; then the attempt has failed.
+        """
+        with failing(attempt):
+            revision, wasm = verify(attempt, config, fetch, self._folder, verified)
+            replaced = slot.live.revision if slot.live else None
+            is_served = replaced and (replaced.id, replaced.signer) == (revision.id, revision.signer)
+            if is_served and not attempt.rollout.dry_run:
+                attempt.advance(Stage.UNCHANGED)
+                return None
+            with closing(self._workshop.make(wasm, revision.origin, config, self._nodes(), trial=True)) as trial:
+                attempt.advance(Stage.COMPILED, replaces=replaced.id if replaced else None)
+                report = self._probe(attempt, slot, config, trial)
+                attempt.advance(Stage.PROBED, report=report)
+                if attempt.rollout.dry_run:
+                    attempt.advance(Stage.REHEARSED)
+                    return None
+                return warmed(attempt, self.store, revision, wasm, config, self._workshop.twin(trial, self._nodes()))
+
+    def allow(self, config: PluginConfig, revision: Revision) -> None:
+        """Raises SourceError for a revision that the configuration does not let in any more."""
+        check_digest(config, revision.module, revision.origin)
+        key = _required_key(config, self._folder)
+        if key:
+            key.check_signer(revision.origin, revision.signer)  # Signatures are not kept.
+
+    def unmet(self, config: PluginConfig, revision: Revision) -> str:
+        """Why the configuration does not let a revision in any more; empty if it does."""
+        try:
+            self.allow(config, revision)
+        except SourceError as error:
+            return str(error)
+        return ""
+
+    def admits(self, config: PluginConfig, fetched: Fetched) -> bool:
+        """Whether the configuration lets in what a source gives."""
+        with suppress(SourceError):
+            check_digest(config, fetched.digest, fetched.origin)
+            key = _required_key(config, self._folder)
+            if key:
+                key.check(fetched)
+            return True
+        return False
+
+    def restore(self, attempt: Attempt, slot: Slot, revision: Revision) -> Live:
+        """A revision that has served before, ready to be switched in; it is not probed. Raises RolloutFailedError."""
+        with failing(attempt):
+            config = revision.configure(slot.config)
+            _, wasm = verify(attempt, config, lambda: self.kept(revision), self._folder, revision)
+            plugin = self._workshop.make(wasm, revision.origin, config, self._nodes())
+            return warmed(attempt, self.store, revision, wasm, config, plugin)
+
+    def open(self, config: PluginConfig) -> Source:
+        """The source of a plugin."""
+        return open_source(config, self._folder, self._workshop.module_limit)
+
+    def fetch(self, config: PluginConfig) -> Fetched:
+        """What a plugin's source gives now. Raises SourceError."""
+        return fetch_now(self.open(config))
+
+    def kept(self, revision: Revision) -> Fetched:
+        """The module of an earlier revision. Raises SourceError."""
+        return kept_module(self.store, revision)
+
+    def _probe(self, attempt: Attempt, slot: Slot, config: PluginConfig, trial: Plugin) -> Report:
+        """What the candidate and a twin of the active revision say of recorded requests. Raises RefusedError."""
+        with ExitStack() as stack:
+            active = self._twin(slot.live)
+            if active:
+                stack.callback(active.close)
+            samples = self._samples(attempt, slot.profile, config.swap)
+            report = probe(active, trial, samples, self._locate, config.swap, lambda: attempt.is_cancelled)
+        attempt.check()
+        return report
+
+    def _twin(self, live: Live | None) -> Plugin | None:
+        """What a candidate is compared with; None if nothing is live, or does not start any more."""
+        with suppress(LoadError):
+            return self._workshop.twin(live.entry.plugin, self._nodes(), trial=True) if live else None
+        return None
+
+    def _locate(self, names: Sequence[str]) -> Nodes:
+        return Nodes(self._nodes(), names)
+
+    def _samples(self, attempt: Attempt, profile: str, limits: SwapConfig) -> Iterator[Sample]:
+        """The requests that were recorded; after them those that come, as long as a shadow is wanted."""
+        yield from self.traffic.last(profile)
+        if limits.shadow_time is None and limits.shadow_requests is None:
+            return
+        left = limits.shadow_requests
+        until = time.monotonic() + (limits.shadow_time or LONGEST_SHADOW)
+        with self.traffic.listening(profile) as samples:
+            while (left is None or left > 0) and time.monotonic() < until and not attempt.is_cancelled:
+                with suppress(queue.Empty):
+                    yield samples.get(timeout=LOOK)
+                    left = None if left is None else left - 1

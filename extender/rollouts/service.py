@@ -1,0 +1,84 @@
+"""All by which something else goes live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from extender.config import FailurePolicy
+from extender.rollouts.config_watcher import Reloader
+from extender.rollouts.controller import Rollouts
+from extender.rollouts.drain import Drain
+from extender.rollouts.pipeline import Pipeline
+from extender.rollouts.source_poller import Followers
+from extender.rollouts.startup import Loaded
+from extender.scheduling.cycle_pins import Cycles
+from extender.scheduling.request_samples import Traffic
+from wasm_runtime.nodes.node_table import Snapshot
+
+
+class Updates:
+    """The rollouts, and those who follow the sources and the configuration file."""
+
+    def __init__(
+        self,
+        file: Path,
+        loaded: Loaded,
+        cycles: Cycles,
+        traffic: Traffic,
+        nodes: Callable[[], Snapshot],
+        wake: Callable[[], object],
+    ) -> None:
+        """`nodes` gives what guests are to know, `wake` has rejected pods tried again."""
+        self._loaded = loaded
+        pipeline = Pipeline(loaded.workshop, loaded.store, traffic, nodes, file.absolute().parent)
+        drain = Drain(cycles, loaded.journal)
+        profiles = loaded.configuration.profiles
+        self.rollouts = Rollouts(loaded.live, pipeline, loaded.journal, drain, profiles, wake)
+        self._followers = Followers(self.rollouts)
+        self._reloader = Reloader(file, loaded.configuration, self.rollouts)
+
+    @property
+    def missing(self) -> str | None:
+        """Why pods of some profiles cannot be judged."""
+        profiles = self._loaded.live.profiles
+        words = [f"profile {each.name}: {each.problem}" for each in profiles if each.problem]
+        return "; ".join([*words, *self._without_guests(FailurePolicy.FAIL)]) or None
+
+    @property
+    def oddities(self) -> str | None:
+        """What those who look after plugins should know."""
+        slots = self._loaded.live.slots
+        words = [f"plugin {each.name}: {each.problem}" for each in slots if each.problem]
+        words += [f"plugin {each.name}: {each.notice}" for each in slots if each.notice]
+        words += self._without_guests(FailurePolicy.IGNORE)
+        if self._loaded.store.problem:
+            words.append(f"a restart will not know what is live now, nor the history: {self._loaded.store.problem}")
+        return "; ".join(filter(None, [*words, self._reloader.problem])) or None
+
+    def _without_guests(self, policy: FailurePolicy) -> list[str]:
+        """The plugins of a failure policy that have no guest, since none can be made."""
+        lives = [slot.live for slot in self._loaded.live.slots if slot.live]
+        plugins = [live.entry.plugin for live in lives if live.entry.failure_policy is policy]
+        problems = [(plugin.name, plugin.problem) for plugin in plugins]
+        return [
+            f"plugin {name} has no guest, and none can be made: {problem}; it is tried again now and then"
+            for name, problem in problems
+            if problem
+        ]
+
+    def start(self) -> None:
+        """Begins."""
+        self._followers.start()
+        self._reloader.start()
+
+    def reload(self) -> None:
+        """Has the configuration file read now. Signal handlers may call it."""
+        self._reloader.reload()
+
+    def stop(self) -> None:
+        """Ends what is under way."""
+        self._loaded.workshop.close()
+        self.rollouts.close()  # First: the others wait for what is under way.
+        self._reloader.stop()
+        self._followers.stop()

@@ -1,0 +1,83 @@
+"""A plugin's place in a profile: what it is configured to be, and what serves there."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from extender.config import PluginConfig
+from extender.config.urls import public
+from extender.rollouts.revision import Revision
+from extender.rollouts.rollout import Rollout
+from extender.scheduling.profile import SHORT_DIGEST, Entry
+from extender.sources import Source
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Live:
+    """A revision that serves, or has served and is still there."""
+
+    revision: Revision
+    entry: Entry
+    rollout: Rollout
+    """The one that has brought it here, as it was when it did."""
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """A plugin's place. Its attributes are changed by whoever has its `turn`, but read by all."""
+
+    key: str
+    """Where the configuration speaks of it, as in `profiles[0].plugins[1]`."""
+    profile: str
+    config: PluginConfig
+    source: Source
+    version: str | None = None
+    """What the source has given last is of this version; None if that is not known."""
+    live: Live | None = None
+    """What serves. None if nothing could be had yet."""
+    standby: Live | None = None
+    """What comes back at once if `live` fails on probation; None once it has proven good."""
+    revisions: list[Revision] = field(default_factory=list)
+    """Those that have served, the newest first; going back changes nothing of that, so that one may go further back."""
+    offered: str | None = None
+    """The revision that the source has given last, whatever became of it: if it still does, that is no news."""
+    problem: str = ""
+    """What is wrong with the source now; empty if nothing is."""
+    refusal: str = ""
+    """Why what the source gives now was refused; empty if it was not."""
+    unmet: str = ""
+    """Why what serves could not go live now: something else is required than when it did. Empty if it could."""
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    """Held during a rollout: there is one at a time."""
+
+    @property
+    def name(self) -> str:
+        """The plugin's."""
+        return self.config.name
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The profile's name and the plugin's."""
+        return self.profile, self.config.name
+
+    def serves(self, revision: str | None) -> bool:
+        """Whether the revision of an id is the one that serves."""
+        return self.live is not None and self.live.revision.id == revision
+
+    @property
+    def notice(self) -> str:
+        """Says so if what serves is not what the source gives, or could not go live any more."""
+        unmet = f"serves on, but could not go live now: {self.unmet}" if self.unmet else ""
+        return "; ".join(filter(None, [self._difference, unmet]))
+
+    @property
+    def _difference(self) -> str:
+        if self.live and self.refusal:
+            return f"what {public(self.config.guest_url)} gives is refused: {self.refusal}"
+        if self.live is None or self.offered is None or self.live.revision.id == self.offered:
+            return ""
+        return (
+            f"revision {self.live.revision.id[:SHORT_DIGEST]} serves, not {self.offered[:SHORT_DIGEST]} that"
+            f" {public(self.config.guest_url)} gives; kwx plugin history {self.name} tells why"
+        )

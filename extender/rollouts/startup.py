@@ -1,0 +1,276 @@
+"""From a configuration file to plugins that serve."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pydantic import ValidationError
+
+from extender import config
+from extender.config import ConfigError, ExtenderConfiguration, PluginConfig, RuntimeConfig
+from extender.config.urls import public
+from extender.rollouts.controller import keys
+from extender.rollouts.engines import EngineError
+from extender.rollouts.journal import START, Journal
+from extender.rollouts.live_plugins import LivePlugins
+from extender.rollouts.pipeline import Fetch, RolloutFailedError, check_digest, failing, kept_module, verify, warmed
+from extender.rollouts.plugin_factory import LoadError, Workshop
+from extender.rollouts.revision import Revision, Stage, configure, settings_of
+from extender.rollouts.rollout import Rollout
+from extender.rollouts.run import Attempt
+from extender.rollouts.slot import Slot
+from extender.rollouts.state.retention import trim
+from extender.rollouts.state.store import Kept, Store
+from extender.rollouts.switch import with_newest
+from extender.sources import Fetched, Source, SourceError, UnreachableError
+from extender.sources.factory import open_source
+from extender.sources.source import fetch_now
+from wasm_runtime.compile.cache import CacheError
+from wasm_runtime.engine import Handle
+from wasm_runtime.guests.plugin import Observer, Sink
+
+logger = logging.getLogger(__name__)
+
+PATIENCE: Final = 10.0
+"""Seconds that the start waits for web servers and registries: as long nothing is served, health included."""
+
+
+class Loaded(NamedTuple):
+    """What a configuration file has become."""
+
+    configuration: ExtenderConfiguration
+    live: LivePlugins
+    workshop: Workshop
+    store: Store
+    journal: Journal
+
+    def close(self) -> None:
+        """Gives all guests back, ends what is being compiled, and writes down what is left."""
+        self.workshop.close()
+        self.live.close()
+        self.journal.close()
+        self.store.close()
+
+
+def load(
+    file: Path,
+    sink: Sink = lambda *_: None,
+    observer: Observer = lambda *_: None,
+    handle: Handle | None = None,
+    *,
+    keeps: bool = False,
+) -> Loaded:
+    """Reads a configuration file; fetches, compiles and starts its plugins.
+
+    With `keeps`, what is kept of an earlier process counts, and what serves is kept. A plugin whose source cannot be
+    reached then serves with its last good revision; without one its slot stays empty. Raises ConfigError with all
+    problems of the file and of the modules that it names.
+    """
+    try:
+        configuration = config.read(file)
+    except ConfigError as error:
+        modules = _problems_of_modules(file, error.plugins)
+        raise ConfigError(file, [*error.problems, *modules]) from error
+    try:
+        workshop = Workshop(configuration.runtime, sink, observer, handle)
+    except (CacheError, EngineError) as error:
+        raise ConfigError(file, [str(error)]) from error
+    state = configuration.server.state_directory
+    folder = file.absolute().parent
+    limit = configuration.server.state_limit
+    store = Store.open(folder / state if state else None, file, limit) if keeps else Store(None)
+    return _Start(file, configuration, workshop, store).load()
+
+
+class _Start:
+    """Starts the plugins of a configuration."""
+
+    def __init__(self, file: Path, configuration: ExtenderConfiguration, workshop: Workshop, store: Store) -> None:
+        self._file = file
+        self._folder = file.absolute().parent
+        self._configuration = configuration
+        self._workshop = workshop
+        self._store = store
+        self._journal = Journal(store)
+        self._attempts: dict[Slot, Attempt] = {}
+        self._served: dict[Slot, Revision] = {}
+        """What did before this process."""
+
+    def load(self) -> Loaded:
+        """Raises ConfigError with the problems of all plugins."""
+        profiles = self._configuration.profiles
+        problems: list[str] = []
+        plugins = [(profile.name, plugin) for profile in profiles for plugin in profile.plugins]
+        slots = [
+            Slot(key, profile, plugin, self._open(plugin))
+            for key, (profile, plugin) in zip(keys(profiles), plugins, strict=True)
+        ]
+        fetching = [_in_thread(partial(self._fetch, slot.config)) for slot in slots]
+        until = time.monotonic() + PATIENCE
+        for slot, fetched in zip(slots, fetching, strict=True):
+            try:
+                self._fill(slot, partial(_wait, slot, fetched, until))
+            except RolloutFailedError as error:
+                problems += _name(slot.key, slot.config, error.problems)
+        live = LivePlugins(profiles, slots)
+        loaded = Loaded(self._configuration, live, self._workshop, self._store, self._journal)
+        if problems:
+            loaded.close()
+            raise ConfigError(self._file, problems)
+        self._store.expect([slot.place for slot in slots])
+        for slot, attempt in self._attempts.items():
+            self._settle(slot, attempt)
+        for slot in trim(slots, self._store.size, self._store.limit):
+            self._save(slot)
+        self._journal.flush()
+        return loaded
+
+    def _open(self, plugin: PluginConfig) -> Source:
+        return open_source(plugin, self._folder, self._workshop.module_limit)
+
+    def _fetch(self, plugin: PluginConfig) -> Fetched:
+        """Raises UnreachableError or RolloutFailedError."""
+        try:
+            fetched = fetch_now(self._open(plugin))
+            # Before it may be no news: what served last does not stand in for it.
+            check_digest(plugin, fetched.digest, fetched.origin)
+        except UnreachableError:
+            raise
+        except SourceError as error:
+            raise RolloutFailedError([str(error)]) from error
+        return fetched
+
+    def _fill(self, slot: Slot, fetch: Fetch) -> None:
+        """Puts into a slot what its source gives, or else what served last. Raises RolloutFailedError."""
+        kept = self._store.load(slot.profile, slot.name)
+        if kept:
+            slot.offered, slot.revisions = kept.offered, list(kept.revisions)
+            self._served[slot] = kept.active
+        try:
+            fetched = fetch()
+        except UnreachableError as error:
+            self._fall_back(slot, kept, str(error))
+            return
+        slot.version = fetched.version
+        offered = Revision.of(fetched.digest, slot.config, fetched.origin).id
+        is_no_news = kept is not None and offered == kept.offered != kept.active.id
+        if kept and is_no_news and self._restore(slot, kept.active, kept.active.settings):
+            logger.warning("%s", slot.notice, extra={"plugin": slot.name, "profile": slot.profile})
+            return
+        slot.offered = offered
+        self._start(slot, slot.config, lambda: fetched)
+
+    def _fall_back(self, slot: Slot, kept: Kept | None, problem: str) -> None:
+        """Serves with the last good revision while the source cannot be reached. Without one the slot stays empty."""
+        slot.problem = problem
+        fields = {"plugin": slot.name, "profile": slot.profile}
+        if kept and self._restore(slot, kept.active, _settings_after(kept, slot.config)) and slot.live:
+            fields["revision"] = slot.live.revision.id
+            if kept.offered == kept.active.id:  # Then this is what the source gave last, too, as it is configured now.
+                slot.offered = slot.live.revision.id
+            logger.warning("the last good revision serves until the source can be reached: %s", problem, extra=fields)
+        else:
+            logger.error("a plugin is not there yet: %s", problem, extra=fields)
+
+    def _restore(self, slot: Slot, revision: Revision, settings: Mapping[str, Any]) -> bool:
+        """Serves with a module that has served before, if that is still possible.
+
+        It may be signed by nobody who counts now, or have settings that only another version of the extender knows.
+        """
+        try:
+            config = configure(slot.config, settings)
+            self._start(slot, config, partial(kept_module, self._store, revision), revision)
+        except (RolloutFailedError, ValidationError) as error:
+            fields = {"plugin": slot.name, "profile": slot.profile, "revision": revision.id}
+            logger.error("what served last cannot serve again: %s", error, extra=fields)
+            return False
+        return True
+
+    def _start(self, slot: Slot, config: PluginConfig, fetch: Fetch, verified: Revision | None = None) -> None:
+        """Makes the plugin. Raises RolloutFailedError."""
+        number = self._store.next_id()
+        attempt = Attempt(Rollout(id=number, profile=slot.profile, plugin=slot.name, by=START), self._journal)
+        with failing(attempt):
+            revision, wasm = verify(attempt, config, fetch, self._folder, verified)
+            plugin = self._workshop.make(wasm, revision.origin, config)
+            slot.live = warmed(attempt, self._store, revision, wasm, config, plugin)
+        self._attempts[slot] = attempt
+
+    def _settle(self, slot: Slot, attempt: Attempt) -> None:
+        """Keeps what serves now that the process starts with it."""
+        live = slot.live
+        assert live
+        before = self._served.get(slot)
+        rollout = attempt.advance(Stage.ACTIVE, replaces=before.id if before else None)
+        slot.live = dataclasses.replace(live, rollout=rollout)
+        if before is None or before.id != live.revision.id:
+            slot.revisions = with_newest(slot.revisions, live.revision, before)
+        self._save(slot)
+
+    def _save(self, slot: Slot) -> None:
+        if slot.live:
+            self._journal.save(slot.profile, slot.name, Kept(slot.live.revision, slot.offered, slot.revisions))
+
+
+def _wait(slot: Slot, fetched: Future[Fetched], until: float) -> Fetched:
+    """What is being fetched. A file is waited for. Raises UnreachableError or RolloutFailedError."""
+    try:
+        return fetched.result(max(0.0, until - time.monotonic()) if slot.source.is_remote else None)
+    except FutureTimeoutError:
+        raise UnreachableError(
+            f"{public(slot.config.guest_url)} has not given the module within the first {PATIENCE:g} s"
+        ) from None
+
+
+def _in_thread(fetch: Fetch) -> Future[Fetched]:
+    """Fetches beside others: those that do not answer are waited for at the same time, and not at all at the end."""
+    future: Future[Fetched] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(fetch())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="fetch", daemon=True).start()
+    return future
+
+
+def _settings_after(kept: Kept, config: PluginConfig) -> Mapping[str, Any]:
+    """Those that the active revision had, operators' included, unless the configuration has changed since."""
+    possible = {Revision.of(each.module, config, each.origin).id for each in kept.revisions}
+    return kept.active.settings if kept.offered in possible else settings_of(config)
+
+
+def _problems_of_modules(file: Path, plugins: Mapping[str, PluginConfig]) -> Iterator[str]:
+    """What is wrong with the modules of a configuration that cannot be used anyway, as far as they are files."""
+    try:
+        workshop = Workshop(RuntimeConfig())
+    except (CacheError, EngineError) as error:
+        yield str(error)
+        return
+    for key, plugin in plugins.items():
+        source = open_source(plugin, file.absolute().parent, workshop.module_limit)
+        if source.is_remote:
+            continue
+        try:
+            fetched = fetch_now(source)
+            check_digest(plugin, fetched.digest, fetched.origin)
+            workshop.make(fetched.wasm, fetched.origin, plugin).close()
+        except SourceError as error:
+            yield from _name(key, plugin, [str(error)])
+        except LoadError as error:
+            yield from _name(key, plugin, error.problems)
+
+
+def _name(key: str, plugin: PluginConfig, problems: Sequence[str]) -> list[str]:
+    return [f"{key}.guestURL: plugin {plugin.name}: {problem}" for problem in problems]

@@ -1,0 +1,61 @@
+"""What somebody wants to become live."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from extender.sources import Signature
+from wasm_runtime.guests.plugin import digest
+
+
+class OrderError(Exception):
+    """An order cannot be carried out. `str()` says why."""
+
+
+class ConflictError(OrderError):
+    """An order comes after another one that it does not know of. `str()` names it."""
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A module that comes with the order."""
+
+    wasm: bytes
+    signature: Signature | None = None
+    digest: str = field(init=False)
+    """The module's. It is found out at once, which takes some tenths of a second for the largest ones."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", digest(self.wasm))
+
+
+class Url(NamedTuple):
+    """A module that another source than the configured one gives: http, https or oci."""
+
+    url: str
+
+
+class Earlier(NamedTuple):
+    """A revision that has served before."""
+
+    revision: str
+    """Its id, or at least eight characters of the digest by which that begins."""
+
+
+class Look(NamedTuple):
+    """What the configured source gives now."""
+
+
+class Order(NamedTuple):
+    """What is to become live, and for whom."""
+
+    what: Upload | Url | Earlier | Look
+    by: str
+    why: str = ""
+    settings: Mapping[str, Any] = {}
+    """Keys of the plugin's configuration that are part of a revision, as the configuration file writes them."""
+    dry_run: bool = False
+    expected: str | None = None
+    """The revision that is active, as far as who orders knows."""

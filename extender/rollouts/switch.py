@@ -1,0 +1,202 @@
+"""Where revisions go live."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from extender.config import PluginConfig, ProfileConfig
+from extender.rollouts.drain import Drain
+from extender.rollouts.journal import Journal
+from extender.rollouts.live_plugins import LivePlugins
+from extender.rollouts.pipeline import RolloutFailedError, failing
+from extender.rollouts.probation import Guard
+from extender.rollouts.revision import Revision, Stage
+from extender.rollouts.run import Attempt, CancelledError
+from extender.rollouts.slot import Live, Slot
+from extender.rollouts.state.retention import trim
+from extender.rollouts.state.store import MOST_REVISIONS, Kept, Store
+from extender.scheduling.exports import verbs
+
+logger = logging.getLogger(__name__)
+
+REMOVED = "the plugin was taken out of the configuration"
+
+
+class Change(NamedTuple):
+    """A candidate that is ready to go live."""
+
+    attempt: Attempt
+    slot: Slot
+    live: Live
+    offers: bool = False
+    """Whether it is what the configuration wants."""
+
+
+class Switch:
+    """Makes candidates live, by one assignment of all profiles; and says which are on probation.
+
+    `lock` is held for a switch, and by those who decide whether there is one. Nobody who has it waits for a disk, for
+    the network or for a guest.
+    """
+
+    def __init__(
+        self,
+        live: LivePlugins,
+        store: Store,
+        journal: Journal,
+        drain: Drain,
+        profiles: Sequence[ProfileConfig],
+        wake: Callable[[], object],
+    ) -> None:
+        """`profiles` is what is configured now; `wake` has rejected pods tried again."""
+        self.lock = threading.RLock()
+        self._live = live
+        self._store = store
+        self._journal = journal
+        self._drain = drain
+        self._profiles = profiles
+        self._wake = wake
+        self._guards: dict[Slot, Guard] = {}
+
+    def alone(self, change: Change, problem: str = "") -> None:
+        """Makes a candidate live. `problem` is why the one before is taken back.
+
+        Raises RolloutFailedError if it was cancelled just before.
+        """
+        with self.lock:
+            if change.slot not in self._live.slots:
+                change.attempt.cancel(REMOVED)
+            check([change])
+            self._exchange([change], self._live.slots, problem)
+
+    def all(self, changes: Sequence[Change], slots: Sequence[Slot], profiles: Sequence[ProfileConfig]) -> None:
+        """Makes other profiles live, with what has changed for them. For who has the lock and has checked them."""
+        self._profiles = profiles
+        self._store.expect([slot.place for slot in slots])
+        self._exchange(changes, slots)
+
+    def again(self) -> None:
+        """Makes the profiles anew, of what is in the slots now."""
+        self._live.switch(self._profiles, self._live.slots)
+
+    def configured(self, slot: Slot) -> PluginConfig:
+        """What is configured for a slot, of the configuration that is live."""
+        return next(
+            (
+                plugin
+                for profile in self._profiles
+                for plugin in profile.plugins
+                if (profile.name, plugin.name) == slot.place
+            ),
+            slot.config,
+        )
+
+    def remove(self, slot: Slot) -> None:
+        """Lets a plugin go that is configured no more. For who has the lock."""
+        self.end_probation(slot)
+        if slot.live:
+            self._drain.add(slot, slot.live)
+
+    def set_offered(self, slot: Slot, revision: str) -> None:
+        """Keeps which revision the source has given, though another one serves, or does so anyway."""
+        with self.lock:
+            slot.offered = revision
+            self._save(slot)
+
+    def end_probation(self, slot: Slot) -> None:
+        """Lets what serves in a slot be, however it does. For who has the lock."""
+        self._guards.pop(slot, None)
+        slot.standby = None
+
+    def failing(self) -> Iterator[tuple[Slot, Revision, str]]:
+        """Those on probation that have to go, for which revision, and why. Ends the probation of the others in time."""
+        for slot, guard in list(self._guards.items()):
+            problem = guard.problem
+            if problem and slot.standby:
+                yield slot, slot.standby.revision, problem
+            elif guard.is_over:
+                self.end_probation(slot)
+
+    def _exchange(self, changes: Sequence[Change], slots: Sequence[Slot], problem: str = "") -> None:
+        replaced = [change.slot.live for change in changes]
+        asked = verbs(self._live.profiles)
+        for change in changes:
+            change.slot.live = change.live
+        self._live.switch(self._profiles, slots)
+        for change, before in zip(changes, replaced, strict=True):
+            with suppress(RolloutFailedError), failing(change.attempt):  # It serves, and so do those after it.
+                self._settle(change, before, problem)
+        for slot in trim(slots, self._store.size, self._store.limit):
+            self._save(slot)
+        if new := verbs(self._live.profiles) - asked:
+            logger.warning(
+                "plugins have a say in %s now; kube-scheduler asks for that only if its configuration names the verb,"
+                " as kwx scheduler-config prints it%s",
+                " and ".join(sorted(new)),
+                ", and bind only where the extender is not ignorable" if "bind" in new else "",
+            )
+        if any(change.slot.config.swap.wake_pods for change in changes):
+            self._wake()
+
+    def _settle(self, change: Change, before: Live | None, problem: str) -> None:
+        """Does what is left to do once a revision serves."""
+        slot = change.slot
+        rollout = change.attempt.rollout.at(Stage.ACTIVE, replaces=before.revision.id if before else None)
+        slot.live = dataclasses.replace(change.live, rollout=rollout)
+        slot.problem = slot.unmet = ""
+        if change.offers:
+            slot.offered, slot.refusal = slot.live.revision.id, ""
+        elif change.attempt.overrules:
+            slot.offered = change.attempt.overrules
+        is_return = bool(problem) and slot.live.revision.id in {each.id for each in slot.revisions}
+        if not is_return:
+            slot.revisions = with_newest(slot.revisions, slot.live.revision, before.revision if before else None)
+        self._put_on_probation(slot, None if problem else before)
+        self._save(slot)
+        try:
+            change.attempt.record(rollout)  # Now: whoever is told finds it so.
+        finally:
+            if before:
+                self._drain.add(slot, before, problem)
+
+    def _put_on_probation(self, slot: Slot, before: Live | None) -> None:
+        """Watches over what is new, unless it is what had proven good before."""
+        good = (slot.standby or before) if before and slot.config.swap.rollback == "automatic" else None
+        if good is None or slot.live is None or slot.serves(good.revision.id):
+            self.end_probation(slot)
+            return
+        slot.standby = good  # In one step: the drain looks at it.
+        self._guards[slot] = Guard(slot.live.entry, good.entry, slot.config.swap)
+
+    def _save(self, slot: Slot) -> None:
+        if slot.live:
+            self._journal.save(slot.profile, slot.name, Kept(slot.live.revision, slot.offered, slot.revisions))
+
+
+def check(changes: Sequence[Change]) -> None:
+    """Raises RolloutFailedError if one was cancelled just before the switch; then none is of use."""
+    try:
+        for change in changes:
+            change.attempt.check()
+    except CancelledError as error:
+        withdraw(changes, str(error))
+        raise RolloutFailedError([str(error)]) from error
+
+
+def withdraw(changes: Sequence[Change], problem: str) -> None:
+    """Gives back what does not go live."""
+    for change in changes:
+        change.live.entry.plugin.close()
+        change.attempt.fail(problem)
+
+
+def with_newest(revisions: Sequence[Revision], newest: Revision, before: Revision | None) -> list[Revision]:
+    """The revisions that have served, one more included; `before` is the one that has done so until now."""
+    ahead = [newest, before] if before and before.id != newest.id else [newest]
+    ids = {each.id for each in ahead}
+    return [*ahead, *(each for each in revisions if each.id not in ids)][:MOST_REVISIONS]

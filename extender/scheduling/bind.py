@@ -1,0 +1,167 @@
+"""bind: Reserve, Permit, PreBind, Bind and PostBind, each plugin after plugin; Unreserve after a failure."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Final, NamedTuple, TypeVar
+
+from extender.scheduling.profile import Entry, PluginFailedError, Profile
+from extender.scheduling.waiting_pods import WaitingPods
+from wasm_runtime.abi import Code
+from wasm_runtime.guests.guest import Guest, Pod, Status, name
+from wasm_runtime.guests.plugin import Plugin
+from wasm_runtime.nodes.node_table import Nodes
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+LEFT_FOR_BIND: Final = 0.25
+"""Part of the verb's time that a wait on Permit leaves to what comes after it."""
+
+Step = Callable[[Guest, Nodes, float], T]
+"""A method of Guest that takes the node and a deadline."""
+
+
+class RejectedError(Exception):
+    """A plugin does not let the pod on its node. `str()` names plugin, extension point and reason."""
+
+
+class Binding(NamedTuple):
+    """What is to be bound, and until when."""
+
+    pod: Pod
+    node: Nodes
+    """The one that was chosen."""
+    deadline: float
+    """When the verb must have been answered, on the clock of `time.monotonic`."""
+
+
+def run(profile: Profile, binding: Binding, waiting: WaitingPods, bind: Callable[[], None]) -> None:
+    """Binds a pod as the framework does: with what the plugins do before and after, and `bind` if none binds it.
+
+    Takes as long as a plugin's Permit makes the pod wait. Source of the order: `schedulingCycle` and
+    `bindingCycle` in `pkg/scheduler/schedule_one.go` of Kubernetes. Raises PluginFailedError, RejectedError and
+    what `bind` raises.
+    """
+    with ExitStack() as stack:
+        cycle = _Cycle(binding, list(_enter(profile, binding, stack)))
+        try:
+            cycle.demand("reserve", Guest.reserve)
+            cycle.permit(waiting)
+            cycle.demand("prebind", Guest.pre_bind)
+            if not cycle.bind():
+                bind()
+        except BaseException:
+            cycle.tell("unreserve", Guest.unreserve, backwards=True)
+            raise
+        cycle.tell("postbind", Guest.post_bind)
+
+
+class _Seat(NamedTuple):
+    """A plugin's place in a binding cycle, and its guest."""
+
+    entry: Entry
+    guest: Guest
+
+    def has(self, export: str) -> bool:
+        """Whether an extension point can be called here."""
+        return self.entry.plugin.runs(export) and not self.guest.is_broken
+
+
+def _enter(profile: Profile, binding: Binding, stack: ExitStack) -> Iterator[_Seat]:
+    for entry in profile.entries:
+        if entry.plugin.binds:
+            guest = entry.attempt("bind", _guest, binding.pod, binding.node, stack)
+            if guest is not None:
+                yield _Seat(entry, guest)
+
+
+def _guest(plugin: Plugin, pod: Pod, node: Nodes, stack: ExitStack) -> Guest:
+    """The guest on the pod's cycle, which ends with the stack."""
+    stack.callback(plugin.end_cycle, pod)
+    guest, _ = stack.enter_context(plugin.guest(pod, node, "bind"))
+    return guest
+
+
+class _Cycle:
+    """The binding cycle of a pod."""
+
+    def __init__(self, binding: Binding, seats: list[_Seat]) -> None:
+        self._binding = binding
+        self._seats = seats
+
+    def demand(self, export: str, step: Step[Status]) -> None:
+        """Calls an extension point of each plugin. Raises RejectedError at the first that says no."""
+        for seat, status in self._answers(export, step):
+            _require(seat, export, status)
+
+    def permit(self, waiting: WaitingPods) -> None:
+        """Calls Permit of each plugin, then waits as long as the most impatient of those that say Wait."""
+        waits: dict[str, float] = {}
+        for seat, (status, timeout) in self._answers("permit", Guest.permit):
+            if status.code is Code.WAIT:
+                waits[seat.entry.plugin.name] = timeout
+            else:
+                _require(seat, "permit", status)
+        if waits:
+            self._wait(waiting, min(waits, key=waits.__getitem__), min(waits.values()))
+
+    def bind(self) -> bool:
+        """Calls Bind plugin after plugin until one does not skip. Whether one has bound the pod."""
+        for seat, status in self._answers("bind", Guest.bind):
+            if status.code is not Code.SKIP:
+                _require(seat, "bind", status)
+                return True
+        return False
+
+    def tell(self, export: str, step: Step[None], *, backwards: bool = False) -> None:
+        """Calls an extension point that has no say: failures are only logged."""
+        for seat in reversed(self._seats) if backwards else self._seats:
+            try:
+                self._call(seat, export, step)
+            except PluginFailedError as error:
+                fields = {"verb": "bind", "pod": self._binding.pod.name, **error.fields}
+                logger.error("%s failed: %s", export, error, extra=fields)
+
+    def _wait(self, waiting: WaitingPods, plugin: str, timeout: float) -> None:
+        left = self._binding.deadline - time.monotonic()
+        allowed = left * (1 - LEFT_FOR_BIND)
+        if waiting.wait(self._binding.pod, min(timeout, allowed)):
+            raise RejectedError(f"plugin {plugin}: permit: the pod was rejected while it waited")
+        if timeout <= allowed:
+            raise RejectedError(
+                f"plugin {plugin}: permit: the pod waited for its {timeout:g} s and nobody let it go on"
+            )
+        raise RejectedError(
+            f"plugin {plugin}: permit: the pod was to wait for {timeout:g} s, but the verb ends before;"
+            " raise server.bindTimeout, and the extender's httpTimeout with it"
+        )
+
+    def _answers(self, export: str, step: Step[T]) -> Iterator[tuple[_Seat, T]]:
+        for seat in self._seats:
+            if seat.has(export) and time.monotonic() > self._binding.deadline:
+                raise RejectedError(
+                    f"plugin {seat.entry.plugin.name}: {export}: not called, the time of the verb was over;"
+                    " raise server.bindTimeout, and the extender's httpTimeout with it"
+                )
+            answer = self._call(seat, export, step)
+            if answer is not None:
+                yield seat, answer
+
+    def _call(self, seat: _Seat, export: str, step: Step[T]) -> T | None:
+        """What an extension point of a plugin answers; None if it has none, or failed and that is to be ignored."""
+        if not seat.has(export):
+            return None
+        return seat.entry.attempt(
+            "bind", lambda plugin, _: step(seat.guest, self._binding.node, plugin.deadline()), self._binding.pod
+        )
+
+
+def _require(seat: _Seat, export: str, status: Status) -> None:
+    if status.code is not Code.SUCCESS:
+        reason = f": {status.reason}" if status.reason else ""
+        raise RejectedError(f"plugin {seat.entry.plugin.name}: {export}: {name(status.code)}{reason}")

@@ -1,0 +1,118 @@
+"""Where the nodes of a request come from: the request itself, or the cache of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import compress
+from operator import ne
+from typing import Final, Protocol
+
+from msgspec import Raw
+
+from extender.scheduling.requests import Candidates, RequestError, encode_candidate
+from wasm_runtime.engine import MEBIBYTE
+from wasm_runtime.nodes.node_table import Nodes, Snapshot
+
+MOST_KEPT: Final = 20_000
+"""Nodes from requests that are kept converted, four times what Kubernetes is made for; beyond it all begins anew."""
+
+MAX_KEPT_BYTES: Final = 256 * MEBIBYTE
+"""What they may take as protobuf."""
+
+
+class NotSyncedError(Exception):
+    """The cache of the cluster is not to be answered from. `str()` says why."""
+
+
+class Cache(Protocol):
+    """A cache of the cluster's nodes that feeds a snapshot."""
+
+    @property
+    def unusable(self) -> str | None:
+        """Why nothing may be answered from it; None while something may."""
+
+
+class NodeSource:
+    """Finds the nodes of a request. For the serving thread only, but for `current`.
+
+    With a cache their objects are the cluster's, and requests only name them. Without one they are those of the
+    requests seen so far, each as it came last, whatever it says of its UID and resourceVersion.
+    """
+
+    def __init__(
+        self,
+        cache: Cache | None,
+        nodes: Snapshot,
+        anew: Callable[[], Snapshot] = Snapshot,
+        *,
+        needs_sync: bool = True,
+    ) -> None:
+        """`nodes` is what the cache feeds, or takes the nodes of requests until one of `anew` has to take its place.
+
+        Without `needs_sync`, requests are answered from what is known while the cache is not to be answered from.
+        """
+        self._cache = cache
+        self._needs_sync = needs_sync
+        self._current = nodes
+        self._anew = anew
+        self._hashes: dict[str, int] = {}
+        """By name, that of the JSON of each node of a request that was converted."""
+        self._sizes: dict[str, int] = {}
+        """Bytes of each of them."""
+        self._bytes = 0
+
+    @property
+    def current(self) -> Snapshot:
+        """The nodes that guests see. May be read from any thread."""
+        return self._current
+
+    def find(self, candidates: Candidates, wants_objects: bool) -> Nodes:
+        """The nodes of a filter or prioritize request, with their objects where those are wanted and to be had.
+
+        Raises NotSyncedError, or RequestError for a node that cannot be converted.
+        """
+        if wants_objects:
+            self.take(candidates)
+        return self.named(candidates.names, wants_objects)
+
+    def take(self, candidates: Candidates) -> Snapshot:
+        """The nodes as they are once those that came with a request are among them. Raises RequestError."""
+        if self._cache is None and candidates.items is not None:
+            self._convert(candidates, candidates.items)
+        return self._current
+
+    def apart(self) -> NodeSource:
+        """A source for another thread: of the same cluster, else of the requests that it is given itself."""
+        return NodeSource(self._cache, self._current if self._cache else Snapshot())
+
+    def named(self, names: list[str], wants_objects: bool) -> Nodes:
+        """Nodes by name. Raises NotSyncedError or RequestError."""
+        if wants_objects and self._needs_sync and self._cache is not None:
+            problem = self._cache.unusable
+            if problem:
+                raise NotSyncedError(problem)
+        try:
+            return Nodes(self._current, names)
+        except ValueError as error:
+            raise RequestError(str(error)) from None
+
+    def _convert(self, candidates: Candidates, items: list[Raw]) -> None:
+        """Converts the nodes that did not come like this last.
+
+        Where they become too many or too large, those of this request go to a new snapshot: threads may still judge by
+        the old one.
+        """
+        nodes = list(zip(candidates.names, candidates.hashes, items, strict=True))
+        new = list(compress(nodes, map(ne, candidates.hashes, map(self._hashes.get, candidates.names))))
+        if not new:
+            return
+        added = {name for name, _, _ in new} - self._hashes.keys()
+        converted = [(name, encode_candidate(name, json)) for name, _, json in new]
+        grows = sum([len(node) - self._sizes.get(name, 0) for name, node in converted])
+        if (added and len(self._hashes) + len(added) > MOST_KEPT) or self._bytes + grows > MAX_KEPT_BYTES:
+            self._current, self._hashes, self._sizes, new = self._anew(), {}, {}, nodes
+            converted = [(name, encode_candidate(name, json)) for name, _, json in nodes]
+        self._current.put(converted)
+        self._hashes.update((name, each) for name, each, _ in new)
+        self._sizes.update((name, len(node)) for name, node in converted)
+        self._bytes = sum(self._sizes.values())

@@ -1,0 +1,108 @@
+"""Where the pods come from that a request only names: those of earlier requests, the cluster's, the API server."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
+
+from extender.cluster import PodKey
+from extender.scheduling.node_source import NotSyncedError
+from extender.scheduling.requests import PodRequest, Preemption, encode_victim
+from wasm_runtime.guests.guest import Pod
+from wasm_runtime.protobuf import scheduler_name
+
+MOST_REMEMBERED: Final = 4_096
+"""Pods of filter requests that are kept for their bind."""
+LARGEST_REMEMBERED: Final = 65_536
+"""Bytes of such a pod."""
+
+Reader = Callable[[PodKey], Awaitable[bytes]]
+"""Reads a pod, a protobuf v1.Pod. Raises ClusterError."""
+
+
+class PodNotKnownError(Exception):
+    """The object of a pod is needed and not to be had. `str()` says what to configure."""
+
+
+class PodCache(Protocol):
+    """A cache of the cluster's pods."""
+
+    @property
+    def unusable(self) -> str | None:
+        """Why nothing may be answered from it; None while something may."""
+
+    def get(self, uid: str) -> bytes | None:
+        """A pod, a protobuf v1.Pod."""
+
+    def find(self, uid: str, version: str) -> bytes | None:
+        """The same at a resourceVersion, if pods are kept anyway."""
+
+
+class PodSource:
+    """Finds pods. For the serving thread only, but for `victims`."""
+
+    def __init__(self, cache: PodCache | None, read: Reader | None, *, needs_sync: bool = True) -> None:
+        """With `cluster.mode: none` and `dry-run` there is neither a cache nor a reader.
+
+        Without `needs_sync`, what is in the cache is used even while it is not to be answered from.
+        """
+        self._cache = cache
+        self._needs_sync = needs_sync
+        self._read = read
+        self._remembered: OrderedDict[str, PodRequest] = OrderedDict()
+
+    def remember(self, request: PodRequest) -> None:
+        """Keeps the pod of a request until it is bound, or newer ones push it out."""
+        if len(request.pod.object) > LARGEST_REMEMBERED:
+            return
+        self._remembered[request.pod.uid] = request
+        self._remembered.move_to_end(request.pod.uid)
+        if len(self._remembered) > MOST_REMEMBERED:
+            self._remembered.popitem(last=False)
+
+    def known(self, uid: str, version: str) -> bytes | None:
+        """The cluster's pod at a resourceVersion, if it is kept: it spares converting that of a request."""
+        return None if self._cache is None else self._cache.find(uid, version)
+
+    def forget(self, uid: str) -> None:
+        """Drops a pod that is bound."""
+        self._remembered.pop(uid, None)
+
+    async def find(self, key: PodKey) -> PodRequest:
+        """The pod of a bind request. Raises PodNotKnownError or ClusterError."""
+        known = self._remembered.get(key.uid)
+        if known is not None:
+            return known
+        if self._read is None:
+            raise PodNotKnownError(
+                f"pod {key} is not known here: no filter request has shown it since the start, and there is no"
+                " API server to ask; set cluster.mode to kubeconfig or in-cluster"
+            )
+        found = await self._read(key)
+        return PodRequest(Pod(key.uid, str(key), found), scheduler_name(found))
+
+    def victims(self, preemption: Preemption, node: str) -> Sequence[bytes]:
+        """The pods that would be evicted from a node, each a protobuf v1.Pod. May be asked from any thread.
+
+        Raises NotSyncedError, PodNotKnownError or RequestError.
+        """
+        uids = preemption.uids(node)
+        if preemption.objects is not None:
+            return [encode_victim(uid, preemption.objects[uid]) for uid in uids]
+        return [self._victim(uid, node) for uid in uids]
+
+    def _victim(self, uid: str, node: str) -> bytes:
+        if self._cache is None:
+            raise PodNotKnownError(
+                f"the victims on node {node} came as UIDs and a plugin asks for the pods (addpod, removepod):"
+                " set cluster.mode to kubeconfig or in-cluster, so that pods are read from the API server,"
+                " or nodeCacheCapable: false in the KubeSchedulerConfiguration, so that requests carry them"
+            )
+        pod = self._cache.get(uid)
+        problem = self._cache.unusable
+        if problem and (self._needs_sync or pod is None):
+            raise NotSyncedError(problem)
+        if pod is None:
+            raise PodNotKnownError(f"the pod of UID {uid}, a victim on node {node}, is not in the cluster any more")
+        return pod

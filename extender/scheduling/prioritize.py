@@ -1,0 +1,53 @@
+"""prioritize: PreScore, Score on each node and NormalizeScore, plugin after plugin."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from operator import add
+from typing import Final
+
+from extender.scheduling.profile import Profile
+from wasm_runtime.abi import MAX_NODE_SCORE
+from wasm_runtime.guests.guest import Pod
+from wasm_runtime.guests.plugin import Plugin
+from wasm_runtime.nodes.node_table import Nodes
+
+MAX_TABULATED: Final = 10_000
+"""Totals whose answers are looked up, which takes a quarter of finding them. More would take long to make."""
+
+
+def run(profile: Profile, pod: Pod, nodes: Nodes) -> Sequence[int]:
+    """The score of each node: the mean of the plugins' by weight, in 0..`profile.score_range`.
+
+    A plugin that skips the pod or whose failure is ignored has no part in the mean. Raises PluginFailedError.
+    """
+    totals: Sequence[int] = ()
+    weights = 0
+    for entry in profile.entries:
+        if not nodes.names or not entry.plugin.runs("score"):
+            continue
+        scores = entry.attempt("prioritize", score, pod, nodes)
+        if scores is not None:
+            weighted = scores if entry.weight == 1 else list(map(entry.weight.__mul__, scores))
+            totals = list(map(add, totals, weighted)) if weights else weighted
+            weights += entry.weight
+    if not weights:
+        return [0] * len(nodes)
+    return list(map(_scale(weights, profile.score_range), totals))
+
+
+def score(plugin: Plugin, pod: Pod, nodes: Nodes) -> list[int] | None:
+    """A plugin's scores in 0..100; None if it skips the pod. Raises GuestError."""
+    with plugin.guest(pod, nodes, "score") as (guest, deadline):
+        return guest.score(nodes, deadline)
+
+
+@lru_cache(maxsize=64)
+def _scale(weights: int, score_range: int) -> Callable[[int], int]:
+    """Makes the answer of a total of weighted scores, rounded to the nearest, halves up."""
+    whole = weights * MAX_NODE_SCORE
+    least = [-(-whole * (2 * answer - 1) // (2 * score_range)) for answer in range(1, score_range + 1)]
+    find = partial(bisect_right, least)  # So many answers have a least total that is not above this one.
+    return list(map(find, range(whole + 1))).__getitem__ if whole <= MAX_TABULATED else find

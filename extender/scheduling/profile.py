@@ -1,0 +1,181 @@
+"""A profile: an ordered set of plugins with their weights and failure policies."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+from extender.config import FailurePolicy
+from extender.scheduling.inline_policy import Pace, paces
+from wasm_runtime.errors import Fault, GuestError
+from wasm_runtime.guests.guest import Pod
+from wasm_runtime.guests.plugin import Plugin
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+MENDS: Final = {
+    Fault.NO_NODE_DATA: (
+        "set cluster.mode to kubeconfig or in-cluster, so that nodes are read from the API server,"
+        " or nodeCacheCapable: false in the KubeSchedulerConfiguration, so that requests carry them;"
+        " with such a cluster.mode the nodes have not been listed yet, see /readyz?verbose"
+    ),
+    Fault.DEADLINE: "mend the guest, or raise the plugin's timeout",
+    Fault.MEMORY: "mend the guest, or raise the plugin's memoryLimit",
+    Fault.TABLES: "mend the guest, or raise the plugin's tableLimit",
+    Fault.STACK: "mend the guest, or raise runtime.stackLimit",
+}
+"""What the author or the operator can do about a fault."""
+
+SHORT_DIGEST: Final = len("sha256:") + 12
+"""Characters of a digest that tell one revision of a plugin from the others."""
+
+
+class PluginFailedError(Exception):
+    """A plugin failed and its policy is Fail. `str()` names plugin, revision, export, cause and mend."""
+
+    def __init__(self, plugin: Plugin, error: GuestError) -> None:
+        super().__init__(f"plugin {plugin.name} ({plugin.digest[:SHORT_DIGEST]}): {error}{mend(error)}")
+        self.fields = {
+            "plugin": plugin.name,
+            "digest": plugin.digest,
+            "export": error.export,
+            "fault": error.reason,
+        }
+        """For the log."""
+
+
+def mend(error: GuestError) -> str:
+    """What to do about a guest's failure, to be put behind its message."""
+    return f"; {MENDS[error.fault]}" if error.fault in MENDS else ""
+
+
+class Spent:
+    """What a plugin's calls for a verb took of the processor, together. A lost update between threads does no harm."""
+
+    __slots__ = ("calls", "seconds")
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.seconds = 0.0
+
+
+class Tally:
+    """How a plugin's calls have ended. A lost update between threads does no harm."""
+
+    def __init__(self) -> None:
+        self.spent: defaultdict[str, Spent] = defaultdict(Spent)
+        """By the verb. What other plugins of the profile took is not in it."""
+        self.calls = 0
+        self.failures = 0
+        """Those that were the guest's fault."""
+        self.last = ""
+        """What the last failure was."""
+
+
+_NOT_THE_GUESTS: Final = {Fault.BUSY, Fault.NO_NODE_DATA}
+"""Faults that another revision would have as well."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """A plugin's place in a profile, and how it does there. Another revision of the plugin gets another entry."""
+
+    plugin: Plugin
+    weight: int = 1
+    failure_policy: FailurePolicy = FailurePolicy.FAIL
+    paces: Mapping[str, Pace] = field(default_factory=paces)
+    """By the verb, that of the whole profile."""
+    tally: Tally = field(default_factory=Tally)
+
+    def attempt(
+        self,
+        verb: str,
+        action: Callable[Concatenate[Plugin, Pod, P], T],
+        pod: Pod,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T | None:
+        """Does something for a pod with the plugin, as part of a verb. None if it failed and that is to be ignored.
+
+        Raises PluginFailedError if it failed and that is not to be ignored.
+        """
+        self.tally.calls += 1
+        begun = time.thread_time()
+        try:
+            return action(self.plugin, pod, *args, **kwargs)
+        except GuestError as error:
+            if self.failure_policy is FailurePolicy.FAIL:
+                raise self._failure(error) from error
+            failure = self._failure(error)
+            logger.warning("left out of a verb: %s", failure, extra={"pod": pod.name, **failure.fields})
+            return None
+        finally:
+            spent = self.tally.spent[verb]
+            spent.calls += 1
+            spent.seconds += time.thread_time() - begun
+
+    def _failure(self, error: GuestError) -> PluginFailedError:
+        failure = PluginFailedError(self.plugin, error)
+        if error.fault not in _NOT_THE_GUESTS:
+            self.tally.failures += 1
+            self.tally.last = str(failure)
+        return failure
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Profile:
+    """What pods of one scheduler name are judged by. It never changes: a pod's cycle ends on what it began with."""
+
+    name: str
+    entries: Sequence[Entry]
+    score_range: int = 10
+    """The largest score that prioritize answers: 10, as kube-scheduler expects, or 100."""
+    zero_scores: bool = False
+    """Whether prioritize names the nodes with a score of 0, which it need not."""
+    problem: str = ""
+    """Why no pod can be judged by it: a plugin that it must not go without is not there."""
+    wants_nodes: bool = field(init=False)
+    """Whether any plugin may ask for the objects of nodes."""
+    binds: bool = field(init=False)
+    """Whether any plugin has a part in the binding cycle."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "wants_nodes", any(entry.plugin.wants_nodes for entry in self.entries))
+        object.__setattr__(self, "binds", any(entry.plugin.binds for entry in self.entries))
+
+    def reserve(self, verb: str, pod: Pod) -> bool:
+        """Holds a guest of each plugin for this thread, if all are quick enough for the loop that serves all verbs.
+
+        False, and nothing is held, if one is not or its guest would have to be waited for. Until `release` no call of
+        this thread waits for a guest.
+        """
+        for entry in self.entries:
+            if not entry.paces[verb].is_quick:
+                return False
+        for entry in self.entries:
+            if not entry.plugin.reserve(pod):
+                self.release()
+                return False
+        return True
+
+    def release(self) -> None:
+        """Gives back what this thread has reserved."""
+        for entry in self.entries:
+            entry.plugin.release()
+
+    def note(self, verb: str, seconds: float) -> None:
+        """Counts a verb that has taken the plugins so many seconds of the processor."""
+        for entry in self.entries:
+            entry.paces[verb].note(seconds)
+
+    def runs(self, export: str) -> bool:
+        """Whether any plugin serves an export."""
+        return any(entry.plugin.runs(export) for entry in self.entries)

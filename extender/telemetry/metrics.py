@@ -1,0 +1,96 @@
+"""What is measured, for Prometheus."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollector, ProcessCollector
+
+from extender.telemetry.histogram import Histogram
+from wasm_runtime.engine import Span
+
+Verb = Literal["filter", "prioritize", "preempt", "bind"]
+Phase = Literal["decode", "nodes", "judge", "encode"]
+
+
+class Laps:
+    """How long each part of a verb takes, one after the other."""
+
+    __slots__ = ("_begun", "_phases", "verb")
+
+    def __init__(self, phases: Histogram, verb: Verb) -> None:
+        self._phases = phases
+        self.verb = verb
+        self._begun = time.perf_counter()
+
+    def end(self, phase: Phase) -> None:
+        """Counts the part that ends now; the next one begins."""
+        now = time.perf_counter()
+        self._phases.count(now - self._begun, self.verb, phase)
+        self._begun = now
+
+
+class Metrics:
+    """What verbs and guests take, and how the caches of the cluster do. May be used from any thread.
+
+    The labels are the verbs, the phases, the exports of the ABI, the plugins of the configuration, the resources that
+    are watched and how lists, watches and rollouts end, so their number is bounded by the configuration.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        self._phases = self._add(Histogram("kwx_verb_phase_seconds", "Parts of a verb.", "verb", "phase"))
+        self._waits = self._add(Histogram("kwx_guest_wait_seconds", "Waiting for an instance.", "plugin"))
+        self._levels = self._add(
+            Histogram("kwx_guest_sync_seconds", "Bringing an instance's nodes up to date.", "plugin")
+        )
+        self._runs = self._add(Histogram("kwx_guest_seconds", "In a guest and its host functions.", "plugin", "export"))
+
+        self._reads = Counter(
+            "kwx_cluster_reads",
+            "Lists and watches that ended.",
+            ("resource", "verb", "end"),
+            registry=self.registry,
+        )
+        self._rollouts = Counter(
+            "kwx_rollouts",
+            "Attempts to bring a revision live that ended.",
+            ("profile", "plugin", "end"),
+            registry=self.registry,
+        )
+
+    def rollout(self, profile: str, plugin: str, end: str) -> None:
+        """Counts a rollout that ended."""
+        self._rollouts.labels(profile, plugin, end).inc()
+
+    def read(self, resource: str, verb: str, end: str) -> None:
+        """Counts a list or a watch of the API server that ended."""
+        self._reads.labels(resource, verb, end).inc()
+
+    def laps(self, verb: Verb) -> Laps:
+        """Measures the parts of a verb that begins now."""
+        return Laps(self._phases, verb)
+
+    def guest(self, plugin: str, waited: float, spans: Sequence[Span]) -> None:
+        """Counts what a verb took in a plugin."""
+        self._waits.count(waited, plugin)
+        for span in spans:
+            self._levels.count(span.level, plugin)
+            self._runs.count(span.run, plugin, span.export)
+
+    def kept(self, resource: str, size: Callable[[], int], outdated: Callable[[], float]) -> None:
+        """Adds how many objects are kept, and for how many seconds they may be outdated; read when somebody asks."""
+        gauges: dict[str, tuple[str, Callable[[], float]]] = {
+            f"kwx_{resource}": (f"The cluster's {resource} that are known.", size),
+            f"kwx_{resource}_outdated_seconds": (f"For how long the {resource} may be outdated.", outdated),
+        }
+        for name, (help_text, read) in gauges.items():
+            Gauge(name, help_text, registry=self.registry).set_function(read)
+
+    def _add(self, histogram: Histogram) -> Histogram:
+        self.registry.register(histogram)
+        return histogram

@@ -1,0 +1,167 @@
+"""Those who wait for what becomes of rollouts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from extender.admin.api.event_stream import BACKLOG, MOST, Listening, Step, TooManyError
+from extender.rollouts.journal import Journal
+from extender.rollouts.revision import Stage
+from extender.rollouts.rollout import Rollout
+from extender.rollouts.state.store import Store
+from tests.patience import PATIENCE_S
+
+LONG = 60.0
+
+
+def rollout(number: int = 1, stage: Stage = Stage.FETCHING) -> Rollout:
+    return Rollout(id=number, profile="default", plugin="nodenumber", by="alice", stage=stage, began=0.0, changed=0.0)
+
+
+@pytest.fixture
+def journal() -> Iterator[Journal]:
+    journal = Journal(Store(None))
+    yield journal
+    assert journal.close()
+
+
+@pytest.fixture
+def listening(journal: Journal) -> Listening:
+    return Listening(journal)
+
+
+def record(journal: Journal, *rollouts: Rollout) -> None:
+    """Returns when all are told."""
+    for each in rollouts:
+        journal.record(each)
+    assert journal.flush(PATIENCE_S)
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(story)
+
+
+def test_a_listener_hears_what_happens_from_now_on(journal: Journal, listening: Listening) -> None:
+    async def story() -> None:
+        record(journal, rollout(1))
+        with listening.listen() as stream:
+            record(journal, rollout(2), rollout(3))
+            steps = listening.steps(stream, None)
+            assert [await anext(steps), await anext(steps)] == [Step(2, rollout(2)), Step(3, rollout(3))]
+
+    run(story())
+
+
+@pytest.mark.parametrize(("after", "first"), [(0, 1), (1, 2), (2, 3), (3, 1), (99, 1)])
+def test_who_comes_back_hears_what_was_missed_and_every_step_once(
+    journal: Journal, listening: Listening, after: int, first: int
+) -> None:
+    """A number that has not come yet is of an earlier process: all is told."""
+
+    async def story() -> None:
+        record(journal, rollout(1))
+        with listening.listen() as stream:
+            record(journal, rollout(2))
+            await asyncio.sleep(0)
+            asyncio.get_running_loop().call_soon(record, journal, rollout(3))
+            numbers = []
+            async for step in listening.steps(stream, after):
+                numbers.append(step.number)
+                if step.number == 3:
+                    break
+            assert numbers == list(range(first, 4))
+
+    run(story())
+
+
+def test_a_listener_that_is_too_slow_is_left_behind(journal: Journal, listening: Listening) -> None:
+    async def story() -> None:
+        with listening.listen() as stream:
+            record(journal, *map(rollout, range(1, BACKLOG + 3)))
+            await asyncio.sleep(0)
+            numbers = [step.number async for step in listening.steps(stream, None)]
+        assert numbers == list(range(1, BACKLOG + 1))
+        with listening.listen() as stream:
+            steps = listening.steps(stream, numbers[-1])
+            assert [(await anext(steps)).number for _ in range(2)] == [BACKLOG + 1, BACKLOG + 2]
+
+    run(story())
+
+
+def test_a_listener_may_set_a_time(listening: Listening) -> None:
+    async def story() -> None:
+        with listening.listen(0.05) as stream:
+            assert [step async for step in listening.steps(stream, None)] == []
+
+    run(story())
+
+
+def test_there_is_room_for_so_many_listeners_and_those_who_leave_make_room(listening: Listening) -> None:
+    async def story() -> None:
+        with ExitStack() as all_of_them:
+            for _ in range(MOST):
+                all_of_them.enter_context(listening.listen())
+            with pytest.raises(TooManyError) as caught, listening.listen():
+                pass
+            refusal = "64 clients wait for rollouts already; end one of them or ask again later"
+            assert str(caught.value) == refusal
+            with pytest.raises(TooManyError):
+                await listening.end_of(rollout(), LONG)
+        with listening.listen():
+            pass
+
+    run(story())
+
+
+def test_nobody_is_told_of_what_happens_after_a_listener_has_left(
+    journal: Journal, listening: Listening, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        with listening.listen():
+            record(journal, rollout(1))  # Is told below, when the stream is closed.
+        record(journal, rollout(2))
+        await asyncio.sleep(0)
+
+    run(story())
+    record(journal, rollout(3))
+    assert caplog.messages == []
+
+
+STEPS = [rollout(1), rollout(2), rollout(1, Stage.FETCHED), rollout(1, Stage.FAILED), rollout(2, Stage.FETCHED)]
+
+
+@pytest.mark.parametrize(("after", "stages"), [(0, ["fetching", "fetched", "failed"]), (3, ["failed"]), (4, [])])
+def test_a_rollout_is_followed_until_it_is_over(
+    journal: Journal, listening: Listening, after: int, stages: list[str]
+) -> None:
+    async def story() -> None:
+        with listening.listen() as stream:
+            record(journal, *STEPS)
+            assert [step.rollout.stage.value async for step in listening.until_over(stream, 1, after)] == stages
+
+    run(story())
+
+
+def test_the_end_of_a_rollout_is_waited_for(journal: Journal, listening: Listening) -> None:
+    async def story() -> None:
+        record(journal, STEPS[0])
+        ended = asyncio.create_task(listening.end_of(STEPS[0], LONG))
+        await asyncio.sleep(0.01)
+        record(journal, *STEPS[1:])
+        assert await ended == rollout(1, Stage.FAILED)
+        assert await listening.end_of(rollout(1, Stage.FAILED), LONG) == rollout(1, Stage.FAILED)
+
+    run(story())
+
+
+def test_a_rollout_that_takes_longer_is_told_as_it_is(journal: Journal, listening: Listening) -> None:
+    async def story() -> None:
+        record(journal, *STEPS[:3])
+        assert await listening.end_of(rollout(1), 0.05) == rollout(1, Stage.FETCHED)
+
+    run(story())

@@ -1,0 +1,190 @@
+"""An extender inside the test's own process: what else is done now and then in threads is done here when it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import msgspec
+
+from extender.cluster import Binder, DryRunBinder
+from extender.rollouts import load
+from extender.rollouts.revision import Stage
+from extender.rollouts.rollout import Rollout
+from extender.rollouts.service import Updates
+from extender.rollouts.slot import Slot
+from extender.rollouts.swap_request import Order, Upload
+from extender.scheduling.cycle_pins import Cycles
+from extender.scheduling.guest_log import GuestLog
+from extender.scheduling.node_source import NodeSource
+from extender.scheduling.pod_source import PodSource
+from extender.scheduling.request_samples import Traffic
+from extender.scheduling.waiting_pods import WaitingPods
+from extender.telemetry.metrics import Metrics
+from extender.webhook.protocol import Answer
+from extender.webhook.server import Verbs, Webhook
+from tests.extender import kwx
+from tests.extender.objects import NODE_NAMES, binding_args, names_args, pod
+from tests.patience import PATIENCE_S, wait_until
+from wasm_runtime.nodes.node_table import Snapshot
+
+T = TypeVar("T")
+
+
+class Inside:
+    """The plugins of a configuration and the verbs, without sockets; a context manager that ends it.
+
+    Nobody looks at sources, probations and what drains but the test, by `look` and `offer`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *profiles: Mapping[str, Any],
+        binder: Binder | None = None,
+        bind_timeout: float = 4.0,
+        **sections: Any,
+    ) -> None:
+        self.folder = folder
+        server = {"stateDirectory": "state", **sections.pop("server", {})}
+        self.config = kwx.write(folder, kwx.configuration(*profiles, server=server, **sections))
+        self.cycles = Cycles()
+        self.woken = 0
+        self.traffic = Traffic()
+        nodes, waiting = Snapshot(), WaitingPods()
+        self._loaded = load(self.config, GuestLog().report, handle=waiting, keeps=True)
+        self.live = self._loaded.live
+        self.updates = Updates(self.config, self._loaded, self.cycles, self.traffic, lambda: nodes, self._wake)
+        self.rollouts = self.updates.rollouts
+        source = NodeSource(None, nodes, Snapshot)
+        verbs = Verbs(
+            self.live.profiles,
+            source,
+            PodSource(None, None),
+            binder or DryRunBinder(),
+            waiting,
+            bind_timeout,
+            Metrics(),
+            cycles=self.cycles,
+            traffic=self.traffic,
+        )
+        self._webhook = Webhook(verbs, self.live.profiles, 1 << 20)
+        self._loop = asyncio.new_event_loop()
+
+    def __enter__(self) -> Inside:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.updates.stop()
+        self._loaded.close()
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    # -- verbs -------------------------------------------------------------------------------------
+
+    def ask(self, path: str, request: Any) -> Any:
+        """The answer of a verb, which must be 200."""
+
+        async def answer() -> Any:
+            answer = self.begin_to_ask(path, request)
+            return await answer if inspect.isawaitable(answer) else answer
+
+        status, body, *_ = self.run(answer())
+        assert status == 200, body
+        return msgspec.json.decode(body)
+
+    def begin_to_ask(self, path: str, request: Any) -> Answer | Awaitable[Answer]:
+        """What a verb gives at once; to be called on the loop."""
+        return self._webhook.answer("POST", path, msgspec.json.encode(request))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Does something on the loop."""
+        return self._loop.run_until_complete(work)
+
+    def filter(self, name: str, profile: str = "", names: Sequence[str] = NODE_NAMES) -> Any:
+        """Begins a pod's cycle."""
+        return self.ask(_path(profile, "filter"), names_args(names, pod(name)))
+
+    def score(self, name: str, profile: str = "") -> int:
+        """The score of a node for a pod."""
+        answer = self.ask(_path(profile, "prioritize"), names_args(["node-7"], pod(name)))
+        return int(answer[0]["Score"]) if answer else 0
+
+    def bind(self, name: str, profile: str = "", node: str = "node-7") -> str:
+        """What is wrong, if anything is. The pod must have been filtered."""
+        return str(self.ask(_path(profile, "bind"), binding_args(node, name))["Error"])
+
+    # -- rollouts ----------------------------------------------------------------------------------
+
+    def slot(self, plugin: str = "told", profile: str = "default") -> Slot:
+        """A plugin's place."""
+        slot = self.rollouts.slot(profile, plugin)
+        assert slot
+        return slot
+
+    def active(self, plugin: str = "told") -> str:
+        """The revision that serves."""
+        live = self.slot(plugin).live
+        assert live
+        return live.revision.id
+
+    def begin(self, wasm: bytes, by: str = "ann", plugin: str = "told", **order: Any) -> Rollout:
+        """Begins to bring an uploaded module live."""
+        return self.rollouts.begin(self.slot(plugin), Order(Upload(wasm), by, **order))
+
+    def upload(self, wasm: bytes, **order: Any) -> str:
+        """Brings an uploaded module live: its revision."""
+        rollout = self.over(self.begin(wasm, **order))
+        assert (rollout.stage, rollout.problem) == (Stage.ACTIVE, "")
+        assert rollout.revision
+        return rollout.revision
+
+    def offer(self, plugin: str = "told") -> bool:
+        """Looks at the source of a plugin once."""
+        slot = self.slot(plugin)
+        fetched = slot.source.fetch()
+        assert fetched
+        return self.rollouts.offer(slot, slot.source, fetched)
+
+    def over(self, rollout: Rollout) -> Rollout:
+        """A rollout when nothing more is to be waited for."""
+        self.wait_until(lambda: self.now(rollout).is_over)
+        self.rollouts.revisions(self.slot(rollout.plugin, rollout.profile))  # Waits for the end of a switch.
+        self.written()
+        return self.now(rollout)
+
+    def now(self, rollout: Rollout) -> Rollout:
+        """A rollout as it is now."""
+        found = self.rollouts.get(rollout.id)
+        assert found
+        return found
+
+    def written(self) -> None:
+        """Waits until all that has happened is written down and told."""
+        assert self.rollouts.journal.flush(PATIENCE_S), "the journal has not been written in time"
+
+    def latest(self) -> Rollout:
+        """The rollout that began last, as it is now."""
+        self.written()
+        return max(self.rollouts.journal.since(0), key=lambda entry: (entry[1].id, entry[0]))[1]
+
+    def look(self) -> None:
+        """Looks after probations and what drains."""
+        self.rollouts.look()
+
+    def wait_until(self, condition: Callable[[], object]) -> None:
+        """Waits for what a thread does."""
+        wait_until(condition, lambda: self.rollouts.journal.since(0)[-3:])
+
+
+def _path(profile: str, verb: str) -> str:
+    return f"/profiles/{profile}/{verb}" if profile else f"/{verb}"

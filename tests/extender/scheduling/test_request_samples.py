@@ -1,0 +1,202 @@
+"""Which requests are kept, for how long, and who may listen."""
+
+from __future__ import annotations
+
+import math
+import queue
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from extender.scheduling import request_samples
+from extender.scheduling.request_samples import (
+    A_NAME,
+    LARGEST,
+    MOST_SAMPLES,
+    Arrival,
+    Sample,
+    SampledVerb,
+    Tape,
+    Traffic,
+)
+from extender.webhook.messages import Candidates
+from tests.patience import Beside
+from wasm_runtime.guests.guest import Pod
+
+NAMES = ("node-1", "node-2")
+MANY = NAMES * (LARGEST // A_NAME)
+"""Twice as many as are kept."""
+
+
+def sample(at: int, verb: SampledVerb = "filter", names: Sequence[str] = NAMES, held: int = 0) -> Sample:
+    return Sample(verb, Pod(str(at), f"default/web-{at}", b"pod"), names, held=held)
+
+
+@pytest.fixture
+def taking_all(monkeypatch: pytest.MonkeyPatch) -> Traffic:
+    """Takes every request, however soon one follows the other."""
+    monkeypatch.setattr(request_samples, "INTERVAL", 0.0)
+    monkeypatch.setattr(request_samples, "MOST_SHADOWED", math.inf)
+    return Traffic()
+
+
+def record(traffic: Traffic, samples: Sequence[Sample], profile: str = "default") -> None:
+    for each in samples:
+        traffic.record(profile, each)
+
+
+def test_of_a_profile_that_nobody_asked_there_is_nothing() -> None:
+    assert Traffic().last("default") == []
+
+
+def test_of_profiles_that_are_gone_nothing_stays() -> None:
+    kept = Traffic()
+    for name in ("stays", "goes"):
+        record(kept, [sample(1), sample(2, "prioritize")], name)
+    kept.retain({"stays", "new"})
+    assert (kept.last("stays"), kept.last("goes")) == ([sample(1), sample(2, "prioritize")], [])
+
+
+def test_every_request_is_kept_until_there_are_enough_and_then_one_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_samples, "INTERVAL", math.inf)
+    kept = Traffic()
+    record(kept, [sample(at) for at in range(MOST_SAMPLES + 5)])
+    assert kept.last("default") == [sample(at) for at in range(MOST_SAMPLES)]
+
+
+def test_the_last_ones_take_the_place_of_the_first(taking_all: Traffic) -> None:
+    record(taking_all, [sample(at) for at in range(MOST_SAMPLES + 5)])
+    assert taking_all.last("default") == [sample(at) for at in range(5, MOST_SAMPLES + 5)]
+
+
+def test_each_verb_of_each_profile_has_its_own_in_the_order_in_which_they_came(taking_all: Traffic) -> None:
+    mixed = [sample(at, verb) for at in range(MOST_SAMPLES) for verb in request_samples.SAMPLED]
+    record(taking_all, mixed)
+    record(taking_all, [sample(99)], "other")
+    assert taking_all.last("default") == mixed
+    assert taking_all.last("other") == [sample(99)]
+
+
+@pytest.mark.parametrize(
+    ("samples", "kept"),
+    [
+        ([sample(at, names=NAMES * (LARGEST // A_NAME // 5)) for at in range(4)], [2, 3]),
+        ([*(sample(at) for at in range(3)), sample(3, names=MANY)], [3]),
+        ([sample(0, names=MANY), sample(1)], [1]),
+        ([sample(at, "preempt", held=LARGEST // 3) for at in range(5)], [3, 4]),
+        ([Sample("filter", Pod(str(at), "default/web", bytes(LARGEST // 3)), NAMES) for at in range(5)], [3, 4]),
+    ],
+    ids=["names", "one-alone-is-kept", "but-not-with-others", "victims", "pods"],
+)
+def test_what_is_kept_is_bounded_in_bytes(taking_all: Traffic, samples: list[Sample], kept: list[int]) -> None:
+    record(taking_all, samples)
+    assert [int(each.pod.uid) for each in taking_all.last("default")] == kept
+
+
+def test_who_pushed_others_out_is_followed_by_one_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_samples, "INTERVAL", math.inf)
+    kept = Traffic()
+    record(kept, [sample(0), sample(1, names=MANY), sample(2)])
+    assert [each.pod.uid for each in kept.last("default")] == ["1"]
+
+
+def test_a_request_about_no_node_is_none_that_was_judged(taking_all: Traffic) -> None:
+    with taking_all.listening("default") as heard:
+        record(taking_all, [sample(0, names=()), sample(1)])
+        assert heard.get_nowait() == sample(1)
+    assert taking_all.last("default") == [sample(1)]
+
+
+def test_who_listens_gets_what_comes_to_that_profile_meanwhile(taking_all: Traffic) -> None:
+    record(taking_all, [sample(0)])
+    with taking_all.listening("default") as one, taking_all.listening("default") as two:
+        record(taking_all, [sample(1), sample(2, "prioritize")])
+        record(taking_all, [sample(3)], "other")
+        for heard in (one, two):
+            assert [heard.get_nowait() for _ in range(heard.qsize())] == [sample(1), sample(2, "prioritize")]
+    record(taking_all, [sample(4)])
+    assert (one.empty(), two.empty()) == (True, True)
+
+
+def test_who_takes_too_long_misses_what_comes(taking_all: Traffic) -> None:
+    with taking_all.listening("default") as heard:
+        record(taking_all, [sample(at) for at in range(MOST_SAMPLES + 5)])
+        assert [heard.get_nowait() for _ in range(heard.qsize())] == [sample(at) for at in range(MOST_SAMPLES)]
+        record(taking_all, [sample(99)])
+        assert heard.get_nowait() == sample(99)
+
+
+def test_who_listens_gets_but_so_many_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_samples, "MOST_SHADOWED", 1e-9)
+    busy = Traffic()
+    with busy.listening("default") as heard:
+        record(busy, [sample(at) for at in range(3)])
+        assert heard.get_nowait() == sample(0)
+        with pytest.raises(queue.Empty):
+            heard.get_nowait()
+
+
+ASKED = Candidates(list(NAMES), held=1000)
+
+
+def taken(tape: Tape) -> list[Sample]:
+    arrivals = list(tape.take())
+    assert [each.at for each in arrivals] == sorted(each.at for each in arrivals)
+    assert all(each == Arrival(each.at, each.sample, ASKED) for each in arrivals)
+    return [each.sample for each in arrivals]
+
+
+def test_a_tape_takes_all_that_filter_is_asked_of_its_profile_from_its_start_on_until_there_are_enough() -> None:
+    busy = Traffic()
+    with busy.recording("default") as tape, busy.recording("other") as other:
+        other.start(100)
+        busy.record("default", sample(0), ASKED)
+        assert (tape.is_full, taken(tape)) == (True, [])
+        tape.start(4)
+        for at in range(1, 4):
+            busy.record("default", sample(at), ASKED)
+        assert taken(tape) == [sample(at) for at in range(1, 4)]
+        busy.record("default", sample(4, "prioritize"))
+        busy.record("default", sample(5, names=()), ASKED)
+        busy.record("other", sample(6), ASKED)
+        assert (tape.is_full, taken(tape)) == (False, [])
+        for at in range(7, 10):
+            busy.record("default", sample(at), ASKED)
+        assert (tape.is_full, taken(tape), tape.dropped) == (True, [sample(7)], 0)
+        assert taken(other) == [sample(6)]
+    other.start(1)
+    busy.record("other", sample(10), ASKED)
+    assert taken(other) == []
+
+
+def test_a_tape_drops_what_comes_while_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = Arrival(0.0, sample(0), ASKED).size
+    assert size == 2 * A_NAME + len(b"pod") + ASKED.held
+    monkeypatch.setattr(request_samples, "MOST_WAITING", 3 * size)
+    busy = Traffic()
+    with busy.recording("default") as tape:
+        tape.start(6)
+        for at in range(5):
+            busy.record("default", sample(at), ASKED)
+        assert (taken(tape), tape.dropped) == ([sample(at) for at in range(3)], 2)
+        for at in range(5, 8):
+            busy.record("default", sample(at), ASKED)
+        assert (taken(tape), tape.dropped, tape.is_full) == ([sample(at) for at in range(5, 8)], 2, True)
+
+
+def test_other_threads_read_whole_rows_while_one_records(taking_all: Traffic) -> None:
+    rows: list[list[int]] = []
+    is_over = threading.Event()
+
+    def read() -> None:
+        while not is_over.is_set():
+            rows.append([int(each.pod.uid) for each in taking_all.last("default")])
+
+    reader = Beside(read)
+    for at in range(20_000):
+        taking_all.record("default", sample(at))
+    is_over.set()
+    reader.end()
+    assert [row for row in rows if row and row != list(range(row[0], row[0] + len(row)))] == []
+    assert any(len(row) == MOST_SAMPLES for row in rows)

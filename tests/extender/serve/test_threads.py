@@ -1,0 +1,227 @@
+"""Threads that die or cannot be started: /readyz tells of what is missing, and all goes on once it can."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import threading
+import time
+from collections.abc import Awaitable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+from extender.cluster import PodKey
+from extender.config import Address
+from extender.rollouts.revision import Stage
+from extender.serve import process
+from extender.serve.background import Background
+from extender.webhook.protocol import Answer
+from tests.extender import kwx, versions
+from tests.extender.objects import NODE_NAMES, binding_args, filter_error, filtered
+from tests.extender.rollouts.inside import Inside
+from tests.patience import PATIENCE_S, wait_until
+from tests.wasm_runtime.world import settle
+from wasm_runtime import supervision
+from wasm_runtime.guests.guest import Pod
+from wasm_runtime.guests.plugin import Plugin
+from wasm_runtime.nodes.node_table import Nodes, Snapshot
+
+NO_THREAD = "can't start new thread"
+
+
+class NoThreads:
+    """While `is_so`, no thread whose name begins so can be started."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.names = ""
+        self.is_so = False
+        start = threading.Thread.start
+
+        def start_or_fail(thread: threading.Thread) -> None:
+            if self.is_so and thread.name.startswith(self.names):
+                raise RuntimeError(NO_THREAD)
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", start_or_fail)
+
+
+@pytest.fixture
+def no_threads(monkeypatch: pytest.MonkeyPatch) -> NoThreads:
+    return NoThreads(monkeypatch)
+
+
+def break_guest(plugin: Plugin) -> None:
+    with plugin.guest(Pod("1", "default/web", b""), Nodes(Snapshot(), ["node-7"]), "filter") as (guest, _):
+        guest.is_broken = True
+
+
+def test_an_order_for_which_no_thread_can_be_started_fails_and_the_next_does_not(
+    tmp_path: Path, no_threads: NoThreads
+) -> None:
+    (tmp_path / "told.wasm").write_bytes(versions.module(3))
+    with Inside(tmp_path, kwx.profile("default", kwx.plugin("told"), scoreRange=100)) as inside:
+        no_threads.is_so = True
+        rollout = inside.begin(versions.module(7))
+        mend = "try again, or let the extender have more threads (pids) or memory"
+        assert (rollout.stage, rollout.problem) == (
+            Stage.FAILED,
+            f"no thread can be started for it: {NO_THREAD}; {mend}",
+        )
+        no_threads.is_so = False
+        inside.upload(versions.module(7))
+        assert inside.score("web") == 7
+
+
+class TestVerbs:
+    """A verb that no thread can be had for is answered so, and is not carried out later."""
+
+    NONE = f"no thread can be started for it: {NO_THREAD}; let the extender have more threads (pids) or memory"
+
+    def test_filter_says_so_and_goes_on(self, tmp_path: Path, no_threads: NoThreads) -> None:
+        digits = kwx.plugin("filter_by_digit", "72ends in 7")
+        with Inside(tmp_path, kwx.profile("default", digits)) as inside:
+            no_threads.is_so = True
+            assert inside.filter("web") == filter_error(self.NONE)
+            no_threads.is_so = False
+            kept = [name for name in NODE_NAMES if name != "node-7"]
+            assert inside.filter("web") == filtered(kept, failed={"node-7": "ends in 7"})
+
+    def test_a_bind_that_was_answered_with_an_error_binds_nothing(self, tmp_path: Path, no_threads: NoThreads) -> None:
+        """The thread of the pod before it could have taken it over."""
+        binder = HeldBinder()
+        steps = kwx.plugin("binding_from_config", "aaaaafa", name="a")
+        with Inside(tmp_path, kwx.profile("default", steps), binder=binder) as inside:
+            for name in ("web-1", "web-2", "web-3"):
+                inside.filter(name)
+
+            async def bind_both() -> list[Any]:
+                first = asyncio.ensure_future(_answer(inside.begin_to_ask("/bind", binding_args(pod_name="web-1"))))
+                await asyncio.wait_for(binder.is_asked.wait(), PATIENCE_S)
+                no_threads.is_so = True
+                second = await _answer(inside.begin_to_ask("/bind", binding_args(pod_name="web-2")))
+                no_threads.is_so = False
+                binder.may_go_on.set()
+                return [json.loads(each.body)["Error"] for each in (await first, second)]
+
+            assert inside.run(bind_both()) == ["", self.NONE]
+            assert inside.bind("web-3") == ""
+            assert binder.bound == ["default/web-1 to node-7", "default/web-3 to node-7"]
+
+
+class HeldBinder:
+    """The first bind waits until it may go on."""
+
+    def __init__(self) -> None:
+        self.is_asked = asyncio.Event()
+        self.may_go_on = asyncio.Event()
+        self.bound: list[str] = []
+
+    async def bind(self, pod: PodKey, node: str) -> None:
+        self.is_asked.set()
+        await asyncio.wait_for(self.may_go_on.wait(), PATIENCE_S)
+        self.bound.append(f"{pod} to {node}")
+
+
+async def _answer(coming: Answer | Awaitable[Answer]) -> Answer:
+    return coming if isinstance(coming, Answer) else await coming
+
+
+class TestBackground:
+    @pytest.fixture
+    def background(self) -> Iterator[Background]:
+        background = Background()
+        yield background
+        background.stop()
+
+    @pytest.mark.parametrize("error", [OSError("it is gone"), SystemExit(1), None], ids=str)
+    def test_begins_anew_what_ends(self, background: Background, error: BaseException | None) -> None:
+        begun: list[str] = []
+
+        async def work() -> None:
+            begun.append(threading.current_thread().name)
+            if len(begun) > 1:
+                await asyncio.sleep(math.inf)
+            if error:
+                raise error
+
+        background.spawn(work, "watch")
+        wait_until(lambda: len(begun) == 2, "it is begun anew")
+        assert begun == ["background"] * 2
+        cause = error or RuntimeError("it has come to an end")
+        assert supervision.problems(vital=False) == [f"watch has failed and is begun anew: {cause!r}"]
+
+    def test_goes_on_when_the_loop_ends(self, background: Background) -> None:
+        begun = threading.Event()
+
+        async def work() -> None:
+            begun.set()
+            await asyncio.sleep(math.inf)
+
+        def end() -> None:
+            raise SystemExit(1)
+
+        background._loop.call_soon_threadsafe(end)
+        background.spawn(work, "watch")
+        assert begun.wait(60)
+
+
+def test_the_admin_address_is_served_again_after_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    served = process._listen(Path("extender.yaml"), "server.adminAddress", Address("127.0.0.1", 0))
+    servers: list[uvicorn.Server] = []
+    serve = uvicorn.Server.serve
+
+    async def serve_and_tell(server: uvicorn.Server, sockets: Any) -> None:
+        servers.append(server)
+        await serve(server, sockets)
+
+    monkeypatch.setattr(uvicorn.Server, "serve", serve_and_tell)
+
+    async def answer(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    background = Background()
+    try:
+        background.spawn(partial(process._admin, answer, served), "admin server")
+        host, port = served.getsockname()
+        for at in range(2):
+            wait_until(lambda at=at: len(servers) == at + 1, "the server begins")  # type: ignore[misc]
+            assert httpx.get(f"http://{host}:{port}/", trust_env=False, timeout=60).status_code == 204
+            servers[at].should_exit = True
+    finally:
+        background.stop()
+        served.close()
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+def test_a_plugin_without_a_guest_is_told_until_there_is_one(
+    tmp_path: Path, no_threads: NoThreads, policy: str
+) -> None:
+    digits = kwx.plugin("filter_by_digit", "72ends in 7", failurePolicy=policy)
+    with Inside(tmp_path, kwx.profile("default", digits)) as inside:
+        (plugin,) = inside.live.plugins
+
+        def told() -> str | None:
+            updates = inside.updates
+            return updates.missing if policy == "Fail" else updates.oddities
+
+        assert told() is None
+        no_threads.is_so = True
+        break_guest(plugin)
+        assert told() == (
+            f"plugin filter_by_digit has no guest, and none can be made: {NO_THREAD}; it is tried again now and then"
+        )
+        assert (inside.updates.missing is None) is (policy == "Ignore")
+        no_threads.is_so = False
+        plugin._pool._retry_at = time.monotonic()
+        plugin.tend(Snapshot())
+        settle(plugin._pool)
+        assert told() is None
+        kept = [name for name in NODE_NAMES if name != "node-7"]
+        assert inside.filter("web") == filtered(kept, failed={"node-7": "ends in 7"})

@@ -1,0 +1,99 @@
+"""What /metrics tells of verbs, guests and the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from extender.telemetry.histogram import BUCKETS
+from tests.extender import guests
+from tests.extender.kwx import Extender, plugin, profile
+from tests.extender.objects import binding_args, names_args
+
+PROFILES = [
+    profile("default", plugin("filter_by_digit", "72no"), plugin("nodenumber")),
+    profile("failing", plugin("trap")),
+]
+
+
+@pytest.fixture(scope="module")
+def extender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Extender]:
+    with Extender(tmp_path_factory.mktemp("metrics"), *PROFILES, cluster={"mode": "dry-run"}) as extender:
+        yield extender
+
+
+def counts(extender: Extender, name: str, suffix: str = "_count") -> dict[tuple[str, ...], float]:
+    """How often something was measured, by the values of its labels, in the reverse order of their names."""
+    answer = extender.admin.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    return {
+        tuple(value for _, value in sorted(sample.labels.items(), reverse=True)): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+        if sample.name == name + suffix
+    }
+
+
+def test_every_part_of_a_verb_and_every_call_of_a_guest_is_counted(extender: Extender) -> None:
+    for _ in range(3):
+        extender.post("/filter", names_args())
+    extender.post("/prioritize", names_args())
+    extender.post("/profiles/failing/filter", names_args())
+    assert extender.post("/bind", binding_args("node-0")) == {"Error": ""}
+    assert counts(extender, "kwx_verb_phase_seconds") == {
+        ("filter", "decode"): 4,
+        ("filter", "nodes"): 4,
+        ("filter", "judge"): 4,
+        ("filter", "encode"): 3,
+        ("prioritize", "decode"): 1,
+        ("prioritize", "nodes"): 1,
+        ("prioritize", "judge"): 1,
+        ("prioritize", "encode"): 1,
+    }
+    assert counts(extender, "kwx_guest_seconds") == {
+        ("filter_by_digit", "filter"): 3,
+        ("nodenumber", "prescore"): 1,
+        ("nodenumber", "score"): 1,
+        ("trap", "filter"): 1,
+    }
+    assert counts(extender, "kwx_guest_sync_seconds") == {("filter_by_digit",): 3, ("nodenumber",): 2, ("trap",): 1}
+    assert counts(extender, "kwx_guest_wait_seconds") == {("filter_by_digit",): 3, ("nodenumber",): 1, ("trap",): 1}
+
+
+def test_buckets_tell_fractions_of_a_millisecond_and_timeouts_apart(extender: Extender) -> None:
+    extender.post("/filter", names_args())
+    text = extender.admin.get("/metrics").text
+    bounds = {
+        sample.labels["le"]
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "kwx_verb_phase_seconds_bucket"
+    }
+    assert sorted(map(float, bounds)) == [*BUCKETS, float("inf")]
+    assert "process_resident_memory_bytes" in text
+
+
+def test_rollouts_are_counted_by_their_end(tmp_path: Path) -> None:
+    """A good module, one that is none, and the way back."""
+    (tmp_path / "swapped.wasm").write_bytes(guests.constant_score(10))
+    with Extender(tmp_path, profile("default", plugin("swapped"))) as extender:
+        for module, end in ((guests.constant_score(90), "active"), (b"none", "failed")):
+            beside = tmp_path / "beside.wasm"
+            beside.write_bytes(module)
+            beside.replace(tmp_path / "swapped.wasm")
+            extender.wait_until(lambda end=end: ("default", "swapped", end) in rollouts(extender))
+        answer = extender.admin.post("/api/v1/plugins/swapped/rollback?wait=20s", json={})
+        assert answer.is_success, answer.text
+        extender.wait_until(lambda: len(rollouts(extender)) == 3)
+        assert rollouts(extender) == {
+            ("default", "swapped", "active"): 2,
+            ("default", "swapped", "failed"): 1,
+            ("default", "swapped", "rolled back"): 1,
+        }
+
+
+def rollouts(extender: Extender) -> dict[tuple[str, ...], float]:
+    return counts(extender, "kwx_rollouts", "_total")

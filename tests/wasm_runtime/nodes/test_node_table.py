@@ -1,0 +1,356 @@
+"""The nodes that guests see, as the host keeps them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.patience import Beside
+from tests.wasm_runtime.protobuf_bytes import node_list
+from wasm_runtime import Nodes, Snapshot
+from wasm_runtime.nodes.node_table import ABSENT, NEVER, Changes, Located
+
+
+@pytest.fixture
+def snapshot() -> Snapshot:
+    return Snapshot()
+
+
+LITTLE = 10
+
+
+@pytest.fixture
+def little_slack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few entries without an object, and few records of a log, are kept beyond four times the live nodes."""
+    monkeypatch.setattr("wasm_runtime.nodes.node_table.SLACK", LITTLE)
+
+
+def nodes(**objects: bytes) -> Mapping[str, bytes]:
+    return objects
+
+
+def test_an_empty_one(snapshot: Snapshot) -> None:
+    assert len(snapshot) == 0
+    assert snapshot.node_list() == b""
+    assert snapshot.locate([]) == Located(0, [])
+    assert snapshot.changes(0, 0) is None
+    assert snapshot.changes(NEVER, 0) == Changes(0, 0, 0, 0, [])
+
+
+def test_put_adds_and_replaces(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1", b=b"2").items())
+    snapshot.put(nodes(b=b"3", c=b"4").items())
+    assert snapshot.changes(NEVER, 0) == Changes(0, 4, 3, 3, [(0, "a", b"1"), (1, "b", b"3"), (2, "c", b"4")])
+    assert len(snapshot) == 3
+
+
+def test_put_takes_any_iterable_once(snapshot: Snapshot) -> None:
+    snapshot.put(iter([("a", b"1"), ("a", b"2")]))
+    assert snapshot.changes(NEVER, 0) == Changes(0, 2, 1, 1, [(0, "a", b"2")])
+
+
+def test_remove_keeps_the_name_and_its_index(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1", b=b"2").items())
+    snapshot.remove("a")
+    assert snapshot.changes(NEVER, 0) == Changes(0, 3, 2, 1, [(0, "a", ABSENT), (1, "b", b"2")])
+    snapshot.put(nodes(a=b"3").items())
+    assert snapshot.locate(["a", "b"]) == Located(0, [0, 1])
+    assert len(snapshot) == 2
+
+
+def test_remove_of_a_name_that_is_not_known(snapshot: Snapshot) -> None:
+    snapshot.remove("a")
+    assert snapshot.changes(NEVER, 0) == Changes(0, 0, 0, 0, [])
+
+
+def test_remove_twice_is_one_change(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1").items())
+    snapshot.remove("a")
+    snapshot.remove("a")
+    assert snapshot.changes(0, 1) == Changes(0, 2, 1, 0, [(0, "a", ABSENT)])
+
+
+def test_replace_forgets_what_is_not_named(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1", b=b"2").items())
+    snapshot.replace(nodes(b=b"2", c=b"3"))
+    assert snapshot.changes(0, 2) == Changes(0, 4, 3, 2, [(0, "a", ABSENT), (2, "c", b"3")])
+    snapshot.replace({})
+    assert len(snapshot) == 0
+
+
+def test_what_stays_the_same_is_no_change(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1", b=b"2").items())
+    snapshot.put(nodes(a=b"1").items())
+    snapshot.replace(nodes(a=b"1", b=b"2"))
+    assert snapshot.changes(0, 2) is None
+
+
+def test_changes_come_once_each_and_in_the_order_of_the_indices(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1", b=b"2", c=b"3").items())
+    for value in (b"4", b"5", b"6"):
+        snapshot.put([("c", value), ("a", value)])
+    assert snapshot.changes(0, 3) == Changes(0, 9, 3, 3, [(0, "a", b"6"), (2, "c", b"6")])
+    assert snapshot.changes(0, 8) == Changes(0, 9, 3, 3, [(0, "a", b"6")])
+
+
+def test_changes_of_another_epoch_are_all_there_is(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1").items())
+    for epoch in (NEVER, 1, 1000):
+        assert snapshot.changes(epoch, 1) == Changes(0, 1, 1, 1, [(0, "a", b"1")])
+
+
+def test_locate_gives_each_name_an_index_of_its_own(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1").items())
+    assert snapshot.locate(["x", "a", "y", "x"]) == Located(0, [1, 0, 2, 1])
+    assert snapshot.locate(["y", "x"]) == Located(0, [2, 1])
+    assert len(snapshot) == 1
+    assert snapshot.changes(0, 1) == Changes(0, 3, 3, 1, [(1, "x", ABSENT), (2, "y", ABSENT)])
+
+
+def test_locate_keeps_no_list_that_may_change(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1", b=b"2").items())
+    names = ["a"]
+    assert snapshot.locate(names) == Located(0, [0])
+    names[0] = "b"
+    assert snapshot.locate(names) == Located(0, [1])
+
+
+def test_expect_keeps_no_list_that_may_change(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1", b=b"2").items())
+    names = ["a"]
+    snapshot.expect(names, Located(0, [0]))
+    names[0] = "b"
+    assert snapshot.locate(names) == Located(0, [1])
+
+
+def test_node_list_has_live_nodes_in_the_order_of_their_indices(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(b=b"2", a=b"1" * 300, gone=b"3").items())
+    snapshot.locate(["never"])
+    snapshot.remove("gone")
+    assert snapshot.node_list() == node_list([b"2", b"1" * 300])
+
+
+@pytest.mark.usefixtures("little_slack")
+def test_indices_stay_through_changes_that_are_not_wasteful(snapshot: Snapshot) -> None:
+    snapshot.put((f"n{at}", b"1") for at in range(20))
+    names = [f"n{at}" for at in range(20)]
+    before = snapshot.locate(names)
+    for round_ in range(3):
+        snapshot.put((name, str(round_).encode()) for name in names)
+    assert snapshot.locate(names) == before
+
+
+@pytest.mark.usefixtures("little_slack")
+def test_changes_without_end_begin_no_epoch(snapshot: Snapshot) -> None:
+    for value in range(1, 1_001):
+        snapshot.put([("a", str(value).encode()), ("b", b"same")])
+    assert snapshot.locate(["a", "b"]) == Located(0, [0, 1])
+    assert snapshot.changes(0, 1_000) == Changes(0, 1_001, 2, 2, [(0, "a", b"1000")])
+    assert snapshot.changes(0, 1_001) is None
+
+
+@pytest.mark.usefixtures("little_slack")
+def test_an_epoch_drops_names_without_an_object(snapshot: Snapshot) -> None:
+    snapshot.put(nodes(a=b"1", b=b"2", c=b"3").items())
+    snapshot.remove("a")
+    snapshot.locate([f"unknown-{at}" for at in range(40)])
+    assert snapshot.locate(["c", "b"]) == Located(0, [2, 1])
+    assert snapshot.locate(["c", "next", "b"]) == Located(1, [2, 42, 1])
+    changes = snapshot.changes(0, 0)
+    assert changes == Changes(
+        1,
+        45,
+        43,
+        2,
+        [(at, {1: "b", 2: "c", 42: "next"}.get(at, ""), {1: b"2", 2: b"3"}.get(at, ABSENT)) for at in range(43)],
+    )
+
+
+@pytest.mark.usefixtures("little_slack")
+@pytest.mark.parametrize("live", [0, 1, 100])
+def test_names_that_come_and_go_take_bounded_room(snapshot: Snapshot, live: int) -> None:
+    """Names that only requests know, and nodes that live for a moment."""
+    snapshot.put((f"live-{at}", b"1") for at in range(live))
+    largest = 0
+    for at in range(1_000):
+        snapshot.locate([f"name-{at}", f"other-{at}"])
+        snapshot.put([(f"short-{at}", b"2")])
+        snapshot.remove(f"short-{at}")
+        largest = max(largest, snapshot.changes(NEVER, 0).entries)  # type: ignore[union-attr]
+    assert largest <= LITTLE + 4 * (live + 1) + 4
+    assert len(snapshot) == live
+
+
+@pytest.mark.usefixtures("little_slack")
+@pytest.mark.parametrize("live", [1, 10])
+@pytest.mark.parametrize("asked", [0, 1, 50])
+def test_indices_are_below_the_bound_that_guests_are_told(snapshot: Snapshot, live: int, asked: int) -> None:
+    """Four times the most nodes there were at once, `SLACK`, and the names of a request or list."""
+    largest = 0
+    for round_ in range(200):
+        snapshot.replace({f"live-{round_}-{at}": b"1" for at in range(live)})
+        snapshot.locate([f"name-{round_}-{at}" for at in range(asked)])
+        largest = max(largest, snapshot.everything().entries)
+    assert LITTLE < largest <= 4 * live + LITTLE + max(asked, live)
+
+
+class TestNodes:
+    def test_are_located_in_the_order_of_the_request(self, snapshot: Snapshot) -> None:
+        snapshot.put(nodes(a=b"1", b=b"2", c=b"3").items())
+        request = Nodes(snapshot, ["c", "new", "a", "c"])
+        assert len(request) == 4
+        assert request.located(0) == [2, 3, 0, 2]
+
+    @pytest.mark.usefixtures("little_slack")
+    def test_are_located_anew_in_a_new_epoch(self, snapshot: Snapshot) -> None:
+        request, epoch = moved(snapshot)
+        assert request.located(epoch) == [21, 1]
+        assert request.located(0) is None
+        assert request.located(epoch + 1) is None
+
+    @pytest.mark.parametrize(
+        ("selectors", "names", "indices"),
+        [
+            ([1, 0, 1], ["c", "b"], [2, 1]),
+            ([True, True, True], ["c", "a", "b"], [2, 0, 1]),
+            ([0, 0, 0], [], []),
+            ((), [], []),
+        ],
+    )
+    def test_select(self, snapshot: Snapshot, selectors: list[int], names: list[str], indices: list[int]) -> None:
+        snapshot.put(nodes(a=b"1", b=b"2", c=b"3").items())
+        selected = Nodes(snapshot, ["c", "a", "b"]).select(selectors)
+        assert (selected.names, selected.located(0)) == (names, indices)
+
+    @pytest.mark.usefixtures("little_slack")
+    def test_selected_nodes_live_through_an_epoch(self, snapshot: Snapshot) -> None:
+        request, epoch = moved(snapshot)
+        assert request.select([1, 0]).located(epoch) == [21]
+
+
+def moved(snapshot: Snapshot) -> tuple[Nodes, int]:
+    """Nodes b and a, found at 0 and 1 and since then at 21 and 1; and the epoch of that."""
+    snapshot.put([("b", b"2"), ("a", b"1")])
+    request = Nodes(snapshot, ["b", "a"])
+    assert request.located(0) == [0, 1]
+    snapshot.remove("b")
+    snapshot.locate([f"unknown-{at}" for at in range(20)])
+    snapshot.put([("c", b"3")])
+    epoch = snapshot.locate([]).epoch
+    assert epoch == 1
+    snapshot.put([("b", b"5")])
+    return request, epoch
+
+
+NAMES = st.sampled_from([f"n{at}" for at in range(12)])
+OBJECTS = st.sampled_from([b"", b"1", b"22", b"333"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.dictionaries(NAMES, OBJECTS, max_size=4)),
+        st.tuples(st.just("replace"), st.dictionaries(NAMES, OBJECTS, max_size=4)),
+        st.tuples(st.just("remove"), NAMES),
+        st.tuples(st.just("locate"), st.lists(NAMES, max_size=4)),
+        st.tuples(st.just("look"), st.integers(0, 2)),
+    ),
+    max_size=60,
+)
+
+
+class Copy:
+    """What an instance keeps: the entries by index, brought up to date by changes."""
+
+    def __init__(self) -> None:
+        self.epoch, self.position = NEVER, 0
+        self.entries: dict[int, tuple[str, bytes]] = {}
+
+    def follow(self, snapshot: Snapshot) -> None:
+        changes = snapshot.changes(self.epoch, self.position)
+        if changes is None:
+            return
+        if changes.epoch != self.epoch:
+            self.entries.clear()
+        self.entries |= {at: (name, node) for at, name, node in changes.nodes}
+        self.epoch, self.position = changes.epoch, changes.position
+        assert len(self.entries) == changes.entries
+        assert sum(bool(node) for _, node in self.entries.values()) == changes.live
+
+
+@given(steps=STEPS)
+@settings(max_examples=200, deadline=None)
+def test_copies_that_follow_changes_equal_the_truth(steps: list[tuple[str, object]]) -> None:
+    """Three copies look at different times; each is right whenever it has looked."""
+    truth: dict[str, bytes] = {}
+    snapshot, copies = Snapshot(), [Copy() for _ in range(3)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("wasm_runtime.nodes.node_table.SLACK", 6)
+        for step, argument in steps:
+            if step == "put":
+                truth |= argument
+                snapshot.put(argument.items())
+            elif step == "replace":
+                truth = dict(argument)
+                snapshot.replace(argument)
+            elif step == "remove":
+                truth.pop(argument, None)
+                snapshot.remove(argument)
+            elif step == "locate":
+                snapshot.locate(argument)
+            else:
+                check(snapshot, copies[argument], truth)
+        for copy in copies:
+            check(snapshot, copy, truth)
+
+
+def check(snapshot: Snapshot, copy: Copy, truth: Mapping[str, bytes]) -> None:
+    names = [f"n{at}" for at in range(12)]
+    request = Nodes(snapshot, names)
+    copy.follow(snapshot)
+    located = request.located(copy.epoch)
+    assert located is not None
+    assert [copy.entries[at] for at in located] == [(name, truth.get(name, b"")) for name in names]
+    assert len(snapshot) == sum(map(bool, truth.values()))
+
+
+@pytest.mark.usefixtures("little_slack")
+def test_many_threads(snapshot: Snapshot) -> None:
+    """Writers, requests with names of their own, and copies: every copy ends level with the snapshot."""
+    stop = threading.Event()
+    failures: list[BaseException] = []
+
+    def guarded(work: object) -> None:
+        try:
+            while not stop.is_set():
+                work()  # type: ignore[operator]
+        except BaseException as error:
+            failures.append(error)
+
+    counter = iter(range(10**9))
+    copies = [Copy() for _ in range(2)]
+
+    def write() -> None:
+        value = str(next(counter)).encode()
+        snapshot.put((f"n{at}", value) for at in range(5))
+        snapshot.remove(f"n{int(value) % 5}")
+
+    def request() -> None:
+        names = [f"n{at}" for at in range(5)] + [f"only-{next(counter)}"]
+        located = snapshot.locate(names)
+        assert len(set(located.indices)) == 6
+
+    work = [write, request, *(lambda copy=copy: copy.follow(snapshot) for copy in copies)]
+    threads = [Beside(partial(guarded, each)) for each in work]
+    stop.wait(0.5)
+    stop.set()
+    for thread in threads:
+        thread.end()
+    assert failures == []
+    for copy in copies:
+        copy.follow(snapshot)
+        whole = snapshot.changes(NEVER, 0)
+        assert whole is not None
+        assert copy.entries == {at: (name, node) for at, name, node in whole.nodes}

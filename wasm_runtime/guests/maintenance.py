@@ -1,0 +1,64 @@
+"""What is done for guests while no pod needs them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from wasm_runtime.guests.guest import IDLE
+from wasm_runtime.guests.plugin import Plugin
+from wasm_runtime.nodes.node_table import Snapshot
+from wasm_runtime.supervision import SupervisedThread
+
+PAUSE: Final = 0.01
+"""Seconds between two rounds: of hundreds of changes a second several are told at a time."""
+
+Report = Callable[[Plugin, Exception], object]
+"""Takes what went wrong: a GuestError, or a fault of the host's own such as MemoryError."""
+
+
+class Upkeep:
+    """Tends the guests of plugins in a thread of its own: soon when it is woken, else now and then."""
+
+    def __init__(self, plugins: Callable[[], Iterable[Plugin]], nodes: Callable[[], Snapshot], report: Report) -> None:
+        """`plugins` gives those that are live, `nodes` what their guests are to know."""
+        self._plugins = plugins
+        self._nodes = nodes
+        self._report = report
+        self._woken = threading.Event()
+        self._thread = SupervisedThread("upkeep", self._turn)
+
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Says that nodes have changed."""
+        self._woken.set()
+
+    def stop(self) -> None:
+        """Ends when the guest at hand is done."""
+        self._thread.stop()
+        self._woken.set()
+        self._thread.join()
+
+    def _turn(self) -> float:
+        self._woken.wait(IDLE)
+        self._woken.clear()
+        while self._tend_all() and not self._thread.is_stopped:
+            pass
+        return PAUSE
+
+    def _tend_all(self) -> bool:
+        left = [self._tend(plugin) for plugin in self._plugins()]
+        return any(left)
+
+    def _tend(self, plugin: Plugin) -> bool:
+        if self._thread.is_stopped:
+            return False
+        try:
+            return plugin.tend(self._nodes(), lambda: self._thread.is_stopped)
+        except Exception as error:  # The thread has other plugins to tend.
+            self._report(plugin, error)
+            return False

@@ -1,0 +1,249 @@
+"""A plugin: a compiled module, its settings and the guests that run it."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from wasm_runtime import abi
+from wasm_runtime.abi import ClusterEvent
+from wasm_runtime.engine import Engine, Handle, Journal, Module, NoHandle, Settings, Span
+from wasm_runtime.errors import GuestError
+from wasm_runtime.guests.guest import Guest, Pod, Stage
+from wasm_runtime.guests.pool import Pool
+from wasm_runtime.guests.weak import weakly
+from wasm_runtime.module.validate import validate
+from wasm_runtime.nodes.node_feed import AT_A_TIME
+from wasm_runtime.nodes.node_table import Nodes, Snapshot
+
+IMPLIED: Final = {"filter": {"preFilter"}, "score": {"preScore"}}
+"""Extension points that come with another one."""
+
+PATIENCE: Final = 20
+"""Timeouts in which a new guest is told of nodes before a pod may have it. What it does not know then is told later."""
+
+Sink = Callable[[str, Pod | None, Journal], None]
+"""Takes what a guest logged: name of the plugin, the pod if it was about one, journal."""
+
+Observer = Callable[[str, float, Sequence[Span]], None]
+"""Takes how long a verb took in a plugin: name of the plugin, seconds that it waited for a guest, its calls."""
+
+
+def digest(wasm: bytes) -> str:
+    """The name of a module's bytes."""
+    return f"sha256:{hashlib.sha256(wasm).hexdigest()}"
+
+
+class Plugin:
+    """Serves extension points with guests of one module. May be used from any thread."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        wasm: bytes,
+        settings: Settings,
+        *,
+        extension_points: Collection[str] | None = None,
+        sink: Sink = lambda *_: None,
+        observer: Observer = lambda *_: None,
+        handle: Handle | None = None,
+        nodes: Snapshot | None = None,
+    ) -> None:
+        """Compiles and checks the module and makes a first guest, so that problems show at once.
+
+        `extension_points` narrows what is called to some of what the module exports; `nodes` are told to the first
+        guest, for `PATIENCE` timeouts at most. Raises ModuleError or GuestError.
+        """
+        self.name = settings.name
+        self.digest = digest(wasm)
+        self.settings = settings
+        self._module = engine.compile(wasm)
+        validate(self._module)
+        self._enabled = _enabled(self._module, extension_points)
+        self.binds = not abi.BIND_CYCLE.isdisjoint(self._enabled)
+        """Whether the guest has a part in the binding cycle."""
+        self.wants_nodes = bool(abi.NODE_DATA & self._module.imports.keys())
+        """Whether the guest may ask for the objects of nodes, names alone not being enough for it."""
+        self._sink = sink
+        self._observer = observer
+        self._handle = handle or NoHandle()
+        self._nodes = nodes
+        self._closed = False
+        self._pool = self._new_pool()
+        try:
+            self.cluster_events = self._cluster_events()
+        except GuestError:
+            self.close()
+            raise
+
+    def twin(
+        self, sink: Sink, observer: Observer, handle: Handle | None = None, nodes: Snapshot | None = None
+    ) -> Plugin:
+        """Another plugin of the same module and settings, with guests of its own. Raises GuestError."""
+        twin = copy.copy(self)
+        twin._sink, twin._observer, twin._handle, twin._nodes = sink, observer, handle or NoHandle(), nodes
+        twin._closed = False
+        twin._pool = twin._new_pool()
+        return twin
+
+    @property
+    def nodes(self) -> Snapshot | None:
+        """What a new guest is told of: the nodes of the last request or upkeep, else those given in the beginning."""
+        return self._nodes
+
+    @property
+    def exports(self) -> list[str]:
+        """Exports of the module that are called, in the order of a scheduling cycle."""
+        return [name for name in abi.EXPORTS if name in self._enabled]
+
+    @property
+    def not_run(self) -> list[str]:
+        """Exports of the module that are left out, by the choice of `extension_points`."""
+        return [name for name in abi.EXPORTS if name in self._module.exports and name not in self._enabled]
+
+    def runs(self, export: str) -> bool:
+        """Whether an export is there, enabled and called."""
+        return export in self._enabled
+
+    @contextmanager
+    def guest(self, pod: Pod, nodes: Nodes, stage: Stage) -> Iterator[tuple[Guest, float]]:
+        """A guest that is on the pod's cycle, and the deadline for what is asked of it.
+
+        It is the guest that has seen the pod's PreFilter, if there is one and its cycle can go on;
+        else a new cycle begins with PreFilter. A guest that failed for good is not used again. The binding cycle,
+        which may take long, leaves one guest to the scheduling cycle. Raises GuestError.
+        """
+        begun = time.monotonic()
+        deadline = begun + self.settings.timeout
+        self._nodes = nodes.snapshot
+        guest = self._pool.take(pod.uid, deadline, spare=1 if stage == "bind" else 0)
+        waited = time.monotonic() - begun
+        try:
+            guest.enter(pod, nodes, stage, deadline)
+            yield guest, deadline
+        finally:
+            try:
+                journal = guest.journal()
+                spans, guest.spans = guest.spans, []
+            finally:
+                self._pool.put_back(guest)
+            self._observer(self.name, waited, spans)
+            self._pass_on(journal, pod)
+
+    def deadline(self) -> float:
+        """When a call that begins now is interrupted, on the clock of `time.monotonic`."""
+        return time.monotonic() + self.settings.timeout
+
+    def end_cycle(self, pod: Pod) -> None:
+        """Lets the next call for the pod begin a new cycle."""
+        self._pool.forget(pod.uid)
+
+    def close(self) -> None:
+        """Gives the guests back, those in use when they are done."""
+        self._closed = True
+        self._pool.close()
+
+    def reserve(self, pod: Pod) -> bool:
+        """Holds a guest for this thread if a verb for the pod can have it at once. Returns whether there was one.
+
+        From then on until `release` no call of this thread waits for a guest.
+        """
+        return self._pool.reserve(pod.uid)
+
+    def release(self) -> None:
+        """Gives back what this thread has reserved."""
+        self._pool.release()
+
+    @property
+    def problem(self) -> str:
+        """Why there is no guest, since none can be made; empty otherwise."""
+        return self._pool.problem
+
+    def tend(self, nodes: Snapshot, is_over: Callable[[], bool] = lambda: False) -> bool:
+        """Does some of what is better done while no pod needs the guests. Returns whether there is more to do.
+
+        They are brought up to date, and collect their garbage when it is time; none is begun with once it `is_over`.
+        Raises GuestError.
+        """
+        self._nodes = nodes
+        return self._pool.tend(lambda guest: not is_over() and self._tend(guest))
+
+    def _tend(self, guest: Guest) -> bool:
+        with self._between_pods(guest):
+            if self._tell(guest):
+                return True
+            if guest.is_to_collect:
+                guest.collect(self.deadline())
+            return False
+
+    def _prepare(self, guest: Guest) -> None:
+        """Tells a new guest of as many nodes as there are when it begins, in bounded time. The upkeep does the rest."""
+        if self._nodes is None:
+            return
+        until = time.monotonic() + PATIENCE * self.settings.timeout
+        with self._between_pods(guest):
+            for _ in range(0, len(self._nodes) + 1, AT_A_TIME):
+                if self._closed or time.monotonic() >= until or not self._tell(guest):
+                    break
+
+    @contextmanager
+    def _between_pods(self, guest: Guest) -> Iterator[None]:
+        """What a guest does meanwhile is no pod's: neither what it logs nor the time that it takes."""
+        try:
+            yield
+        finally:
+            guest.spans.clear()
+            self._pass_on(guest.journal(), None)
+
+    def _pass_on(self, journal: Journal, pod: Pod | None) -> None:
+        if journal.records or journal.dropped:
+            self._sink(self.name, pod, journal)
+
+    def _tell(self, guest: Guest) -> bool:
+        """Brings a guest up to date, a few nodes at a time. Returns whether there are more."""
+        if self._nodes is None:
+            return False
+        return not guest.level(Nodes(self._nodes, ()), self.deadline(), AT_A_TIME)
+
+    def _new_pool(self) -> Pool:
+        return Pool(
+            self.settings.name,
+            weakly(self._new_guest),
+            self.settings.instances,
+            keeps_cycles=self.binds,
+            learns="nodechanged" in self._module.exports,
+            prepare=weakly(self._prepare),
+        )
+
+    def _new_guest(self) -> Guest:
+        return Guest(self._module.instantiate(self.settings, self._handle), self._enabled | _cycle(self._module))
+
+    def _cluster_events(self) -> list[ClusterEvent]:
+        if "enqueue" not in self._enabled:
+            return []
+        deadline = self.deadline()
+        guest = self._pool.take("", deadline)
+        try:
+            with self._between_pods(guest):
+                return guest.enqueue(Nodes(Snapshot() if self._nodes is None else self._nodes, ()), deadline)
+        finally:
+            self._pool.put_back(guest)
+
+
+def _enabled(module: Module, extension_points: Collection[str] | None) -> frozenset[str]:
+    """The exports to be called at some extension points, or at all of them."""
+    wanted = set(abi.EXTENSION_POINTS if extension_points is None else extension_points)
+    for point in list(wanted):
+        wanted |= IMPLIED.get(point, set())
+    return frozenset(
+        name for name, export in abi.EXPORTS.items() if name in module.exports and export.extension_point in wanted
+    )
+
+
+def _cycle(module: Module) -> frozenset[str]:
+    """What is called even where it is not asked for: PreFilter, since guests drop the last pod's state there."""
+    return frozenset({"prefilter", *abi.RESIDENT} & module.exports.keys())
