@@ -146,7 +146,7 @@ def call_verb(
         config = call.configure(module, given)
     except OptionError as error:
         raise typer.BadParameter(str(error), param_hint=f"'{error.option}'") from error
-    logging.getLogger("extender.webhook.server").addHandler(logging.NullHandler())  # The outcome has what it logs.
+    logging.getLogger("extender.webhook").addHandler(logging.NullHandler())  # The outcome has what it logs.
     asked = _or_fail(lambda: call.read(request, nodes, pod))
     outcome = _or_fail(lambda: call.call(verb, module, config, asked))
     if output is View.JSON:

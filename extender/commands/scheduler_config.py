@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from extender.config import ExtenderConfiguration
-from extender.scheduling.exports import EXPORTS, verbs
 from extender.scheduling.live_profiles import LiveProfiles
+from extender.scheduling.verbs import VERBS, used_verbs
 
 SHORTEST_TIMEOUT: Final = 5.0
 """Seconds that kube-scheduler waits at least; its own default."""
 
 ANY_HOST: Final = frozenset({"0.0.0.0", "::"})
-
-VERBS: Final = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "preemptVerb": "preempt", "bindVerb": "bind"}
-"""Each verb's key, where a plugin that has a say in it makes it worth a request."""
 
 
 class IgnorableError(Exception):
@@ -70,7 +67,7 @@ def _scheduler(profile: str) -> str:
 
 def _extender(configuration: ExtenderConfiguration, profiles: LiveProfiles, choices: Choices) -> dict[str, Any]:
     cached = choices.node_cache_capable
-    wanted = verbs(profiles)
+    wanted = used_verbs(profiles)
     if not configuration.cluster.is_connected:
         wanted.discard("bind")
     if "bind" in wanted and choices.ignorable:
@@ -79,7 +76,7 @@ def _extender(configuration: ExtenderConfiguration, profiles: LiveProfiles, choi
         wanted.add("filter")  # bind takes only what filter has answered.
     return {
         "urlPrefix": choices.url or _url(configuration),
-        **{key: verb for key, verb in VERBS.items() if verb in wanted},
+        **{verb.key: name for name, verb in VERBS.items() if name in wanted},
         "weight": choices.weight,
         "nodeCacheCapable": _can_cache(configuration, profiles) if cached is None else cached,
         "httpTimeout": f"{round(_timeout(configuration) * 1000)}ms".replace("000ms", "s"),
@@ -91,7 +88,7 @@ def _binding(profiles: LiveProfiles) -> Iterator[str]:
     """The plugins that have a part in binding, and by which exports."""
     for profile in profiles:
         for plugin in (entry.plugin for entry in profile.entries if entry.plugin.binds):
-            exports = ", ".join(export for export in EXPORTS["bind"] if plugin.runs(export))
+            exports = ", ".join(export for export in VERBS["bind"].exports if plugin.runs(export))
             yield f"plugin {plugin.name} of profile {profile.name} has a part in binding ({exports})"
 
 

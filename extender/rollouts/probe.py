@@ -24,17 +24,15 @@ from extender.rollouts.report import (
     Side,
     VerbReport,
 )
-from extender.scheduling.filter import judge
 from extender.scheduling.node_source import NotSyncedError
 from extender.scheduling.pod_source import PodNotKnownError
-from extender.scheduling.preempt import nominate, spare
-from extender.scheduling.prioritize import score
 from extender.scheduling.profile import mend
-from extender.scheduling.request_samples import MOST_SAMPLES, SAMPLED, Sample, SampledVerb
+from extender.scheduling.request_samples import MOST_SAMPLES, Sample
 from extender.scheduling.requests import RequestError
+from extender.scheduling.verb import JudgingVerb, Question
+from extender.scheduling.verbs import JUDGING
 from wasm_runtime import abi
 from wasm_runtime.errors import MOST_CAUSE, GuestError, shorten
-from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.plugin import PATIENCE, Plugin
 from wasm_runtime.nodes.node_table import Nodes
 
@@ -89,15 +87,13 @@ def probe(
 class _Request(NamedTuple):
     """A sample, and what it takes to judge it as often as one likes."""
 
-    verb: SampledVerb
-    pod: Pod
-    nodes: Nodes
-    victims: dict[str, Sequence[bytes]]
+    verb: JudgingVerb
+    question: Question
 
     @property
     def pod_name(self) -> str:
         """The pod's, as reports show it."""
-        return shorten(self.pod.name, LONGEST_POD)
+        return shorten(self.question.pod.name, LONGEST_POD)
 
 
 class _Answer(NamedTuple):
@@ -108,75 +104,21 @@ class _Answer(NamedTuple):
     failure: str = ""
 
 
-class _Filtered(NamedTuple):
-    """What filter says: the names that pass, and why the others do not, by name."""
-
-    kept: list[str]
-    failed: dict[str, str]
-    unresolvable: dict[str, str]
-
-
-class _Verb(NamedTuple):
-    """How a plugin judges a request, and its decision on each node in the words of a report."""
-
-    decide: Callable[[Plugin, _Request], Any]
-    describe: Callable[[Any, Sequence[str]], Sequence[str | int]]
-
-
-def _filter(plugin: Plugin, request: _Request) -> _Filtered:
-    verdict = judge(plugin, request.pod, request.nodes, "filter")
-    if verdict is None:
-        return _Filtered(list(request.nodes.names), {}, {})
-    return _Filtered(list(verdict.kept.names), verdict.failed, verdict.unresolvable)
-
-
-def _describe_filtered(filtered: _Filtered, names: Sequence[str]) -> Sequence[str]:
-    words = dict.fromkeys(names, "passes")
-    words |= {name: f"rejected: {reason}" for name, reason in filtered.failed.items()}
-    words |= {name: f"rejected for good: {reason}" for name, reason in filtered.unresolvable.items()}
-    return list(map(words.__getitem__, names))
-
-
-def _prioritize(plugin: Plugin, request: _Request) -> list[int] | None:
-    return score(plugin, request.pod, request.nodes) if plugin.runs("score") else None
-
-
-def _describe_scores(scores: list[int] | None, names: Sequence[str]) -> Sequence[str | int]:
-    return ["skipped"] * len(names) if scores is None else scores
-
-
-def _preempt(plugin: Plugin, request: _Request) -> list[str]:
-    verdict = spare(plugin, request.pod, request.nodes, request.victims.__getitem__)
-    kept = request.nodes if verdict is None else verdict.kept
-    chosen = nominate(plugin, request.pod, kept) if kept.names and plugin.runs("postfilter") else None
-    return list(kept.names if chosen is None else chosen)
-
-
-def _describe_kept(kept: list[str], names: Sequence[str]) -> Sequence[str]:
-    return ["passes" if name in kept else "rejected" for name in names]
-
-
-_VERBS: Final[dict[SampledVerb, _Verb]] = {
-    "filter": _Verb(_filter, _describe_filtered),
-    "prioritize": _Verb(_prioritize, _describe_scores),
-    "preempt": _Verb(_preempt, _describe_kept),
-}
-
-
 def _ask(plugin: Plugin, request: _Request) -> _Answer:
     """Lets a plugin judge a request. A cycle that filter would have begun has begun before the time is taken."""
+    pod, nodes, _ = request.question
     try:
-        _tell(plugin, request.nodes)
+        _tell(plugin, nodes)
         if request.verb != "filter":
-            with plugin.guest(request.pod, request.nodes, "filter"):
+            with plugin.guest(pod, nodes, "filter"):
                 pass
         begun = time.thread_time()
-        decision = _VERBS[request.verb].decide(plugin, request)
+        decision = JUDGING[request.verb].decide(plugin, request.question)
         return _Answer(decision, time.thread_time() - begun)
     except GuestError as error:
         return _Answer(failure=f"{error}{mend(error)}")
     finally:
-        plugin.end_cycle(request.pod)
+        plugin.end_cycle(pod)
 
 
 def _tell(plugin: Plugin, nodes: Nodes) -> None:
@@ -239,16 +181,16 @@ class _Trial:
             self._plugins.append(("active", active))
         self._limits = limits
         self._is_cancelled = is_cancelled
-        self._tallies: dict[SampledVerb, _Tally] = {verb: _Tally() for verb in SAMPLED}
-        self._differences: dict[tuple[str, SampledVerb], Difference] = {}
-        self._failures: Counter[tuple[Side, SampledVerb, str]] = Counter()
+        self._tallies: dict[JudgingVerb, _Tally] = {verb: _Tally() for verb in JUDGING}
+        self._differences: dict[tuple[str, JudgingVerb], Difference] = {}
+        self._failures: Counter[tuple[Side, JudgingVerb, str]] = Counter()
         self._left_out_for = ""
 
     def add(self, sample: Sample, nodes: Nodes) -> None:
         """Lets both judge a request. Raises RefusedError."""
         tally = self._tallies[sample.verb]
         try:
-            request = _Request(sample.verb, sample.pod, nodes, self._victims(sample))
+            request = _Request(sample.verb, Question(sample.pod, nodes, self._victims(sample)))
         except (NotSyncedError, PodNotKnownError, RequestError) as error:
             tally.left_out += 1
             self._left_out_for = self._left_out_for or shorten(str(error), MOST_CAUSE)
@@ -343,7 +285,7 @@ class _Trial:
             tally.time(answers)
             self._require_answer(request, answers)
 
-    def _describe_pace(self, verb: SampledVerb, tally: _Tally) -> str:
+    def _describe_pace(self, verb: JudgingVerb, tally: _Tally) -> str:
         active, candidate = (median(tally.seconds[side]) * 1000 for side in ("active", "candidate"))
         return (
             f"{verb} takes {candidate:.2f} ms where the active revision takes {active:.2f} ms (median of"
@@ -367,10 +309,10 @@ class _Trial:
 
 
 def _difference(request: _Request, active: _Answer, candidate: _Answer) -> Difference:
-    names = request.nodes.names
+    names = request.question.nodes.names
     if active.failure:
         return Difference(request.pod_name, request.verb, len(names), failure=active.failure)
-    describe = _VERBS[request.verb].describe
+    describe = JUDGING[request.verb].describe
     both = zip(names, describe(active.decision, names), describe(candidate.decision, names), strict=True)
     nodes = [each for each in both if each[1] != each[2]]
     shown = [NodeDifference(name, *map(_shorten, words)) for name, *words in nodes[:MOST_NODES]]

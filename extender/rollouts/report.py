@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from extender.scheduling.request_samples import SampledVerb
+from extender.scheduling.verb import JudgingVerb
 
 MOST_PODS: Final = 20
 """Requests whose differences are shown, each of another pod or verb."""
@@ -35,7 +35,7 @@ class Difference(msgspec.Struct, frozen=True, rename="camel"):
 
     pod: str
     """`namespace/name`."""
-    verb: SampledVerb
+    verb: JudgingVerb
     total: int
     """Nodes on which the two differ."""
     nodes: list[NodeDifference] = []
@@ -48,7 +48,7 @@ class Failure(msgspec.Struct, frozen=True, rename="camel"):
     """How a revision has failed, and how often."""
 
     side: Side
-    verb: SampledVerb
+    verb: JudgingVerb
     message: str
     count: int
 
@@ -73,7 +73,7 @@ class VerbReport(msgspec.Struct, frozen=True, rename="camel"):
 class Report(msgspec.Struct, frozen=True, rename="camel"):
     """What the candidate and the active revision have said of the same requests."""
 
-    verbs: dict[SampledVerb, VerbReport] = {}
+    verbs: dict[JudgingVerb, VerbReport] = {}
     differences: list[Difference] = []
     """The first ones."""
     failures: list[Failure] = []

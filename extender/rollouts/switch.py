@@ -20,7 +20,7 @@ from extender.rollouts.run import Attempt, CancelledError
 from extender.rollouts.slot import Live, Slot
 from extender.rollouts.state.retention import trim
 from extender.rollouts.state.store import MOST_REVISIONS, Kept, Store
-from extender.scheduling.exports import verbs
+from extender.scheduling.verbs import used_verbs
 
 logger = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class Switch:
 
     def _exchange(self, changes: Sequence[Change], slots: Sequence[Slot], problem: str = "") -> None:
         replaced = [change.slot.live for change in changes]
-        asked = verbs(self._live.profiles)
+        asked = used_verbs(self._live.profiles)
         for change in changes:
             change.slot.live = change.live
         self._live.switch(self._profiles, slots)
@@ -133,7 +133,7 @@ class Switch:
                 self._settle(change, before, problem)
         for slot in trim(slots, self._store.size, self._store.limit):
             self._save(slot)
-        if new := verbs(self._live.profiles) - asked:
+        if new := used_verbs(self._live.profiles) - asked:
             logger.warning(
                 "plugins have a say in %s now; kube-scheduler asks for that only if its configuration names the verb,"
                 " as kwx scheduler-config prints it%s",

@@ -9,7 +9,9 @@ from contextlib import ExitStack
 from typing import Final, NamedTuple, TypeVar
 
 from extender.scheduling.profile import Entry, PluginFailedError, Profile
+from extender.scheduling.verb import Verb
 from extender.scheduling.waiting_pods import WaitingPods
+from wasm_runtime import abi
 from wasm_runtime.abi import Code
 from wasm_runtime.guests.guest import Guest, Pod, Status, name
 from wasm_runtime.guests.plugin import Plugin
@@ -59,6 +61,9 @@ def run(profile: Profile, binding: Binding, waiting: WaitingPods, bind: Callable
             cycle.tell("unreserve", Guest.unreserve, backwards=True)
             raise
         cycle.tell("postbind", Guest.post_bind)
+
+
+BIND: Final = Verb("bind", "bindVerb", tuple(name for name in abi.EXPORTS if name in abi.BIND_CYCLE))
 
 
 class _Seat(NamedTuple):

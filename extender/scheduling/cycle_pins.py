@@ -46,10 +46,12 @@ class Cycles:
         """Lets a pod's cycle begin with a profile, which is returned."""
         now = time.monotonic()
         with self._lock:
-            self._forget((uid, route))
+            if (uid, route) in self._begun:
+                self._forget((uid, route))
             self._begun[uid, route] = _Begun(profile, now + CYCLE)
             self._held[profile] += 1
-            self._expire(now, 2)  # One comes, at most two go: expired ones vanish in time, and no verb waits for it.
+            if next(iter(self._begun.values())).expires <= now or len(self._begun) > MOST:
+                self._expire(now, 2)  # One comes, at most two go: all vanish in time, and no verb waits for it.
         return profile
 
     def of(self, uid: str, live: Profile, route: str = "") -> Profile:

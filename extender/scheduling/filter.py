@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import compress
 from operator import not_
 from typing import Final, NamedTuple
 
 from extender.scheduling.profile import Profile
+from extender.scheduling.verb import Judging, Question
 from wasm_runtime.abi import Code
 from wasm_runtime.engine import NodeResults
 from wasm_runtime.guests.guest import Guest, Pod, Stage
@@ -74,6 +75,31 @@ def judge(
             return verdict
         results = run_filter(guest, verdict.kept, deadline)
     return _split(plugin, verdict, results)
+
+
+class Decision(NamedTuple):
+    """What one plugin says of the nodes, by their names."""
+
+    kept: list[str]
+    failed: dict[str, str]
+    unresolvable: dict[str, str]
+
+
+def _decide(plugin: Plugin, question: Question) -> Decision:
+    verdict = judge(plugin, question.pod, question.nodes, "filter")
+    if verdict is None:
+        return Decision(list(question.nodes.names), {}, {})
+    return Decision(list(verdict.kept.names), verdict.failed, verdict.unresolvable)
+
+
+def _describe(decision: Decision, names: Sequence[str]) -> Sequence[str]:
+    words = dict.fromkeys(names, "passes")
+    words |= {name: f"rejected: {reason}" for name, reason in decision.failed.items()}
+    words |= {name: f"rejected for good: {reason}" for name, reason in decision.unresolvable.items()}
+    return list(map(words.__getitem__, names))
+
+
+FILTER: Final = Judging("filter", "filterVerb", ("prefilter", "filter"), _decide, _describe)
 
 
 def _reject_all(plugin: Plugin, nodes: Nodes, code: Code, reason: str) -> Verdict:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 QUICK: Final = 0.002
@@ -17,17 +16,10 @@ class Pace:
 
     def __init__(self) -> None:
         self._quick_in_a_row = 0
+        self.is_quick = False
+        """Whether another thread would cost more than it saves."""
 
     def note(self, seconds: float) -> None:
         """Counts a verb that has taken that much of the processor: what others took meanwhile is not the plugin's."""
         self._quick_in_a_row = self._quick_in_a_row + 1 if seconds <= QUICK else 0
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether another thread would cost more than it saves."""
-        return self._quick_in_a_row >= PROOF
-
-
-def paces() -> Mapping[str, Pace]:
-    """Those of a new plugin, by the verb: it may be quick in one and slow in another."""
-    return {"filter": Pace(), "prioritize": Pace(), "preempt": Pace()}
+        self.is_quick = self._quick_in_a_row >= PROOF

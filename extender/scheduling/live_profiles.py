@@ -13,7 +13,6 @@ class _Live(NamedTuple):
 
     profiles: dict[str, Profile]
     default: Profile
-    binds: bool
 
 
 class LiveProfiles:
@@ -33,13 +32,9 @@ class LiveProfiles:
         """Makes profiles live for all requests that come from now on; those in flight keep what they have."""
         named = {profile.name: profile for profile in profiles}
         default = named.get("default") or next(iter(named.values()))
-        binds = any(profile.binds or profile.problem for profile in named.values())
-        self._live = _Live(named, default, binds)
-
-    @property
-    def binds(self) -> bool:
+        self.binds = any(profile.binds or profile.problem for profile in named.values())
         """Whether any profile may have a plugin with a part in the binding cycle."""
-        return self._live.binds
+        self._live = _Live(named, default)
 
     @property
     def wants_pods(self) -> bool:

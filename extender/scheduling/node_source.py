@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from msgspec import Raw
 
-from extender.scheduling.requests import Candidates, RequestError, encode_candidate
+from extender.scheduling.requests import Candidates, Preemption, RequestError, encode_candidate
 from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.nodes.node_table import Nodes, Snapshot
 
@@ -66,35 +66,30 @@ class NodeSource:
         """The nodes that guests see. May be read from any thread."""
         return self._current
 
-    def find(self, candidates: Candidates, wants_objects: bool) -> Nodes:
-        """The nodes of a filter or prioritize request, with their objects where those are wanted and to be had.
+    def find(self, asked: Candidates | Preemption, wants_objects: bool) -> Nodes:
+        """The nodes of a request, with their objects where those are wanted and to be had.
 
-        Raises NotSyncedError, or RequestError for a node that cannot be converted.
+        Raises NotSyncedError; or RequestError for a node that cannot be converted, or a name that no node can have.
         """
         if wants_objects:
-            self.take(candidates)
-        return self.named(candidates.names, wants_objects)
+            if self._cache is None:
+                self.take(asked)
+            elif self._needs_sync and (problem := self._cache.unusable):
+                raise NotSyncedError(problem)
+        try:
+            return Nodes(self._current, asked.names)
+        except ValueError as error:
+            raise RequestError(str(error)) from None
 
-    def take(self, candidates: Candidates) -> Snapshot:
+    def take(self, asked: Candidates | Preemption) -> Snapshot:
         """The nodes as they are once those that came with a request are among them. Raises RequestError."""
-        if self._cache is None and candidates.items is not None:
-            self._convert(candidates, candidates.items)
+        if self._cache is None and isinstance(asked, Candidates) and asked.items is not None:
+            self._convert(asked, asked.items)
         return self._current
 
     def apart(self) -> NodeSource:
         """A source for another thread: of the same cluster, else of the requests that it is given itself."""
         return NodeSource(self._cache, self._current if self._cache else Snapshot())
-
-    def named(self, names: list[str], wants_objects: bool) -> Nodes:
-        """Nodes by name. Raises NotSyncedError or RequestError."""
-        if wants_objects and self._needs_sync and self._cache is not None:
-            problem = self._cache.unusable
-            if problem:
-                raise NotSyncedError(problem)
-        try:
-            return Nodes(self._current, names)
-        except ValueError as error:
-            raise RequestError(str(error)) from None
 
     def _convert(self, candidates: Candidates, items: list[Raw]) -> None:
         """Converts the nodes that did not come like this last.

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Final
 
 from extender.scheduling.filter import Verdict, judge
 from extender.scheduling.profile import Profile
+from extender.scheduling.verb import Judging, Question, Victims
 from wasm_runtime.abi import Code, NominatingMode
 from wasm_runtime.engine import NodeResults
 from wasm_runtime.errors import GuestError
 from wasm_runtime.guests.guest import Guest, Pod
 from wasm_runtime.guests.plugin import Plugin
 from wasm_runtime.nodes.node_table import Nodes
-
-Victims = Callable[[str], Sequence[bytes]]
-"""The pods that would be evicted from the node of that name, each a protobuf v1.Pod."""
 
 
 def run(profile: Profile, pod: Pod, nodes: Nodes, victims: Victims) -> Sequence[str]:
@@ -79,3 +78,19 @@ def nominate(plugin: Plugin, pod: Pod, nodes: Nodes) -> Sequence[str] | None:
     if mode != NominatingMode.OVERRIDE or not node:
         return nodes.names
     return [node] if node in nodes.names else []
+
+
+def _decide(plugin: Plugin, question: Question) -> list[str]:
+    verdict = spare(plugin, question.pod, question.nodes, question.victims.__getitem__)
+    kept = question.nodes if verdict is None else verdict.kept
+    chosen = nominate(plugin, question.pod, kept) if kept.names and plugin.runs("postfilter") else None
+    return list(kept.names if chosen is None else chosen)
+
+
+def _describe(kept: list[str], names: Sequence[str]) -> Sequence[str]:
+    return ["passes" if name in kept else "rejected" for name in names]
+
+
+PREEMPT: Final = Judging(
+    "preempt", "preemptVerb", ("prefilter", "filter", "addpod", "removepod", "postfilter"), _decide, _describe
+)

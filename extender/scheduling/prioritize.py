@@ -9,6 +9,7 @@ from operator import add
 from typing import Final
 
 from extender.scheduling.profile import Profile
+from extender.scheduling.verb import Judging, Question
 from wasm_runtime.abi import MAX_NODE_SCORE
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.plugin import Plugin
@@ -42,6 +43,17 @@ def score(plugin: Plugin, pod: Pod, nodes: Nodes) -> list[int] | None:
     """A plugin's scores in 0..100; None if it skips the pod. Raises GuestError."""
     with plugin.guest(pod, nodes, "score") as (guest, deadline):
         return guest.score(nodes, deadline)
+
+
+def _decide(plugin: Plugin, question: Question) -> list[int] | None:
+    return score(plugin, question.pod, question.nodes) if plugin.runs("score") else None
+
+
+def _describe(scores: list[int] | None, names: Sequence[str]) -> Sequence[str | int]:
+    return ["skipped"] * len(names) if scores is None else scores
+
+
+PRIORITIZE: Final = Judging("prioritize", "prioritizeVerb", ("score",), _decide, _describe)
 
 
 @lru_cache(maxsize=64)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from extender.config import FailurePolicy
-from extender.scheduling.inline_policy import Pace, paces
+from extender.scheduling.inline_policy import Pace
 from wasm_runtime.errors import Fault, GuestError
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.plugin import Plugin
@@ -91,8 +91,8 @@ class Entry:
     plugin: Plugin
     weight: int = 1
     failure_policy: FailurePolicy = FailurePolicy.FAIL
-    paces: Mapping[str, Pace] = field(default_factory=paces)
-    """By the verb, that of the whole profile."""
+    paces: defaultdict[str, Pace] = field(default_factory=lambda: defaultdict(Pace))
+    """By the verb, that of the whole profile: a plugin may be quick in one and slow in another."""
     tally: Tally = field(default_factory=Tally)
 
     def attempt(

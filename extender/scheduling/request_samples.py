@@ -10,10 +10,11 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from operator import itemgetter
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, NamedTuple
 
-from extender.scheduling.preempt import Victims
 from extender.scheduling.requests import Candidates
+from extender.scheduling.verb import JudgingVerb, Victims
+from extender.scheduling.verbs import JUDGING
 from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.guests.guest import Pod
 
@@ -35,14 +36,11 @@ MOST_SHADOWED: Final = 50
 MOST_WAITING: Final = 64 * MEBIBYTE
 """Bytes of requests that wait for one who records, beyond which none is added."""
 
-SampledVerb = Literal["filter", "prioritize", "preempt"]
-SAMPLED: Final[tuple[SampledVerb, ...]] = get_args(SampledVerb)
-
 
 class Sample(NamedTuple):
     """A request that was judged."""
 
-    verb: SampledVerb
+    verb: JudgingVerb
     pod: Pod
     names: Sequence[str]
     """The nodes that it was about, all of them, however few a plugin has left to the next one."""
@@ -187,7 +185,7 @@ class Traffic:
 
     def last(self, profile: str) -> list[Sample]:
         """What is kept of a profile, in the order in which it came. May be called from any thread."""
-        rings = [self._rings.get((profile, verb)) for verb in SAMPLED]
+        rings = [self._rings.get((profile, verb)) for verb in JUDGING]
         kept = chain.from_iterable(ring.samples for ring in rings if ring)
         return [sample for _, sample in sorted(kept, key=itemgetter(0))]
 

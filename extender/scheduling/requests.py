@@ -65,6 +65,13 @@ class Preemption(NamedTuple):
     """By the node's name."""
     objects: dict[str, Raw] | None
     """The victims themselves by UID, with `nodeCacheCapable: false`."""
+    held: int = 0
+    """Bytes that the victims may keep alive, by a rule of thumb."""
+
+    @property
+    def names(self) -> list[str]:
+        """The candidates', in the order of the request."""
+        return list(self.victims)
 
     def uids(self, node: str) -> list[str]:
         """The victims on a node."""

@@ -43,6 +43,7 @@ from extender.rollouts.revision import Stage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.service import Updates
 from extender.scheduling.cycle_pins import Cycles
+from extender.scheduling.feasible_nodes import FeasibleNodes
 from extender.scheduling.guest_log import GuestLog
 from extender.scheduling.live_profiles import LiveProfiles
 from extender.scheduling.node_source import NodeSource
@@ -53,8 +54,9 @@ from extender.scheduling.waiting_pods import WaitingPods
 from extender.serve import gc_tuning
 from extender.serve.background import Background
 from extender.telemetry.metrics import Metrics
+from extender.webhook.handlers import Context
 from extender.webhook.protocol import Connection
-from extender.webhook.server import Verbs, Webhook
+from extender.webhook.router import Router, make_handlers
 from wasm_runtime import supervision
 from wasm_runtime.errors import GuestError
 from wasm_runtime.guests.maintenance import Upkeep
@@ -225,19 +227,18 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
         background.spawn(partial(_admin, admin, admin_socket), "admin server")
         upkeep.start()
         _start(updates)
-        verbs = Verbs(
+        context = Context(
             profiles,
             source,
             PodSource(pod_cache, partial(read_pod, asked) if asked else None, needs_sync=needs_sync),
-            _binder(configuration, asked),
-            waiting,
-            server.bind_timeout,
             metrics,
-            recorder,
             cycles,
             traffic,
+            FeasibleNodes(),
+            recorder,
         )
-        connection = _connect_to(Webhook(verbs, profiles, server.max_request_bytes))
+        handlers = make_handlers(context, _binder(configuration, asked), waiting, server.bind_timeout)
+        connection = _connect_to(Router(handlers, profiles, server.max_request_bytes))
         converter()  # Made now, so that the first request need not wait for it.
         gc_tuning.spare()
         logger.info(
@@ -354,10 +355,10 @@ def _max_connections(wanted: int, share: float) -> int:
     return min(wanted, int(share * max(descriptors - OWN_DESCRIPTORS, descriptors / 2)))
 
 
-def _connect_to(webhook: Webhook) -> Callable[..., Connection]:
+def _connect_to(router: Router) -> Callable[..., Connection]:
     """What makes the connections of the verbs."""
     clients = Clients(_max_connections(MAX_CONNECTIONS, VERBS_SHARE), IDLE_TIMEOUT_S, ARRIVAL_TIMEOUT_S)
-    return partial(Connection, webhook, clients, Room(webhook.max_request_bytes))
+    return partial(Connection, router, clients, Room(router.max_request_bytes))
 
 
 def _uvicorn(app: Any, http: Any) -> uvicorn.Config:

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from typing import Literal
+from itertools import pairwise
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollector, ProcessCollector
 
 from extender.telemetry.histogram import Histogram
 from wasm_runtime.engine import Span
 
-Verb = Literal["filter", "prioritize", "preempt", "bind"]
-Phase = Literal["decode", "nodes", "judge", "encode"]
-
-
-class Laps:
-    """How long each part of a verb takes, one after the other."""
-
-    __slots__ = ("_begun", "_phases", "verb")
-
-    def __init__(self, phases: Histogram, verb: Verb) -> None:
-        self._phases = phases
-        self.verb = verb
-        self._begun = time.perf_counter()
-
-    def end(self, phase: Phase) -> None:
-        """Counts the part that ends now; the next one begins."""
-        now = time.perf_counter()
-        self._phases.count(now - self._begun, self.verb, phase)
-        self._begun = now
+PHASES: Final = ("decode", "nodes", "judge", "encode")
+"""Of a verb, one after the other."""
 
 
 class Metrics:
@@ -71,9 +54,10 @@ class Metrics:
         """Counts a list or a watch of the API server that ended."""
         self._reads.labels(resource, verb, end).inc()
 
-    def laps(self, verb: Verb) -> Laps:
-        """Measures the parts of a verb that begins now."""
-        return Laps(self._phases, verb)
+    def phases(self, verb: str, times: Sequence[float]) -> None:
+        """Counts the phases of a verb: `times` are when the first began, in seconds, and when each has ended."""
+        for phase, (begun, ended) in zip(PHASES, pairwise(times), strict=False):
+            self._phases.count(ended - begun, verb, phase)
 
     def guest(self, plugin: str, waited: float, spans: Sequence[Span]) -> None:
         """Counts what a verb took in a plugin."""

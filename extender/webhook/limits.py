@@ -30,9 +30,10 @@ _COUNTED: Final = (
 
 
 def require_size(body: bytes) -> None:
-    """Refuses a long body that would take too much memory once decoded. Raises RequestError."""
-    if len(body) <= MAX_UNCOUNTED_BYTES:
-        return
+    """Refuses a body of more than `MAX_UNCOUNTED_BYTES` that would take too much memory once decoded.
+
+    Raises RequestError.
+    """
     for beginning, what, token, most in _COUNTED:
         begins = body.find(beginning, 0, MAX_UNCOUNTED_BYTES)
         if begins >= 0:

@@ -27,7 +27,7 @@ from extender.scheduling.requests import (
     Preemption,
     RequestError,
 )
-from extender.webhook.limits import MAX_VICTIMS, require_few, require_size
+from extender.webhook.limits import MAX_UNCOUNTED_BYTES, MAX_VICTIMS, require_few, require_size
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.protobuf.convert import convert_pod
 
@@ -44,6 +44,9 @@ NODES_KEPT: Final = 64 * 1024 * 1024
 
 HEAD: Final = 256
 """First bytes of a node's JSON by which the same node is looked for: Go writes name, UID and version there."""
+
+NAMED_VICTIMS_GROW: Final = 3
+"""How many times the memory of their JSON victims take that came by UID."""
 
 HEAD_BYTES: Final = 384
 """What the head of a node takes beside its JSON: its objects, the key, the place in a dictionary."""
@@ -121,7 +124,9 @@ class _Named(Struct):
 
 def decode_args(body: bytes, find_pod: FindPod = find_no_pod) -> tuple[PodRequest, Candidates]:
     """Reads the body of filter or prioritize; `find_pod` spares the conversion of a pod. Raises RequestError."""
-    args = _decode(body, ExtenderArgs, _has_nodes)
+    args = _decode(body, ExtenderArgs)
+    if args is None or not args.Pod or (args.NodeNames is None and (args.Nodes is None or args.Nodes.items is None)):
+        args = _decode_in_any_case(body, ExtenderArgs)
     pod = _pod(args.Pod, find_pod)
     if args.NodeNames is not None:
         require_few("NodeNames", len(args.NodeNames))
@@ -137,19 +142,17 @@ def decode_args(body: bytes, find_pod: FindPod = find_no_pod) -> tuple[PodReques
     return pod, Candidates(names, items, hashes, args.Nodes.metadata, len(body))
 
 
-def _has_nodes(args: ExtenderArgs) -> bool:
-    return bool(args.Pod) and (args.NodeNames is not None or (args.Nodes is not None and args.Nodes.items is not None))
-
-
 def decode_preemption(body: bytes, find_pod: FindPod = find_no_pod) -> tuple[PodRequest, Preemption]:
     """Reads the body of preempt; `find_pod` spares the conversion of a pod. Raises RequestError."""
-    args = _decode(body, ExtenderPreemptionArgs, _has_victims)
+    args = _decode(body, ExtenderPreemptionArgs)
+    if args is None or not _has_victims(args):
+        args = _decode_in_any_case(body, ExtenderPreemptionArgs)
     found = args.NodeNameToMetaVictims or args.NodeNameToVictims or {}
     require_few("nodes with victims", len(found))
     require_few("victims", sum([len(each.Pods or ()) for each in found.values()]), MAX_VICTIMS)
     pod = _pod(args.Pod, find_pod)
     if args.NodeNameToMetaVictims is not None:
-        return pod, Preemption(args.NodeNameToMetaVictims, None)
+        return pod, Preemption(args.NodeNameToMetaVictims, None, len(body) * NAMED_VICTIMS_GROW)
     if args.NodeNameToVictims is None:
         raise RequestError("the request has neither NodeNameToMetaVictims nor NodeNameToVictims")
     objects: dict[str, Raw] = {}
@@ -158,7 +161,7 @@ def decode_preemption(body: bytes, find_pod: FindPod = find_no_pod) -> tuple[Pod
         pods = {_victim(node, at, pod): pod for at, pod in enumerate(victims.Pods or ())}
         objects |= pods
         meta[node] = MetaVictims(list(map(MetaPod, pods)), victims.NumPDBViolations)
-    return pod, Preemption(meta, objects)
+    return pod, Preemption(meta, objects, len(body))
 
 
 def _has_victims(args: ExtenderPreemptionArgs) -> bool:
@@ -168,7 +171,9 @@ def _has_victims(args: ExtenderPreemptionArgs) -> bool:
 
 def decode_binding(body: bytes) -> ExtenderBindingArgs:
     """Reads the body of bind. Raises RequestError."""
-    args = _decode(body, ExtenderBindingArgs, lambda found: not _missing(found))
+    args = _decode(body, ExtenderBindingArgs)
+    if args is None or _missing(args):
+        args = _decode_in_any_case(body, ExtenderBindingArgs)
     if missing := _missing(args):
         raise RequestError(f"the request has no {', '.join(missing)}")
     return args
@@ -178,25 +183,33 @@ def _missing(args: ExtenderBindingArgs) -> list[str]:
     return [name for name in args.__struct_fields__ if not getattr(args, name)]
 
 
-def _decode(body: bytes, kind: type[T], complete: Callable[[T], bool]) -> T:
-    """Decodes names as the wire has them; in any case only if something that must be there is not."""
+def _decode(body: bytes, kind: type[T]) -> T | None:
+    """Decodes names as the wire has them; None for JSON of another shape. Raises RequestError."""
     if not body or body.isspace():
         raise RequestError("the request has no body")
-    require_size(body)
+    if len(body) > MAX_UNCOUNTED_BYTES:
+        require_size(body)
     try:
-        return _decode_exact(body, kind, complete) or msgspec.json.decode(
-            msgspec.json.encode(_fold(Raw(body), kind)), type=kind
-        )
-    except UNREADABLE as error:
-        raise RequestError(f"the body is no {kind.__name__}: {error}") from None
-
-
-def _decode_exact(body: bytes, kind: type[T], complete: Callable[[T], bool]) -> T | None:
-    try:
-        args = msgspec.json.decode(body, type=kind)
+        return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError:
         return None
-    return args if complete(args) else None
+    except UNREADABLE as error:
+        raise _no_such(kind, error) from None
+
+
+def _decode_in_any_case(body: bytes, kind: type[T]) -> T:
+    """Decodes names in any case, as Go does: where something that must be there is not as the wire has it.
+
+    Raises RequestError.
+    """
+    try:
+        return msgspec.json.decode(msgspec.json.encode(_fold(Raw(body), kind)), type=kind)
+    except UNREADABLE as error:
+        raise _no_such(kind, error) from None
+
+
+def _no_such(kind: type[Any], error: Exception) -> RequestError:
+    return RequestError(f"the body is no {kind.__name__}: {error}")
 
 
 def _fold(json: Raw, kind: Any) -> Any:

@@ -18,32 +18,28 @@ from extender.commands.terminal import compiling
 from extender.config import PluginConfig, RuntimeConfig, ServerConfig
 from extender.rollouts.engines import EngineError
 from extender.rollouts.plugin_factory import LoadError, Workshop
-from extender.scheduling.exports import EXPORTS
+from extender.scheduling.cycle_pins import Cycles
 from extender.scheduling.feasible_nodes import FeasibleNodes
 from extender.scheduling.live_profiles import LiveProfiles
 from extender.scheduling.pod_source import PodNotKnownError, PodSource
 from extender.scheduling.profile import MENDS, Entry, Profile
+from extender.scheduling.request_samples import Traffic
 from extender.scheduling.requests import PodRequest, Preemption, RequestError
+from extender.scheduling.verbs import VERBS
 from extender.scheduling.waiting_pods import WaitingPods
 from extender.sources import SourceError
 from extender.sources.download import Limit
 from extender.sources.file import read
 from extender.telemetry.metrics import Metrics
-from extender.webhook.server import Verbs
+from extender.webhook.handlers import Context
+from extender.webhook.router import Handler, make_handlers
 from wasm_runtime.compile.cache import CacheError
 from wasm_runtime.engine import Journal
 from wasm_runtime.errors import Fault
 from wasm_runtime.guests.plugin import Plugin, Sink
 
-
-class Verb(str, Enum):
-    """The verbs of an extender."""
-
-    FILTER = "filter"
-    PRIORITIZE = "prioritize"
-    PREEMPT = "preempt"
-    BIND = "bind"
-
+Verb = Enum("Verb", {name.upper(): name for name in VERBS}, type=str)  # type: ignore[misc]
+"""The verbs of an extender."""
 
 _HERE: Final = {
     MENDS[Fault.NO_NODE_DATA]: "give a request with whole nodes (Nodes), or the nodes by --nodes",
@@ -97,28 +93,27 @@ def _load(module: Path, config: PluginConfig, sink: Sink, waiting: WaitingPods) 
 def _ask(verb: Verb, request: Request, profiles: LiveProfiles, waiting: WaitingPods) -> tuple[bytes, str, float]:
     """The answer, why it is none of the plugin's, and how many seconds it took."""
     failures = _Failures()
-    timeout = ServerConfig().bind_timeout
-    verbs = Verbs(
+    context = Context(
         profiles,
         request.nodes,
         _Pods(request.pod),
-        DryRunBinder(),
-        waiting,
-        timeout,
         Metrics(),
+        Cycles(),
+        Traffic(),
+        _AnyNode(),
         failures,
-        feasible=_AnyNode(),
     )
+    handlers = make_handlers(context, DryRunBinder(), waiting, ServerConfig().bind_timeout)
     try:
-        body, seconds = asyncio.run(_time(verbs, verb, request.body))
+        body, seconds = asyncio.run(_time(handlers[verb.value], request.body))
     except RequestError as error:
         raise CallError(f"{request.file}: {error}") from error
     return body, _error(body) or failures.first, seconds
 
 
-async def _time(verbs: Verbs, verb: Verb, body: bytes) -> tuple[bytes, float]:
+async def _time(handler: Handler, body: bytes) -> tuple[bytes, float]:
     begun = time.perf_counter()
-    answer = getattr(verbs, verb.value)(body, None)
+    answer = handler.answer(body, None)
     return answer if isinstance(answer, bytes) else await answer, time.perf_counter() - begun
 
 
@@ -177,7 +172,7 @@ def _here(message: str) -> str:
 
 
 def _note(verb: Verb, module: Path, plugin: Plugin) -> str:
-    exports = EXPORTS[verb.value]
+    exports = VERBS[verb.value].exports
     if any(map(plugin.runs, exports)):
         return ""
     return f"{module} serves nothing that {verb.value} calls ({', '.join(exports)}), so it has no say in the answer"

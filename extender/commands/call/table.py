@@ -39,7 +39,7 @@ class _View(NamedTuple):
 
 def table(verb: Verb, request: bytes, outcome: Outcome) -> Iterator[Part]:
     """A line on the answer, then what it says of the nodes."""
-    view = _VIEWS[verb](request, msgspec.json.decode(outcome.body))
+    view = _VIEWS[verb.value](request, msgspec.json.decode(outcome.body))
     plugin = f"{outcome.plugin} ({outcome.digest[:SHORT_DIGEST]})"
     took = f"in {outcome.seconds * 1e3:.2f} ms"
     yield Text(f"{verb.value} of pod {printable(view.pod)} by {plugin}: {printable(view.summary)}, {took}")
@@ -92,10 +92,10 @@ def _bind(request: bytes, _answer: Any) -> _View:
 
 
 _VIEWS: Final = {
-    Verb.FILTER: _filter,
-    Verb.PRIORITIZE: _prioritize,
-    Verb.PREEMPT: _preempt,
-    Verb.BIND: _bind,
+    "filter": _filter,
+    "prioritize": _prioritize,
+    "preempt": _preempt,
+    "bind": _bind,
 }
 
 

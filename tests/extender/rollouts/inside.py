@@ -19,14 +19,16 @@ from extender.rollouts.service import Updates
 from extender.rollouts.slot import Slot
 from extender.rollouts.swap_request import Order, Upload
 from extender.scheduling.cycle_pins import Cycles
+from extender.scheduling.feasible_nodes import FeasibleNodes
 from extender.scheduling.guest_log import GuestLog
 from extender.scheduling.node_source import NodeSource
 from extender.scheduling.pod_source import PodSource
 from extender.scheduling.request_samples import Traffic
 from extender.scheduling.waiting_pods import WaitingPods
 from extender.telemetry.metrics import Metrics
+from extender.webhook.handlers import Context
 from extender.webhook.protocol import Answer
-from extender.webhook.server import Verbs, Webhook
+from extender.webhook.router import Router, make_handlers
 from tests.extender import kwx
 from tests.extender.objects import NODE_NAMES, binding_args, names_args, pod
 from tests.patience import PATIENCE_S, wait_until
@@ -61,18 +63,11 @@ class Inside:
         self.updates = Updates(self.config, self._loaded, self.cycles, self.traffic, lambda: nodes, self._wake)
         self.rollouts = self.updates.rollouts
         source = NodeSource(None, nodes, Snapshot)
-        verbs = Verbs(
-            self.live.profiles,
-            source,
-            PodSource(None, None),
-            binder or DryRunBinder(),
-            waiting,
-            bind_timeout,
-            Metrics(),
-            cycles=self.cycles,
-            traffic=self.traffic,
+        context = Context(
+            self.live.profiles, source, PodSource(None, None), Metrics(), self.cycles, self.traffic, FeasibleNodes()
         )
-        self._webhook = Webhook(verbs, self.live.profiles, 1 << 20)
+        handlers = make_handlers(context, binder or DryRunBinder(), waiting, bind_timeout)
+        self._router = Router(handlers, self.live.profiles, 1 << 20)
         self._loop = asyncio.new_event_loop()
 
     def __enter__(self) -> Inside:
@@ -104,7 +99,7 @@ class Inside:
 
     def begin_to_ask(self, path: str, request: Any) -> Answer | Awaitable[Answer]:
         """What a verb gives at once; to be called on the loop."""
-        return self._webhook.answer("POST", path, msgspec.json.encode(request))
+        return self._router.answer("POST", path, msgspec.json.encode(request))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Does something on the loop."""

@@ -79,7 +79,7 @@ def test_a_verb_under_way_keeps_its_nodes_when_all_begins_anew(monkeypatch: pyte
     assert objects_of(under_way) == [encode_node(node(name)) for name in "ab"]
     assert objects_of(next_one) == [encode_node(node(name)) for name in "bcd"]
     assert source.current is next_one.snapshot
-    assert objects_of(source.named(["a", "d"], wants_objects=True)) == [b"", encode_node(node("d"))]
+    assert objects_of(source.find(of_names("a", "d"), wants_objects=True)) == [b"", encode_node(node("d"))]
     assert changes == [1]
 
 
@@ -101,7 +101,7 @@ def test_with_a_cluster_names_are_looked_up_there(cluster: Snapshot) -> None:
     source = NodeSource(Cache(), cluster)
     for find in (
         lambda: source.find(of_names("a", "b"), wants_objects=True),
-        lambda: source.named(["a", "b"], wants_objects=True),
+        lambda: source.find(of_names("a", "b"), wants_objects=True),
     ):
         assert objects_of(find()) == [encode_node(node("a")), b""]
 
@@ -113,7 +113,7 @@ def test_with_a_cluster_whole_nodes_only_name_them(cluster: Snapshot) -> None:
     for wants_objects in (True, False):
         found = source.find(other, wants_objects=wants_objects)
         assert (found.names, objects_of(found)) == (["b", "a"], [b"", encode_node(node("a"))])
-    assert objects_of(source.named(["a", "b"], wants_objects=True)) == [encode_node(node("a")), b""]
+    assert objects_of(source.find(of_names("a", "b"), wants_objects=True)) == [encode_node(node("a")), b""]
     assert (source.current, len(cluster)) == (cluster, 1)
 
 
@@ -162,7 +162,7 @@ def test_a_cache_that_is_not_to_be_answered_from_is_an_error_only_where_its_node
     for ask in (
         lambda: source.find(of_names("a"), wants_objects=True),
         lambda: source.find(of_nodes("a"), wants_objects=True),
-        lambda: source.named(["a"], wants_objects=True),
+        lambda: source.find(of_names("a"), wants_objects=True),
     ):
         with pytest.raises(NotSyncedError) as refused:
             ask()
@@ -171,7 +171,10 @@ def test_a_cache_that_is_not_to_be_answered_from_is_an_error_only_where_its_node
 
 def test_a_cache_is_answered_from_all_the_same_where_that_is_configured(cluster: Snapshot) -> None:
     source = NodeSource(Cache(WHY), cluster, needs_sync=False)
-    for found in source.find(of_names("a", "b"), wants_objects=True), source.named(["a", "b"], wants_objects=True):
+    for found in (
+        source.find(of_names("a", "b"), wants_objects=True),
+        source.find(of_names("a", "b"), wants_objects=True),
+    ):
         assert objects_of(found) == [encode_node(node("a")), b""]
 
 

@@ -177,7 +177,7 @@ def test_the_memory_for_nodes_that_came_is_that_which_is_counted() -> None:
         items = [node(f"node-{at}", labels={"filler": filler}) for at in range(2_000)]
         body = args(Pod=POD, Nodes=json.dumps({"items": items}))
         heads = messages._Heads()
-        nodes = messages._decode(body, messages.ExtenderArgs, messages._has_nodes).Nodes
+        nodes = messages._decode(body, messages.ExtenderArgs).Nodes
         assert nodes
         gc.collect()
         tracemalloc.start()
@@ -336,7 +336,7 @@ class TestCase:
         inner = {node: respell(each, spell, 2) for node, each in victims.items()}
         body = json.dumps({(spell if outer else str)("Pod"): pod(), name: inner}).encode()
         expected = {"Node-A": MetaVictims([MetaPod("a"), MetaPod("B")], 2)}
-        assert decode_preemption(body) == (DECODED_POD, Preemption(expected, None))
+        assert decode_preemption(body) == (DECODED_POD, Preemption(expected, None, 3 * len(body)))
 
     @pytest.mark.parametrize("outer", [True, False], ids=["all", "nested only"])
     def test_victims(self, spell: Callable[[str], str], outer: bool) -> None:

@@ -1,0 +1,125 @@
+"""The handler of bind."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import time
+from functools import partial
+from typing import Final
+
+import anyio
+
+from extender.cluster import Binder, BindError, ClusterError, PodKey
+from extender.scheduling import bind
+from extender.scheduling.bind import BIND, Binding, RejectedError
+from extender.scheduling.feasible_nodes import NotFilteredError
+from extender.scheduling.profile import Profile
+from extender.scheduling.requests import Candidates
+from extender.scheduling.waiting_pods import WaitingPods
+from extender.webhook import messages
+from extender.webhook.failures import UNANSWERABLE, NotLoadedError, log_failure
+from extender.webhook.handlers import Context
+from extender.webhook.workers import Workers
+
+MAX_LATE_S: Final = 1.0
+"""Seconds by which the loop may be late to end a bind before its thread gives it up."""
+
+
+_FAILURES: Final[tuple[type[Exception], ...]] = (
+    BindError,
+    ClusterError,
+    NotFilteredError,
+    RejectedError,
+    *UNANSWERABLE,
+)
+"""What is told by the answer's `Error`."""
+
+
+class BindHandler:
+    """Binds a pod to a node that filter has answered for it: by a plugin, else by `binder`."""
+
+    verb = BIND
+
+    def __init__(
+        self, context: Context, binder: Binder, waiting: WaitingPods, timeout: float, workers: Workers
+    ) -> None:
+        """`timeout` in seconds bounds the verb, a wait on Permit included; `workers` run the binding cycles."""
+        self._context = context
+        self._binder = binder
+        self._waiting = waiting
+        self._timeout = timeout
+        self._workers = workers
+
+    async def answer(self, body: bytes, named: Profile | None) -> bytes:
+        """The answer, whose `Error` is empty if the pod is bound. Raises RequestError."""
+        args = messages.decode_binding(body)
+        pod = PodKey(args.PodNamespace, args.PodName, args.PodUID)
+        route = named.name if named else ""
+        with self._context.cycles.ending(pod.uid, route):
+            try:
+                await self._bind(pod, args.Node, named, route)
+            except _FAILURES as error:
+                log_failure("bind", str(pod), error, node=args.Node)
+                return messages.encode_bound(str(error))
+        self._context.feasible.forget(pod.uid, route)
+        self._context.pods.forget(pod.uid)
+        return messages.encode_bound()
+
+    async def _bind(self, pod: PodKey, node: str, named: Profile | None, route: str) -> None:
+        context = self._context
+        profile = context.cycles.begun(pod.uid, route) or named
+        if profile:
+            _require_all(profile)
+        context.feasible.require(pod, route, node)
+        if profile.binds if profile else context.profiles.binds:
+            await self._run_cycle(pod, node, named, route)
+        else:
+            await self._binder.bind(pod, node)
+
+    async def _run_cycle(self, pod: PodKey, node: str, named: Profile | None, route: str) -> None:
+        """Runs the binding cycle in a thread: what Permit and the guests take holds nobody else up."""
+        context, deadline = self._context, time.monotonic() + self._timeout
+        request = await context.pods.find(pod)
+        live = named or context.profiles.of_scheduler(request.scheduler_name)
+        profile = context.cycles.of(pod.uid, live, route)
+        _require_all(profile)
+        binding = Binding(request.pod, context.nodes.find(Candidates([node]), profile.wants_nodes), deadline)
+        loop = asyncio.get_running_loop()
+        bind_default = partial(self._bind_default, loop, pod, node, deadline)
+        await loop.run_in_executor(self._workers, bind.run, profile, binding, self._waiting, bind_default)
+
+    def _bind_default(self, loop: asyncio.AbstractEventLoop, pod: PodKey, node: str, deadline: float) -> None:
+        """Binds by `binder`, from the thread of a binding cycle. Raises BindError."""
+        bound = asyncio.run_coroutine_threadsafe(self._bind_until(deadline, pod, node), loop)
+        try:
+            bound.result(max(0.0, deadline - time.monotonic()) + MAX_LATE_S)
+        except concurrent.futures.TimeoutError:  # The loop hangs, and cannot tell.
+            bound.cancel()
+            raise _not_known(pod, node) from None
+
+    async def _bind_until(self, deadline: float, pod: PodKey, node: str) -> None:
+        """Binds by `binder`, without an attempt where no time is left. Raises BindError."""
+        left = deadline - time.monotonic()
+        if left <= 0:
+            cause = "no time was left of server.bindTimeout; raise it, and the extender's httpTimeout with it"
+            raise BindError(f"cannot bind pod {pod} to node {node}: {cause}")
+        try:
+            with anyio.fail_after(left):
+                await self._binder.bind(pod, node)
+        except TimeoutError:
+            raise _not_known(pod, node) from None
+
+
+def _require_all(profile: Profile) -> None:
+    """Raises NotLoadedError."""
+    if profile.problem:
+        raise NotLoadedError(profile.problem)
+
+
+def _not_known(pod: PodKey, node: str) -> BindError:
+    """Of a bind that was given up: the API server may have been asked."""
+    return BindError(
+        f"it is not known whether pod {pod} is bound to node {node}: the bind did not end within server.bindTimeout;"
+        " kube-scheduler tries the pod again, and the API server refuses one that is bound"
+    )

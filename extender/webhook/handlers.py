@@ -1,0 +1,232 @@
+"""One handler a verb: how its request is decoded, who judges it, and how it is answered, also after a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from extender.cluster import Recorder, not_judged
+from extender.scheduling import filter as filter_verb
+from extender.scheduling import preempt, prioritize
+from extender.scheduling.cycle_pins import Cycles
+from extender.scheduling.feasible_nodes import FeasibleNodes
+from extender.scheduling.filter import FILTER, Verdict
+from extender.scheduling.live_profiles import LiveProfiles
+from extender.scheduling.node_source import NodeSource
+from extender.scheduling.pod_source import PodSource
+from extender.scheduling.preempt import PREEMPT
+from extender.scheduling.prioritize import PRIORITIZE
+from extender.scheduling.profile import Profile
+from extender.scheduling.request_samples import Sample, Traffic
+from extender.scheduling.requests import Candidates, PodRequest, Preemption
+from extender.scheduling.verb import Judging
+from extender.telemetry.metrics import Metrics
+from extender.webhook import messages
+from extender.webhook.failures import REASONS, UNANSWERABLE, NotLoadedError, log_failure
+from extender.webhook.workers import Workers
+from wasm_runtime.nodes.node_table import Nodes
+
+
+class Context(NamedTuple):
+    """What the handlers of a process share."""
+
+    profiles: LiveProfiles
+    nodes: NodeSource
+    pods: PodSource
+    metrics: Metrics
+    cycles: Cycles
+    samples: Traffic
+    feasible: FeasibleNodes
+    recorder: Recorder | None = None
+    """Gets an Event for each failure that a verb's answer has no words for."""
+
+
+S = TypeVar("S", Candidates, Preemption)
+
+
+@dataclass(slots=True)
+class Asked(Generic[S]):
+    """A request, and who judges it."""
+
+    request: PodRequest
+    subject: S
+    """The nodes that it is about."""
+    route: str
+    """The name of the profile in its path, if it has one."""
+    profile: Profile
+    times: list[float]
+    """When the verb began and when each of its phases has ended, on the clock of `time.perf_counter`."""
+
+
+class JudgingHandler(ABC, Generic[S]):
+    """Answers a verb whose plugins judge nodes: on the loop if they are quick, else in a thread.
+
+    On the loop a call is cheapest; in a thread a slow one holds up nobody else.
+    """
+
+    verb: ClassVar[Judging]
+    nothing: ClassVar[bytes] = b""
+    """The answer that admits or prefers no node, where the answer has no words for a failure."""
+
+    def __init__(self, context: Context, workers: Workers) -> None:
+        self._context = context
+        self._workers = workers
+
+    @abstractmethod
+    def decode(self, body: bytes) -> tuple[PodRequest, S]:
+        """The pod and the nodes of a request. Raises RequestError."""
+
+    def profile_of(self, request: PodRequest, named: Profile | None, route: str) -> Profile:
+        """Who judges: the profile that the pod's cycle began with, else the one that is live."""
+        live = named or self._context.profiles.of_scheduler(request.scheduler_name)
+        return self._context.cycles.of(request.pod.uid, live, route)
+
+    @abstractmethod
+    def sample(self, asked: Asked[S]) -> None:
+        """Takes note of a request that is about to be judged."""
+
+    @abstractmethod
+    def run(self, asked: Asked[S], nodes: Nodes) -> Any:
+        """What the plugins say. Raises one of `UNANSWERABLE`."""
+
+    @abstractmethod
+    def encode(self, asked: Asked[S], nodes: Nodes, result: Any, /) -> bytes:
+        """The answer."""
+
+    def refuse(self, request: PodRequest, error: Exception) -> bytes:
+        """The answer of a request that the plugins have not judged. The log and an Event say why."""
+        log_failure(self.verb.name, request.pod.name, error)
+        if self._context.recorder:
+            self._context.recorder.record(not_judged(request.pod.object, REASONS[type(error)], str(error)))
+        return self.nothing
+
+    def answer(self, body: bytes, named: Profile | None) -> bytes | Awaitable[bytes]:
+        """The answer, or what becomes it; `named` is the profile of the path. Raises RequestError."""
+        times = [time.perf_counter()]
+        request, subject = self.decode(body)
+        route = named.name if named else ""
+        profile = self.profile_of(request, named, route)
+        asked = Asked(request, subject, route, profile, times)
+        times.append(time.perf_counter())
+        try:
+            if profile.problem:
+                raise NotLoadedError(profile.problem)
+            nodes = self._context.nodes.find(subject, profile.wants_nodes)
+            self.sample(asked)
+            times.append(time.perf_counter())
+            if not profile.reserve(self.verb.name, request.pod):
+                return asyncio.get_running_loop().run_in_executor(self._workers, self._judge, asked, nodes)
+        except UNANSWERABLE as error:
+            self._context.metrics.phases(self.verb.name, times)
+            return self.refuse(request, error)
+        try:
+            return self._judge(asked, nodes)
+        finally:
+            profile.release()
+
+    def _judge(self, asked: Asked[S], nodes: Nodes) -> bytes:
+        begun = time.thread_time()
+        try:
+            result = self.run(asked, nodes)
+        except UNANSWERABLE as error:
+            return self.refuse(asked.request, error)
+        else:
+            asked.times.append(time.perf_counter())
+            return self.encode(asked, nodes, result)
+        finally:
+            asked.times.append(time.perf_counter())
+            asked.profile.note(self.verb.name, time.thread_time() - begun)
+            self._context.metrics.phases(self.verb.name, asked.times)
+
+
+class FilterHandler(JudgingHandler[Candidates]):
+    """Answers filter with the nodes that pass. A failure is told by `Error`."""
+
+    verb = FILTER
+
+    def decode(self, body: bytes) -> tuple[PodRequest, Candidates]:
+        """The pod, and nodes by name or whole."""
+        return messages.decode_args(body, self._context.pods.known)
+
+    def profile_of(self, request: PodRequest, named: Profile | None, route: str) -> Profile:
+        """Begins the pod's cycle, with what is live."""
+        profiles = self._context.profiles
+        live = named or profiles.of_scheduler(request.scheduler_name)
+        if live.binds or profiles.binds:  # A switch may have come between them.
+            self._context.pods.remember(request)
+        return self._context.cycles.begin(request.pod.uid, live, route)
+
+    def sample(self, asked: Asked[Candidates]) -> None:
+        """Who records gets the request whole."""
+        sample = Sample("filter", asked.request.pod, asked.subject.names)
+        self._context.samples.record(asked.profile.name, sample, asked.subject)
+
+    def run(self, asked: Asked[Candidates], nodes: Nodes) -> Verdict:
+        """PreFilter and Filter."""
+        return filter_verb.run(asked.profile, asked.request.pod, nodes)
+
+    def encode(self, asked: Asked[Candidates], _: Nodes, result: Verdict) -> bytes:
+        """Bind is let to the nodes that pass."""
+        self._context.feasible.add(asked.request.pod.uid, asked.route, result.kept)
+        return messages.encode_filtered(asked.subject, result.kept.names, result.failed, result.unresolvable)
+
+    def refuse(self, request: PodRequest, error: Exception) -> bytes:
+        """The answer of a request that the plugins have not judged, which says why."""
+        log_failure("filter", request.pod.name, error)
+        return messages.encode_filter_error(str(error))
+
+
+class PrioritizeHandler(JudgingHandler[Candidates]):
+    """Answers prioritize with a score for each node, with none after a failure."""
+
+    verb = PRIORITIZE
+    nothing = messages.encode_priorities((), ())
+
+    def decode(self, body: bytes) -> tuple[PodRequest, Candidates]:
+        """The pod, and nodes by name or whole."""
+        return messages.decode_args(body, self._context.pods.known)
+
+    def sample(self, asked: Asked[Candidates]) -> None:
+        """Keeps the names alone."""
+        sample = Sample("prioritize", asked.request.pod, asked.subject.names)
+        self._context.samples.record(asked.profile.name, sample)
+
+    def run(self, asked: Asked[Candidates], nodes: Nodes) -> Sequence[int]:
+        """PreScore, Score and NormalizeScore."""
+        return prioritize.run(asked.profile, asked.request.pod, nodes)
+
+    def encode(self, asked: Asked[Candidates], nodes: Nodes, result: Sequence[int]) -> bytes:
+        """The scores that are not 0, which kube-scheduler takes for granted."""
+        return messages.encode_priorities(nodes.names, result, zeros=asked.profile.zero_scores)
+
+
+class PreemptHandler(JudgingHandler[Preemption]):
+    """Answers preempt with the candidates that stay, with none after a failure."""
+
+    verb = PREEMPT
+    nothing = messages.encode_victims({})
+
+    def decode(self, body: bytes) -> tuple[PodRequest, Preemption]:
+        """The pod, and the candidates with their victims."""
+        return messages.decode_preemption(body, self._context.pods.known)
+
+    def sample(self, asked: Asked[Preemption]) -> None:
+        """The victims are looked up when somebody judges it again."""
+        preemption = asked.subject
+        victims = partial(self._context.pods.victims, preemption)
+        sample = Sample("preempt", asked.request.pod, preemption.names, victims, preemption.held)
+        self._context.samples.record(asked.profile.name, sample)
+
+    def run(self, asked: Asked[Preemption], nodes: Nodes) -> Sequence[str]:
+        """PreFilter and Filter without the victims, and PostFilter."""
+        victims = partial(self._context.pods.victims, asked.subject)
+        return preempt.run(asked.profile, asked.request.pod, nodes, victims)
+
+    def encode(self, asked: Asked[Preemption], _: Nodes, result: Sequence[str]) -> bytes:
+        """The candidates that stay, with their victims."""
+        return messages.encode_victims({name: asked.subject.victims[name] for name in result})

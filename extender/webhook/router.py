@@ -1,0 +1,99 @@
+"""The webhook: which handler answers a request, and what every outcome becomes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Mapping
+from typing import Final, Protocol
+
+from extender.cluster import Binder
+from extender.scheduling.live_profiles import LiveProfiles
+from extender.scheduling.profile import Profile
+from extender.scheduling.requests import RequestError
+from extender.scheduling.waiting_pods import WaitingPods
+from extender.webhook import messages
+from extender.webhook.bind_handler import BindHandler
+from extender.webhook.handlers import Context, FilterHandler, PreemptHandler, PrioritizeHandler
+from extender.webhook.protocol import Answer
+from extender.webhook.workers import Workers
+
+logger = logging.getLogger(__name__)
+
+MOST_BINDING: Final = 64
+"""Binding cycles at a time, each in a thread of its own: one that waits on Permit must not hold up the others."""
+
+MOST_JUDGING: Final = 16
+"""Verbs at a time whose plugins are not known to be quick; kube-scheduler asks one after the other."""
+
+
+class Handler(Protocol):
+    """Answers a verb."""
+
+    def answer(self, body: bytes, named: Profile | None, /) -> bytes | Awaitable[bytes]:
+        """The answer, or what becomes it; `named` is the profile of the path. Raises RequestError."""
+
+
+def make_handlers(context: Context, binder: Binder, waiting: WaitingPods, bind_timeout: float) -> Mapping[str, Handler]:
+    """The handler of each verb, by its name; `bind_timeout` in seconds."""
+    judging, binding = Workers(MOST_JUDGING, "judge"), Workers(MOST_BINDING, "bind")
+    return {
+        "filter": FilterHandler(context, judging),
+        "prioritize": PrioritizeHandler(context, judging),
+        "preempt": PreemptHandler(context, judging),
+        "bind": BindHandler(context, binder, waiting, bind_timeout, binding),
+    }
+
+
+class Router:
+    """Routes requests to the verbs and turns every outcome into an answer."""
+
+    def __init__(self, handlers: Mapping[str, Handler], profiles: LiveProfiles, max_request_bytes: int) -> None:
+        self._handlers = handlers
+        self._profiles = profiles
+        self.max_request_bytes = max_request_bytes
+
+    def answer(self, method: str, path: str, body: bytes) -> Answer | Awaitable[Answer]:
+        """The answer of a request, or what becomes it."""
+        *prefix, name = path[1:].split("/")
+        handler = self._handlers.get(name)
+        profile = self._profiles.named(prefix[1]) if len(prefix) == 2 and prefix[0] == "profiles" else None
+        if handler is None or (prefix and profile is None):
+            return _problem(404, self._unknown(path, prefix))
+        if method != "POST":
+            return _problem(405, f"{path} takes POST, not {method}")._replace(headers=(("allow", "POST"),))
+        try:
+            result = handler.answer(body, profile)
+        except Exception as error:
+            return _failed(path, error)
+        return Answer(200, result) if isinstance(result, bytes) else _answer_later(path, result)
+
+    def too_long(self) -> Answer:
+        """What a request is answered whose body is longer than the limit."""
+        limit = self.max_request_bytes
+        return _problem(413, f"the body is longer than server.maxRequestBytes, which is {limit} bytes")
+
+    def _unknown(self, path: str, prefix: list[str]) -> str:
+        verbs = ", ".join(self._handlers)
+        if prefix[:1] == ["profiles"] and len(prefix) == 2 and self._profiles.named(prefix[1]) is None:
+            known = ", ".join(profile.name for profile in self._profiles)
+            return f"no profile is named {prefix[1]!r}; there are: {known}"
+        return f"{path} is no verb; there are: {verbs}, each at / and at /profiles/PROFILE/"
+
+
+async def _answer_later(path: str, result: Awaitable[bytes]) -> Answer:
+    try:
+        return Answer(200, await result)
+    except Exception as error:
+        return _failed(path, error)
+
+
+def _failed(path: str, error: Exception) -> Answer:
+    """The answer of a request that has none: for the caller's fault, or for one of our own."""
+    if isinstance(error, RequestError):
+        return _problem(400, str(error))
+    logger.error("a request failed for a fault of our own", exc_info=error, extra={"path": path})
+    return _problem(500, "internal error, see the log of the extender")
+
+
+def _problem(status: int, problem: str) -> Answer:
+    return Answer(status, messages.encode_problem(problem))
