@@ -52,15 +52,15 @@ def run(profile: Profile, binding: Binding, waiting: WaitingPods, bind: Callable
     with ExitStack() as stack:
         cycle = _Cycle(binding, list(_enter(profile, binding, stack)))
         try:
-            cycle.demand("reserve", Guest.reserve)
+            cycle.demand("reserve", lambda guest, *at: guest.reserve(*at))
             cycle.permit(waiting)
-            cycle.demand("prebind", Guest.pre_bind)
+            cycle.demand("prebind", lambda guest, *at: guest.pre_bind(*at))
             if not cycle.bind():
                 bind()
         except BaseException:
-            cycle.tell("unreserve", Guest.unreserve, backwards=True)
+            cycle.tell("unreserve", lambda guest, *at: guest.unreserve(*at), backwards=True)
             raise
-        cycle.tell("postbind", Guest.post_bind)
+        cycle.tell("postbind", lambda guest, *at: guest.post_bind(*at))
 
 
 BIND: Final = Verb("bind", "bindVerb", tuple(name for name in abi.EXPORTS if name in abi.BIND_CYCLE))
@@ -107,7 +107,7 @@ class _Cycle:
     def permit(self, waiting: WaitingPods) -> None:
         """Calls Permit of each plugin, then waits as long as the most impatient of those that say Wait."""
         waits: dict[str, float] = {}
-        for seat, (status, timeout) in self._answers("permit", Guest.permit):
+        for seat, (status, timeout) in self._answers("permit", lambda guest, *at: guest.permit(*at)):
             if status.code is Code.WAIT:
                 waits[seat.entry.plugin.name] = timeout
             else:
@@ -117,7 +117,7 @@ class _Cycle:
 
     def bind(self) -> bool:
         """Calls Bind plugin after plugin until one does not skip. Whether one has bound the pod."""
-        for seat, status in self._answers("bind", Guest.bind):
+        for seat, status in self._answers("bind", lambda guest, *at: guest.bind(*at)):
             if status.code is not Code.SKIP:
                 _require(seat, "bind", status)
                 return True

@@ -54,7 +54,7 @@ def judge(
     pod: Pod,
     nodes: Nodes,
     stage: Stage,
-    run_filter: Callable[[Guest, Nodes, float], NodeResults] = Guest.filter,
+    run_filter: Callable[[Guest, Nodes, float], NodeResults] | None = None,
 ) -> Verdict | None:
     """What a plugin's PreFilter and Filter say; None if it has nothing to say. Raises GuestError.
 
@@ -73,7 +73,8 @@ def judge(
         verdict = _narrow(plugin, nodes, None if status.code is Code.SKIP else names)
         if status.code is Code.SKIP or not plugin.runs("filter") or not verdict.kept.names:
             return verdict
-        results = run_filter(guest, verdict.kept, deadline)
+        kept = verdict.kept
+        results = run_filter(guest, kept, deadline) if run_filter else guest.filter(kept, deadline)
     return _split(plugin, verdict, results)
 
 

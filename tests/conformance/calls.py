@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from tests.wasm_runtime.world import World, world
 from wasm_runtime import Fault, Guest, GuestError, ModuleError, Nodes, Plugin
+from wasm_runtime.guests.core_guest import CoreGuest
 from wasm_runtime.guests.guest import Stage
 
 NODE: Final = "node-a"
@@ -71,17 +72,17 @@ STEPS: Final[dict[str, tuple[Stage, Callable[[Guest, Nodes, float], object]]]] =
     "prefilter": ("filter", _pre_filter),
     "addpod": ("preempt", _add_pod),
     "removepod": ("preempt", _remove_pod),
-    "filter": ("filter", Guest.filter),
-    "postfilter": ("postFilter", Guest.post_filter),
-    "prescore": ("score", Guest.score),
-    "score": ("score", Guest.score),
-    "normalizescore": ("score", Guest.score),
-    "reserve": ("bind", Guest.reserve),
-    "unreserve": ("bind", Guest.unreserve),
-    "permit": ("bind", Guest.permit),
-    "prebind": ("bind", Guest.pre_bind),
-    "bind": ("bind", Guest.bind),
-    "postbind": ("bind", Guest.post_bind),
+    "filter": ("filter", CoreGuest.filter),
+    "postfilter": ("postFilter", CoreGuest.post_filter),
+    "prescore": ("score", CoreGuest.score),
+    "score": ("score", CoreGuest.score),
+    "normalizescore": ("score", CoreGuest.score),
+    "reserve": ("bind", CoreGuest.reserve),
+    "unreserve": ("bind", CoreGuest.unreserve),
+    "permit": ("bind", CoreGuest.permit),
+    "prebind": ("bind", CoreGuest.pre_bind),
+    "bind": ("bind", CoreGuest.bind),
+    "postbind": ("bind", CoreGuest.post_bind),
 }
 """The stage of a cycle in which each export is called, and what calls it. A plugin's constructor calls enqueue."""
 

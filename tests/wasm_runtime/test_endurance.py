@@ -21,6 +21,7 @@ from tests.wasm_runtime.world import close, filter_nodes, idle_guests, settle, w
 from wasm_runtime import Guest, GuestError, Nodes, Plugin, Pod, Settings, Snapshot, WasmtimeEngine
 from wasm_runtime.abi import EXPORTS, Code, Severity
 from wasm_runtime.engine import Event, Journal, Log, NodeResults
+from wasm_runtime.guests.core_guest import CoreGuest
 from wasm_runtime.guests.guest import Nomination, Permission, PreFilter, Stage, Status
 
 TRAPS = 10_000
@@ -75,17 +76,17 @@ TARGETS = {"addpod": "added", "removepod": "removed"}
 """The pods that come and go."""
 
 STEPS: dict[str, Callable[[Guest, Nodes, float], object]] = {
-    "filter": Guest.filter,
-    "prescore": Guest.score,
+    "filter": CoreGuest.filter,
+    "prescore": CoreGuest.score,
     "removepod": lambda guest, *node: guest.remove_pod(TARGETS["removepod"].encode(), *node),
     "addpod": lambda guest, *node: guest.add_pod(TARGETS["addpod"].encode(), *node),
-    "postfilter": Guest.post_filter,
-    "reserve": Guest.reserve,
-    "permit": Guest.permit,
-    "prebind": Guest.pre_bind,
-    "bind": Guest.bind,
-    "postbind": Guest.post_bind,
-    "unreserve": Guest.unreserve,
+    "postfilter": CoreGuest.post_filter,
+    "reserve": CoreGuest.reserve,
+    "permit": CoreGuest.permit,
+    "prebind": CoreGuest.pre_bind,
+    "bind": CoreGuest.bind,
+    "postbind": CoreGuest.post_bind,
+    "unreserve": CoreGuest.unreserve,
 }
 """The method that calls an export. That of prescore calls score and normalizescore as well."""
 

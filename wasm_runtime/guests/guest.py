@@ -1,46 +1,20 @@
-"""A guest on a pod's scheduling cycle: the extension points in the scheduling framework's terms."""
+"""What the extender asks of a guest, whatever its ABI is."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Mapping
-from typing import Final, Literal, NamedTuple, ParamSpec, TypeVar
+from abc import ABC, abstractmethod
+from typing import Final, Literal, NamedTuple
 
-import msgspec
-
-from wasm_runtime import abi
-from wasm_runtime.abi import ClusterEvent, Code, Delivery, Document
-from wasm_runtime.engine import Call, Instance, Journal, Maker, NodeResults, Result, Span
-from wasm_runtime.errors import Fault, GuestError
+from wasm_runtime.abi import ClusterEvent, Code
+from wasm_runtime.engine import Journal, NodeResults, Span
 from wasm_runtime.nodes.node_feed import EVERY
 from wasm_runtime.nodes.node_table import Nodes
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def _mask(codes: Collection[Code]) -> int:
-    return sum(1 << code for code in codes)
-
-
-_FILTER_CODES: Final = _mask({Code.SUCCESS, *abi.REJECTED})
-_SCORE_CODES: Final = _mask({Code.SUCCESS})
-
-
-MOST_CLUSTER_EVENTS: Final = 256
-"""Kubernetes has some ten resources and as many actions."""
 
 IDLE: Final = 0.25
 """Seconds after a call, if no other comes, after which a guest collects its garbage."""
 
-CALM: Final = 10.0
-"""Seconds between two collections while no call comes and the guest is but told of nodes."""
-
 Stage = Literal["filter", "score", "preempt", "postFilter", "bind"]
 """Parts of a pod's cycle; `preempt` is Filter on the candidates for preemption, `bind` all of the binding cycle."""
-
-_ORDER: Final[tuple[Stage, ...]] = ("filter", "score", "preempt", "postFilter", "bind")
-"""Stages as they may follow each other in one cycle."""
 
 
 class Pod(NamedTuple):
@@ -62,14 +36,6 @@ class Status(NamedTuple):
 
 
 SUCCESS: Final = Status(Code.SUCCESS)
-
-
-class Answer(NamedTuple):
-    """The answer of an extension point that packs a number with its code."""
-
-    status: Status
-    value: int
-    """Signed; without meaning where the export returns a code only."""
 
 
 class PreFilter(NamedTuple):
@@ -98,306 +64,112 @@ class Nomination(NamedTuple):
     node: str
 
 
-class Guest:
-    """An instance, and what it has answered in the cycle of the pod that it is on.
+class Guest(ABC):
+    """A guest on a pod's scheduling cycle: the extension points in the scheduling framework's terms.
 
-    Not for two threads at a time. Every method raises GuestError.
+    Not for two threads at a time. Every method but `end_cycle`, `journal` and `close` raises GuestError. A deadline is
+    when a call is interrupted, on the clock of `time.monotonic`.
     """
 
-    def __init__(self, instance: Instance, exports: Collection[str]) -> None:
-        self._instance = instance
-        self._exports = exports
+    def __init__(self) -> None:
         self.uid: str | None = None
-        """The pod whose PreFilter the instance has seen."""
+        """The pod whose PreFilter the guest has seen."""
         self.left = 0.0
         """When it was last given back, on the clock of `time.monotonic`."""
         self.is_broken = False
-        """Whether the instance must not be used again."""
+        """Whether it must not be used again."""
         self.spans: list[Span] = []
         """How long its calls took, for who reads and empties it."""
         self.pre_filter = PreFilter()
-        self._at = 0
-        self._collected = time.monotonic()
-        self._is_called = False
-        """Whether it was called since it last collected its garbage."""
-        self._is_told = False
-        """Whether it was told of nodes since then."""
 
+    @abstractmethod
     def enter(self, pod: Pod, nodes: Nodes, stage: Stage, deadline: float) -> None:
         """Goes on to a stage of the pod's cycle, beginning a new cycle where that is due.
 
         It is due when the guest is on another pod, at filter, which opens every cycle, and at a stage
         that this cycle has come to or passed: the scheduler is then trying the pod again.
         """
-        at = _ORDER.index(stage)
-        self._is_called = True
-        if self.uid != pod.uid or at <= self._at:
-            self._begin(pod, nodes, deadline)
-        self._at = at
 
-    def _begin(self, pod: Pod, nodes: Nodes, deadline: float) -> None:
-        """Sets the current pod and calls PreFilter."""
-        self.uid = None
-        self.pre_filter = PreFilter()
-        self._ask(self._instance.begin, pod.object)
-        if "prefilter" in self._exports:
-            call = _call(nodes, deadline)
-            status, _ = self._once("prefilter", call, {Code.SUCCESS, Code.SKIP, *abi.REJECTED})
-            names = abi.split_names(call.deliveries.get(Delivery.NODE_NAMES, b""))
-            self.pre_filter = PreFilter(status, frozenset(names) or None)
-        self.uid = pod.uid
-
+    @abstractmethod
     def enqueue(self, nodes: Nodes, deadline: float) -> list[ClusterEvent]:
         """Calls enqueue: the changes after which a pod that the guest rejected is worth another attempt."""
-        self._is_called = True
-        call = _call(nodes, deadline)
-        try:
-            self._once("enqueue", call, {Code.SUCCESS})
-        except GuestError as error:
-            # No node need be known yet when a module is loaded, and its guest is told so by an empty answer.
-            if error.fault is not Fault.NO_NODE_DATA or error.fatal:
-                raise
-        events = list(dict.fromkeys(abi.cluster_events(call.deliveries.get(Delivery.CLUSTER_EVENTS, b""))))
-        if len(events) > MOST_CLUSTER_EVENTS:
-            cause = f"{len(events)} cluster events were handed over, at most {MOST_CLUSTER_EVENTS} are taken"
-            raise GuestError(Fault.RESULT, "enqueue", cause)
-        return events
 
+    @abstractmethod
     def filter(self, nodes: Nodes, deadline: float) -> NodeResults:
         """Calls Filter on each node: the codes are Success or rejections."""
-        return self._each("filter", nodes, deadline, _FILTER_CODES)
 
+    @abstractmethod
     def add_pod(self, target: bytes, node: Nodes, deadline: float) -> None:
         """Calls AddPod: what would be if the target, a protobuf v1.Pod, were on the node as well."""
-        self._once("addpod", _call(node, deadline, target=target), {Code.SUCCESS})
 
+    @abstractmethod
     def remove_pod(self, target: bytes, node: Nodes, deadline: float) -> None:
         """Calls RemovePod: what would be if the target, a protobuf v1.Pod, were not on the node any more."""
-        self._once("removepod", _call(node, deadline, target=target), {Code.SUCCESS})
 
+    @abstractmethod
     def post_filter(self, nodes: Nodes, deadline: float) -> Nomination:
         """Calls PostFilter, for which every one of `nodes` was found unschedulable."""
-        statuses = dict.fromkeys(nodes.names, int(Code.UNSCHEDULABLE))
-        call = _call(nodes, deadline, {Document.NODE_STATUSES: lambda: msgspec.json.encode(statuses)})
-        status, mode = self._once("postfilter", call, {Code.SUCCESS, *abi.REJECTED})
-        node = call.deliveries.get(Delivery.NOMINATED_NODE_NAME, b"").decode(errors="replace")
-        return Nomination(status, mode, node)
 
+    @abstractmethod
     def score(self, nodes: Nodes, deadline: float) -> list[int] | None:
         """Calls PreScore, Score on each node and NormalizeScore. None if PreScore says Skip.
 
         A score is in 0..100, as the framework demands of a plugin after NormalizeScore.
         """
-        if "prescore" in self._exports:
-            filtered = {Document.FILTERED_NODES: lambda: msgspec.json.encode(nodes.names)}
-            status, _ = self._once("prescore", _call(nodes, deadline, filtered), {Code.SUCCESS, Code.SKIP})
-            if status.code is Code.SKIP:
-                return None
-        scores = self._each("score", nodes, deadline, _SCORE_CODES).values
-        if "normalizescore" in self._exports:
-            scores = self._normalize(nodes, scores, deadline)
-            _check_range("normalizescore", nodes, scores)
-        else:
-            _check_range("score", nodes, scores)
-        return scores
 
+    @abstractmethod
     def reserve(self, node: Nodes, deadline: float) -> Status:
         """Calls Reserve for the node that was chosen: Success or a rejection."""
-        return self._once("reserve", _call(node, deadline), {Code.SUCCESS, *abi.REJECTED}).status
 
+    @abstractmethod
     def unreserve(self, node: Nodes, deadline: float) -> None:
         """Calls Unreserve: the pod will not come to the node after all."""
-        self._once("unreserve", _call(node, deadline), {Code.SUCCESS})
 
+    @abstractmethod
     def permit(self, node: Nodes, deadline: float) -> Permission:
         """Calls Permit. The halves of its result are the other way round: the code is the high one."""
-        call = _call(node, deadline)
-        result = self._run_once("permit", call)
-        status = self._status("permit", call, result.high, result.reason, {Code.SUCCESS, Code.WAIT, *abi.REJECTED})
-        return Permission(status, (result.low & 0xFFFF_FFFF) / 1000)
 
+    @abstractmethod
     def pre_bind(self, node: Nodes, deadline: float) -> Status:
         """Calls PreBind: Success or a rejection."""
-        return self._once("prebind", _call(node, deadline), {Code.SUCCESS, *abi.REJECTED}).status
 
+    @abstractmethod
     def bind(self, node: Nodes, deadline: float) -> Status:
         """Calls Bind: Success if the guest has bound the pod, Skip if it leaves that to others, or a rejection."""
-        return self._once("bind", _call(node, deadline), {Code.SUCCESS, Code.SKIP, *abi.REJECTED}).status
 
+    @abstractmethod
     def post_bind(self, node: Nodes, deadline: float) -> None:
         """Calls PostBind: the pod is bound."""
-        self._once("postbind", _call(node, deadline), {Code.SUCCESS})
 
     def end_cycle(self) -> None:
         """Makes whatever comes next for the pod begin with PreFilter."""
         self.uid = None
 
+    @abstractmethod
     def level(self, nodes: Nodes, deadline: float, most: int = EVERY) -> bool:
         """Brings the guest's view of the nodes up to date, ahead of the call that needs it.
 
         Tells a guest that keeps nodes of at most `most` of them; returns whether it knows all.
         """
-        if self._ask(self._instance.level, nodes, deadline, 0):
-            return True
-        self._is_told = True
-        return self._ask(self._instance.level, nodes, deadline, most)
 
     @property
+    @abstractmethod
     def is_to_collect(self) -> bool:
         """Whether it has garbage, and this is the time to collect it."""
-        now = time.monotonic()
-        is_idle = now - self.left >= IDLE
-        is_due = self._is_called or (self._is_told and now - self._collected >= CALM)
-        return "collectgarbage" in self._exports and is_idle and is_due
 
+    @abstractmethod
     def collect(self, deadline: float) -> None:
         """Lets the guest collect its garbage."""
-        self._collected = time.monotonic()
-        self._is_called = self._is_told = False
-        self._ask(self._instance.collect, deadline)
 
+    @abstractmethod
     def journal(self) -> Journal:
         """What the guest logged and recorded since this was last asked."""
-        return self._instance.journal()
 
+    @abstractmethod
     def close(self) -> None:
         """Gives the instance back."""
-        self._instance.close()
-
-    def _run_once(self, export: str, call: Call) -> Result:
-        begun = time.perf_counter()
-        try:
-            return self._ask(self._instance.once, export, call)
-        finally:
-            self._note(export, call, begun)
-
-    def _once(self, export: str, call: Call, expected: Collection[Code]) -> Answer:
-        result = self._run_once(export, call)
-        return Answer(self._status(export, call, result.low, result.reason, expected), result.high)
-
-    def _each(self, export: str, nodes: Nodes, deadline: float, tolerated: int) -> NodeResults:
-        """Calls an export for each node, or its list for all of them unless one is not resident."""
-        call = _call(nodes, deadline)
-        begun = time.perf_counter()
-        called, listed = abi.LISTS[export], None
-        try:
-            if called in self._exports:
-                listed = self._ask(self._instance.at_once, called, call, tolerated)
-            if listed is None:
-                called = export
-                results = self._ask(self._instance.each, called, call, tolerated)
-        finally:
-            self._note(called, call, begun)
-        if listed is not None:
-            status, results = listed
-            self._status(called, call, status.low, status.reason, {Code.SUCCESS})
-        self._check_last(export, results, nodes, tolerated)
-        return results
-
-    def _note(self, export: str, call: Call, begun: float) -> None:
-        """Notes how long a call took that began then, on the clock of `time.perf_counter`."""
-        self.spans.append(Span(export, call.level, time.perf_counter() - begun - call.level))
-
-    def _ask(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Asks something of the instance. Notes whether it can be used again: not after what has no name, either."""
-        try:
-            return ask(*args, **kwargs)
-        except GuestError as error:
-            self.is_broken |= error.fatal
-            raise
-        except BaseException:
-            self.is_broken = True
-            raise
-
-    def _status(self, export: str, call: Call, code: int, reason: str, expected: Collection[Code]) -> Status:
-        """The status of a call that is done once. Raises for a code that the export may not return."""
-        if code in expected:
-            return Status(Code(code), reason)
-        node = call.nodes.names[0] if export in abi.EXPORTS and abi.EXPORTS[export].on_node else ""
-        raise _unexpected(export, code, reason, expected, node=node, output=self._instance.output())
-
-    def _check_last(self, export: str, results: NodeResults, nodes: Nodes, tolerated: int) -> None:
-        """Raises for the code that ended the loop over the nodes, if one did: only the last can have."""
-        if not results.codes:
-            return
-        code = results.codes[-1]
-        if not 0 <= code < len(Code) or not tolerated >> code & 1:
-            expected = [each for each in Code if tolerated >> each & 1]
-            node, output = nodes.names[results.called - 1], self._instance.output()
-            raise _unexpected(export, code, results.reasons[-1], expected, node=node, output=output)
-
-    def _normalize(self, nodes: Nodes, scores: list[int], deadline: float) -> list[int]:
-        """Calls NormalizeScore. A guest that hands nothing over leaves the scores as they are."""
-
-        def given() -> bytes:
-            return msgspec.json.encode(dict(zip(nodes.names, scores, strict=True)))
-
-        call = _call(nodes, deadline, {Document.NODE_SCORES: given})
-        self._once("normalizescore", call, {Code.SUCCESS})
-        delivered = call.deliveries.get(Delivery.NORMALIZED_SCORES, b"")
-        normalized = _scores(delivered) if delivered else {}
-        if not normalized:
-            return scores
-        try:
-            return list(map(normalized.__getitem__, nodes.names))
-        except KeyError as missing:
-            cause = f"the normalized scores have none for node {missing.args[0]}"
-            raise GuestError(Fault.RESULT, "normalizescore", cause) from None
-
-
-_NOTHING: Final = {
-    Document.FILTERED_NODES: lambda: b"[]",
-    Document.NODE_STATUSES: lambda: b"{}",
-    Document.NODE_SCORES: lambda: b"{}",
-}
-"""What a guest gets that asks for a document at a point that has none."""
-
-
-def _call(
-    nodes: Nodes, deadline: float, documents: Mapping[Document, Maker] | None = None, *, target: bytes = b""
-) -> Call:
-    made = {**_NOTHING, Document.NODE_LIST: nodes.snapshot.node_list, **(documents or {})}
-    return Call(nodes, deadline, made, target=target)
-
-
-def _scores(data: bytes) -> Mapping[str, int]:
-    try:
-        return msgspec.json.decode(data, type=dict[str, int] | None) or {}
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        cause = f"the normalized scores are no JSON object of node names and integers: {error}"
-        raise GuestError(Fault.RESULT, "normalizescore", cause) from None
-
-
-def _unexpected(
-    export: str, code: int, reason: str, expected: Collection[Code], *, node: str, output: str
-) -> GuestError:
-    if code == Code.ERROR:
-        return GuestError(Fault.STATUS, export, reason or "Error without a reason", node=node, output=output)
-    allowed = ", ".join(f"{each.value} {name(each)}" for each in sorted({*expected, Code.ERROR}))
-    given = f"{code} {name(Code(code))}" if 0 <= code < len(Code) else str(code)
-    said = f" ({reason})" if reason else ""
-    return GuestError(Fault.RESULT, export, f"status code {given}{said} is none of {allowed}", node=node, output=output)
 
 
 def name(code: Code) -> str:
     """The framework's name of a code, as in UnschedulableAndUnresolvable."""
     return "".join(word if word == "And" else word.capitalize() for word in code.name.title().split("_"))
-
-
-def _check_range(export: str, nodes: Nodes, scores: list[int]) -> None:
-    if _are_in_range(scores):
-        return
-    score = next(each for each in (min(scores), max(scores)) if not _are_in_range([each]))
-    cause = f"score {score} is outside {abi.MIN_NODE_SCORE}..{abi.MAX_NODE_SCORE}"
-    raise GuestError(Fault.RESULT, export, cause, node=nodes.names[scores.index(score)])
-
-
-_IN_RANGE: Final = bytes(range(abi.MIN_NODE_SCORE, abi.MAX_NODE_SCORE + 1))
-
-
-def _are_in_range(scores: list[int]) -> bool:
-    """As bytes, thousands are looked at in a third of the time that min and max take."""
-    try:
-        return not bytes(scores).translate(None, _IN_RANGE)
-    except ValueError:
-        return False

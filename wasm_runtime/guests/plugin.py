@@ -13,6 +13,7 @@ from wasm_runtime import abi
 from wasm_runtime.abi import ClusterEvent
 from wasm_runtime.engine import Engine, Handle, Journal, Module, NoHandle, Settings, Span
 from wasm_runtime.errors import GuestError
+from wasm_runtime.guests.core_guest import CoreGuest
 from wasm_runtime.guests.guest import Guest, Pod, Stage
 from wasm_runtime.guests.pool import Pool
 from wasm_runtime.guests.weak import weakly
@@ -220,7 +221,7 @@ class Plugin:
         )
 
     def _new_guest(self) -> Guest:
-        return Guest(self._module.instantiate(self.settings, self._handle), self._enabled | _cycle(self._module))
+        return CoreGuest(self._module.instantiate(self.settings, self._handle), self._enabled | _cycle(self._module))
 
     def _cluster_events(self) -> list[ClusterEvent]:
         if "enqueue" not in self._enabled:

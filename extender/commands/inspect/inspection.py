@@ -28,7 +28,7 @@ from wasm_runtime.engine import Module, NoHandle, Settings
 from wasm_runtime.engines.wasmtime import WasmtimeEngine
 from wasm_runtime.engines.wasmtime.proposals import proposals
 from wasm_runtime.errors import GuestError, ModuleError
-from wasm_runtime.guests.guest import Guest
+from wasm_runtime.guests.core_guest import CoreGuest
 from wasm_runtime.guests.plugin import digest
 from wasm_runtime.module.portability import obstacles
 from wasm_runtime.module.sections import PAGE, memory
@@ -157,7 +157,9 @@ def _start(module: Module) -> Started:
         if "enqueue" not in module.exports:
             return Started(pages, has_left, [])
         try:
-            events = Guest(instance, ["enqueue"]).enqueue(Nodes(Snapshot(), ()), time.monotonic() + settings.timeout)
+            events = CoreGuest(instance, ["enqueue"]).enqueue(
+                Nodes(Snapshot(), ()), time.monotonic() + settings.timeout
+            )
         except GuestError as error:
             return Started(pages, has_left, problem=_says(error))
         return Started(pages, has_left, events)

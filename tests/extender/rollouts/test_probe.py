@@ -16,8 +16,10 @@ from extender.rollouts.report import Difference, Failure, NodeDifference, Report
 from extender.scheduling.node_source import NotSyncedError
 from extender.scheduling.pod_source import PodNotKnownError
 from extender.scheduling.preempt import Victims
-from extender.scheduling.request_samples import MOST_SAMPLES, SAMPLED, Sample, SampledVerb
+from extender.scheduling.request_samples import MOST_SAMPLES, Sample
 from extender.scheduling.requests import RequestError
+from extender.scheduling.verb import JudgingVerb
+from extender.scheduling.verbs import JUDGING
 from tests.extender import guests
 from tests.extender.objects import NODE_NAMES, pod
 from wasm_runtime.engine import Journal, Log, Settings
@@ -57,7 +59,7 @@ def make(engine: WasmtimeEngine) -> Iterator[Make]:
 
 
 def sample(
-    verb: SampledVerb = "filter",
+    verb: JudgingVerb = "filter",
     name: str = "web-7",
     names: Sequence[str] = NODE_NAMES,
     victims: Victims | None = None,
@@ -107,10 +109,10 @@ def judged(requests: int = 1, *, different: int = 0, left_out: int = 0, timed: i
     )
 
 
-NOTHING: dict[SampledVerb, VerbReport] = dict.fromkeys(SAMPLED, VerbReport())
+NOTHING: dict[JudgingVerb, VerbReport] = dict.fromkeys(JUDGING, VerbReport())
 
 
-def only(verb: SampledVerb, report: VerbReport) -> dict[SampledVerb, VerbReport]:
+def only(verb: JudgingVerb, report: VerbReport) -> dict[JudgingVerb, VerbReport]:
     return NOTHING | {verb: report}
 
 
@@ -120,7 +122,7 @@ def only(verb: SampledVerb, report: VerbReport) -> dict[SampledVerb, VerbReport]
 def test_those_that_decide_alike_differ_in_nothing(make: Make) -> None:
     samples = [sample(each.verb, f"web-{at}", victims=each.victims) for at in range(20) for each in EACH]
     report = run(make("filter_by_digit", "72no room"), make("filter_by_digit", "72no room"), samples)
-    assert timeless(report) == Report(dict.fromkeys(SAMPLED, judged(20)))
+    assert timeless(report) == Report(dict.fromkeys(JUDGING, judged(20)))
 
 
 def test_what_the_candidate_decides_otherwise_is_shown_node_by_node(make: Make) -> None:
@@ -318,11 +320,11 @@ FAILURES = {
 """A guest, the verb in which it fails, and how."""
 
 
-def request(verb: SampledVerb) -> Sample:
+def request(verb: JudgingVerb) -> Sample:
     return sample(verb, victims=lambda _: [encode_pod(pod("batch"))])
 
 
-def failed(side: Side, verb: SampledVerb, message: str, count: int = 1) -> list[Failure]:
+def failed(side: Side, verb: JudgingVerb, message: str, count: int = 1) -> list[Failure]:
     return [Failure(side, verb, message, count)]
 
 
@@ -465,7 +467,7 @@ def test_a_binding_cycle_is_not_tried(make: Make) -> None:
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
 @pytest.mark.parametrize("requests", [1, MOST_SAMPLES])
-def test_a_candidate_that_is_too_slow_is_refused(make: Make, verb: SampledVerb, requests: int) -> None:
+def test_a_candidate_that_is_too_slow_is_refused(make: Make, verb: JudgingVerb, requests: int) -> None:
     samples = [sample(verb, names=ONE, victims=lambda _: [])] * requests
     with pytest.raises(RefusedError) as refused:
         run(make("slow", "0"), make("slow", WASTE), samples, swap(floor="1ms"))

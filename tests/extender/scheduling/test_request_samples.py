@@ -16,11 +16,12 @@ from extender.scheduling.request_samples import (
     MOST_SAMPLES,
     Arrival,
     Sample,
-    SampledVerb,
     Tape,
     Traffic,
 )
-from extender.webhook.messages import Candidates
+from extender.scheduling.requests import Candidates
+from extender.scheduling.verb import JudgingVerb
+from extender.scheduling.verbs import JUDGING
 from tests.patience import Beside
 from wasm_runtime.guests.guest import Pod
 
@@ -29,7 +30,7 @@ MANY = NAMES * (LARGEST // A_NAME)
 """Twice as many as are kept."""
 
 
-def sample(at: int, verb: SampledVerb = "filter", names: Sequence[str] = NAMES, held: int = 0) -> Sample:
+def sample(at: int, verb: JudgingVerb = "filter", names: Sequence[str] = NAMES, held: int = 0) -> Sample:
     return Sample(verb, Pod(str(at), f"default/web-{at}", b"pod"), names, held=held)
 
 
@@ -71,7 +72,7 @@ def test_the_last_ones_take_the_place_of_the_first(taking_all: Traffic) -> None:
 
 
 def test_each_verb_of_each_profile_has_its_own_in_the_order_in_which_they_came(taking_all: Traffic) -> None:
-    mixed = [sample(at, verb) for at in range(MOST_SAMPLES) for verb in request_samples.SAMPLED]
+    mixed = [sample(at, verb) for at in range(MOST_SAMPLES) for verb in JUDGING]
     record(taking_all, mixed)
     record(taking_all, [sample(99)], "other")
     assert taking_all.last("default") == mixed

@@ -12,6 +12,7 @@ from wasm_runtime import GuestError, ModuleError, Nodes, Plugin, Pod, Settings, 
 from wasm_runtime.abi import Severity
 from wasm_runtime.engine import MEBIBYTE, Journal, Log, NodeResults
 from wasm_runtime.errors import MOST_CAUSE, MOST_PRINTED
+from wasm_runtime.guests.core_guest import CoreGuest
 from wasm_runtime.guests.guest import Guest, Stage
 from wasm_runtime.module import sections
 
@@ -44,21 +45,21 @@ POD = Pod("uid", "default/pod", b"POD" * 100)
 Step = Callable[[Guest, Nodes, float], object]
 
 STEPS: dict[Stage, dict[str, Step]] = {
-    "filter": {"filter": Guest.filter},
-    "score": {"score": Guest.score},
+    "filter": {"filter": CoreGuest.filter},
+    "score": {"score": CoreGuest.score},
     "preempt": {
         "removepod": lambda guest, *node: guest.remove_pod(b"VICTIM", *node),
-        "filter": Guest.filter,
+        "filter": CoreGuest.filter,
         "addpod": lambda guest, *node: guest.add_pod(b"VICTIM" * 1_000, *node),
     },
-    "postFilter": {"postfilter": Guest.post_filter},
+    "postFilter": {"postfilter": CoreGuest.post_filter},
     "bind": {
-        "reserve": Guest.reserve,
-        "permit": Guest.permit,
-        "prebind": Guest.pre_bind,
-        "bind": Guest.bind,
-        "postbind": Guest.post_bind,
-        "unreserve": Guest.unreserve,
+        "reserve": CoreGuest.reserve,
+        "permit": CoreGuest.permit,
+        "prebind": CoreGuest.pre_bind,
+        "bind": CoreGuest.bind,
+        "postbind": CoreGuest.post_bind,
+        "unreserve": CoreGuest.unreserve,
     },
 }
 """What is called at each stage, by the export that it needs."""

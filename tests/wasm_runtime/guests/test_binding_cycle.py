@@ -13,6 +13,7 @@ from tests.wasm_runtime.world import filter_nodes, on_node, world
 from wasm_runtime import Fault, Guest, GuestError, Nodes, Pod, Snapshot
 from wasm_runtime.abi import EXPORTS, Code
 from wasm_runtime.engines.wasmtime.ticker import TICK
+from wasm_runtime.guests.core_guest import CoreGuest
 from wasm_runtime.guests.guest import Permission, Status
 
 TARGET = "k8s.io/scheduler/targetPod"
@@ -21,12 +22,12 @@ EVENTS = "k8s.io/scheduler/result.cluster_events"
 STEPS: dict[str, Callable[[Guest, Nodes, float], object]] = {
     "addpod": lambda guest, node, deadline: guest.add_pod(b"VICTIM", node, deadline),
     "removepod": lambda guest, node, deadline: guest.remove_pod(b"VICTIM", node, deadline),
-    "reserve": Guest.reserve,
-    "unreserve": Guest.unreserve,
-    "permit": Guest.permit,
-    "prebind": Guest.pre_bind,
-    "bind": Guest.bind,
-    "postbind": Guest.post_bind,
+    "reserve": CoreGuest.reserve,
+    "unreserve": CoreGuest.unreserve,
+    "permit": CoreGuest.permit,
+    "prebind": CoreGuest.pre_bind,
+    "bind": CoreGuest.bind,
+    "postbind": CoreGuest.post_bind,
 }
 
 NODE_B = world(names=["node-b"])
@@ -84,7 +85,7 @@ def test_the_time_that_permit_lets_a_pod_wait(load: Loader, milliseconds: int, s
     guest = module(
         export("permit", call(REASON, TEXT, 4), f"(i64.const {4 << 32 | milliseconds})"), uses=[REASON], text="slow"
     )
-    permission = on_node(load.plugin(guest), NODE_B, "bind", Guest.permit)
+    permission = on_node(load.plugin(guest), NODE_B, "bind", CoreGuest.permit)
     assert permission == Permission(Status(Code.WAIT, "slow"), seconds)
 
 
@@ -130,7 +131,7 @@ def test_a_guest_that_binds_is_left_to_its_pod(load: Loader, open_instances: Cal
     for at in pods:
         filter_nodes(plugin, at)
     assert open_instances() == 3
-    assert [on_node(plugin, at, "bind", Guest.permit).timeout for at in pods] == [0.001] * 3
+    assert [on_node(plugin, at, "bind", CoreGuest.permit).timeout for at in pods] == [0.001] * 3
 
 
 def test_a_pod_whose_cycle_is_over_leaves_its_guest_to_others(load: Loader, open_instances: Callable[[], int]) -> None:
@@ -138,7 +139,7 @@ def test_a_pod_whose_cycle_is_over_leaves_its_guest_to_others(load: Loader, open
     for uid in "abc":
         at = NODE_B.with_pod(uid)
         filter_nodes(plugin, at)
-        on_node(plugin, at, "bind", Guest.bind)
+        on_node(plugin, at, "bind", CoreGuest.bind)
         plugin.end_cycle(at.pod)
     assert open_instances() == 1
 

@@ -14,7 +14,8 @@ from tests.wasm_runtime.guest_modules import binary, export, module
 from tests.wasm_runtime.world import World, filter_nodes, idle_guests, score, until, world
 from wasm_runtime import Nodes, Plugin, Settings, Snapshot, WasmtimeEngine
 from wasm_runtime.engine import NoHandle
-from wasm_runtime.guests.guest import CALM, IDLE, Guest
+from wasm_runtime.guests.core_guest import CALM, CoreGuest
+from wasm_runtime.guests.guest import IDLE, Guest
 from wasm_runtime.guests.maintenance import Upkeep
 from wasm_runtime.nodes.node_feed import AT_A_TIME
 
@@ -146,7 +147,7 @@ class TestGarbageOfNodes:
     def guest(self, engine: WasmtimeEngine) -> Iterator[Guest]:
         exports = [f'(func (export "{name}") (param i32))' for name in ("nodechanged", "noderemoved")]
         compiled = engine.compile(binary(COLLECTS.replace("(module $guest", f"(module $guest {' '.join(exports)}")))
-        guest = Guest(compiled.instantiate(Settings("plugin"), NoHandle()), compiled.exports)
+        guest = CoreGuest(compiled.instantiate(Settings("plugin"), NoHandle()), compiled.exports)
         yield guest
         guest.close()
 

@@ -13,6 +13,7 @@ from tests.wasm_runtime.guest_modules import binary, export, module
 from tests.wasm_runtime.world import end_of_maker, idle_guests, settle, until
 from wasm_runtime import Fault, Guest, GuestError, Settings, WasmtimeEngine
 from wasm_runtime.engine import NoHandle
+from wasm_runtime.guests.core_guest import CoreGuest
 from wasm_runtime.guests.pool import CYCLE, Pool
 
 NOBODY = ""
@@ -45,7 +46,7 @@ class Pools:
         assert self.may_make.wait(60)
         if self.error is not None:
             raise self.error
-        guest = Guest(self._module.instantiate(Settings("plugin"), NoHandle()), {"filter"})
+        guest = CoreGuest(self._module.instantiate(Settings("plugin"), NoHandle()), {"filter"})
         self.made.append(guest)
         return guest
 

@@ -14,6 +14,7 @@ from tests.wasm_runtime.guest_modules import binary, export, module
 from tests.wasm_runtime.world import end_of_maker, idle_guests, settle, until
 from wasm_runtime import Fault, Guest, GuestError, Settings, WasmtimeEngine
 from wasm_runtime.engine import NoHandle
+from wasm_runtime.guests.core_guest import CoreGuest
 from wasm_runtime.guests.pool import FIRST_RETRY_S, MAX_RETRY_S, Pool
 
 NO_THREAD = "can't start new thread"
@@ -64,7 +65,7 @@ class Faults:
 
     def _new(self) -> Guest:
         self.step("new")
-        guest = Guest(self._module.instantiate(Settings("plugin"), NoHandle()), {"filter"})
+        guest = CoreGuest(self._module.instantiate(Settings("plugin"), NoHandle()), {"filter"})
         close = guest.close
 
         def close_and_fail() -> None:

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import NODE_NAME, POD, REASON, TEXT, answers, binary, call, export, module, result
 from tests.wasm_runtime.world import World, each, filter_nodes, on_node, post_filter, pre_filter, score, world
-from wasm_runtime import Fault, Guest, GuestError, Plugin, Settings, WasmtimeEngine, abi
+from wasm_runtime import Fault, GuestError, Plugin, Settings, WasmtimeEngine, abi
 from wasm_runtime.abi import Code
 from wasm_runtime.driver import layout
 from wasm_runtime.engine import NodeResults, NoHandle
+from wasm_runtime.guests.core_guest import CoreGuest
 from wasm_runtime.guests.guest import Nomination, Permission, PreFilter, Status
 
 CODES = {
@@ -45,10 +46,10 @@ RUN: dict[str, Callable[[Plugin, World], Any]] = {
     "removepod": lambda plugin, at: on_node(
         plugin, at, "preempt", lambda guest, *node: guest.remove_pod(VICTIM, *node)
     ),
-    "reserve": lambda plugin, at: on_node(plugin, at, "bind", Guest.reserve),
-    "permit": lambda plugin, at: on_node(plugin, at, "bind", Guest.permit),
-    "prebind": lambda plugin, at: on_node(plugin, at, "bind", Guest.pre_bind),
-    "bind": lambda plugin, at: on_node(plugin, at, "bind", Guest.bind),
+    "reserve": lambda plugin, at: on_node(plugin, at, "bind", CoreGuest.reserve),
+    "permit": lambda plugin, at: on_node(plugin, at, "bind", CoreGuest.permit),
+    "prebind": lambda plugin, at: on_node(plugin, at, "bind", CoreGuest.pre_bind),
+    "bind": lambda plugin, at: on_node(plugin, at, "bind", CoreGuest.bind),
 }
 """How each export that returns a code is reached."""
 
