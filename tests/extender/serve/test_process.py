@@ -163,7 +163,8 @@ def test_who_finds_the_verbs_finds_the_admin_address_too(tmp_path: Path) -> None
 
 HANGS = """
 import sys, threading
-from extender import cli, process
+from extender.commands import cli
+from extender.serve import process
 
 def is_stuck():
     threading.Event().wait()
