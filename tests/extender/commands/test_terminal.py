@@ -16,7 +16,8 @@ from extender.commands.demo import demo
 from extender.commands.demo.cycle import CycleReport, NodeReport, VerbReport
 from extender.commands.demo.demo import Report
 from extender.commands.demo.swap import SwapReport
-from extender.commands.terminal import cut, escaped, printable, show
+from extender.commands.terminal import cut, show
+from extender.telemetry.printable import escaped, printable
 from tests.extender.commands.terminal import read_terminal, run_on_terminal
 from tests.extender.kwx import KWX
 from tests.patience import Beside
