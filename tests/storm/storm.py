@@ -39,6 +39,13 @@ BAD: Final = (
     profile("growing", plugin("grow_memory", **LIMITED)),
     profile("ignored", plugin("print_and_trap", failurePolicy="Ignore", **LIMITED)),
 )
+ENDS: Final = {
+    "trapping": "trap: unreachable",
+    "spinning": "interrupted at its timeout",
+    "growing": "interrupted at its timeout",
+    "ignored": "",
+}
+"""What comes of a pod of a bad profile when nothing else is wrong: that broken guests were replaced shows in it."""
 FAULTS: Final = (*KINDS, *LIMITS)
 SURVIVABLE: Final = tuple(kind for kind in FAULTS if kind != "little address space")
 """Those that no library answers by ending the process: code in Rust aborts where an allocation fails."""
@@ -182,6 +189,8 @@ class Storm:
         wait_until(lambda: not problems.append(self._operator.swap()) and not problems[-1], lambda: problems[-1])
         for scheduler in self._schedulers[: len(GOOD)]:
             self._wait_until_scheduled(scheduler)
+        for scheduler in self._schedulers[len(GOOD) :]:
+            self._wait_until_judged(scheduler)
         folder = Path("/proc", str(self.process))
         status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
         descriptors = len(list((folder / "fd").iterdir()))
@@ -195,6 +204,16 @@ class Storm:
             return not problems
 
         wait_until(all_go, lambda: f"profile {scheduler.profile}: {problems}; {self.events(OURS)[-1:]}")
+
+    def _wait_until_judged(self, scheduler: Scheduler) -> None:
+        """By the guest of a bad profile itself."""
+        end, told = ENDS[scheduler.profile], [""]
+
+        def is_own() -> bool:
+            told.append(scheduler.cycle())
+            return bool(told[-1]) == bool(end) and end in told[-1]
+
+        wait_until(is_own, lambda: f"profile {scheduler.profile}: {told[-1]}")
 
     @property
     def process(self) -> int:

@@ -13,8 +13,9 @@ from tests.storm.storm import FAULTS, SURVIVABLE, Told, storm
 HANG_S = 1.0
 STALLS = 5
 """How many times as long as a server that only answers, besides."""
-GROWTH_MIB = 48
-"""What may come and go: guests, their stacks, arenas of the allocator."""
+GROWTH_MIB = 16
+"""What may come and go once what is kept is full, after three minutes: a guest that has grown to its limit, stacks of
+threads, holes in the heaps of malloc. Three megabytes a minute are more by the end."""
 
 
 def weather(folder: Path, rounds: int, seconds: float, kinds: Sequence[str]) -> Told:
