@@ -164,9 +164,22 @@ def _no_writes() -> Any:
     return _bounded(resource.RLIMIT_FSIZE, 0)
 
 
-def _little_address_space() -> Any:
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    return _bounded(resource.RLIMIT_AS, pages * resource.getpagesize() + HEADROOM)
+@contextmanager
+def _little_address_space() -> Iterator[None]:
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = 0
+    try:
+        while limit < _address_space() + HEADROOM // 2:  # A guest that was made meanwhile takes gigabytes of it.
+            limit = _address_space() + HEADROOM
+            resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+
+def _address_space() -> int:
+    """Bytes of it that this process takes."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
 LIMITS: Final[dict[str, Callable[[], Any]]] = {
