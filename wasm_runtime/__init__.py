@@ -2,7 +2,7 @@
 
 engine = WasmtimeEngine()
 plugin = Plugin(engine, wasm, Settings("nodenumber"))
-nodes = Nodes(snapshot, names)
+nodes = Nodes(node_table, names)
 with plugin.guest(pod, nodes, "filter") as (guest, deadline):
     results = guest.filter(nodes, deadline)
 """
@@ -12,17 +12,17 @@ from wasm_runtime.engines.wasmtime import WasmtimeEngine
 from wasm_runtime.errors import Fault, GuestError, ModuleError
 from wasm_runtime.guests.guest import Guest, Pod
 from wasm_runtime.guests.plugin import Plugin
-from wasm_runtime.nodes.node_table import Nodes, Snapshot
+from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
 __all__ = [
     "Fault",
     "Guest",
     "GuestError",
     "ModuleError",
+    "NodeTable",
     "Nodes",
     "Plugin",
     "Pod",
     "Settings",
-    "Snapshot",
     "WasmtimeEngine",
 ]

@@ -67,7 +67,7 @@ def largest_delivery(nodes: Nodes) -> int:
 
     It is read by Python, which no deadline interrupts, so it is bounded by what can be meant.
     """
-    return 256 * KIBIBYTE + 320 * max(len(nodes), len(nodes.snapshot))
+    return 256 * KIBIBYTE + 320 * max(len(nodes), len(nodes.node_table))
 
 
 def no_room(address: int, count: int) -> GuestError:

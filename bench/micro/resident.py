@@ -19,7 +19,7 @@ from bench.micro.webhook import machine
 from bench.peers import objects
 from bench.plugin.worker import pod_of
 from bench.plugin.workload import pod as waiting
-from wasm_runtime import Nodes, Plugin, Settings, Snapshot, WasmtimeEngine
+from wasm_runtime import Nodes, NodeTable, Plugin, Settings, WasmtimeEngine
 from wasm_runtime.engine import MEBIBYTE, Span
 from wasm_runtime.protobuf import encode_node, encode_pod
 
@@ -70,7 +70,7 @@ def main() -> None:
 def measure(engine: WasmtimeEngine, wasm: bytes, count: int) -> Figures:
     """What a guest takes on that many nodes."""
     spans: list[Span] = []
-    nodes = Snapshot()
+    nodes = NodeTable()
     nodes.put((objects.node_name(at), encode_node(objects.node(at, version=1))) for at in range(count))
     names = [objects.node_name(at) for at in range(count)]
     plugin = Plugin(engine, wasm, SETTINGS, nodes=nodes, observer=lambda _, __, seen: spans.extend(seen))
@@ -97,7 +97,7 @@ def median(spans: Sequence[Span], exports: Sequence[str]) -> float:
     return sum(map(statistics.median, runs.values())) * 1e6
 
 
-def _told(plugin: Plugin, nodes: Snapshot, count: int) -> float:
+def _told(plugin: Plugin, nodes: NodeTable, count: int) -> float:
     times = []
     for update in range(1, CHANGES + 1):
         at = update * 7 % count

@@ -27,7 +27,7 @@ from wasm_runtime.engine import Settings, Span
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.maintenance import Upkeep
 from wasm_runtime.guests.plugin import Plugin
-from wasm_runtime.nodes.node_table import Nodes, Snapshot
+from wasm_runtime.nodes.node_table import Nodes, NodeTable
 from wasm_runtime.protobuf.read import identity
 
 
@@ -55,9 +55,9 @@ class Clock:
 class Host:
     """A profile of plugins, and the nodes."""
 
-    def __init__(self, profile: Profile, snapshot: Snapshot, names: list[str], clock: Clock) -> None:
+    def __init__(self, profile: Profile, node_table: NodeTable, names: list[str], clock: Clock) -> None:
         self._profile = profile
-        self._snapshot = snapshot
+        self._node_table = node_table
         self._names = names
         self._clock = clock
 
@@ -70,13 +70,13 @@ class Host:
         asked = _fresh(names)
         self._clock.begin()
         try:
-            verdict = filter_verb.run(self._profile, pod, Nodes(self._snapshot, asked))
+            verdict = filter_verb.run(self._profile, pod, Nodes(self._node_table, asked))
             reply = Reply(self._clock.end())
             scores: Sequence[int] = ()
             if verdict.kept.names:
                 asked = _fresh(verdict.kept.names)
                 self._clock.begin()
-                scores = prioritize.run(self._profile, pod, Nodes(self._snapshot, asked))
+                scores = prioritize.run(self._profile, pod, Nodes(self._node_table, asked))
                 reply.prioritize = self._clock.end()
         except PluginFailedError as error:
             return Reply(Took(0.0), answer=Answer(str(error)))
@@ -86,7 +86,7 @@ class Host:
 
     def update(self, nodes: bytes) -> None:
         """Takes nodes that have changed, a protobuf v1.NodeList."""
-        self._snapshot.put(read_nodes(nodes).items())
+        self._node_table.put(read_nodes(nodes).items())
 
 
 def _fresh(names: Sequence[str]) -> list[str]:
@@ -118,10 +118,10 @@ def main() -> None:
     parser.add_argument("--arg", dest="args", action="append", default=[])
     options = parser.parse_args()
     plugins: list[Plugin] = []
-    upkeep = Upkeep(lambda: plugins, lambda: snapshot, _report)
-    snapshot = Snapshot(upkeep.wake)
+    upkeep = Upkeep(lambda: plugins, lambda: node_table, _report)
+    node_table = NodeTable(upkeep.wake)
     nodes = read_nodes(options.nodes.read_bytes())
-    snapshot.put(nodes.items())
+    node_table.put(nodes.items())
     clock = Clock()
     begun = time.perf_counter()
     engine, wasm = Engines(RuntimeConfig()).get(options.engine), options.module.read_bytes()
@@ -131,12 +131,12 @@ def main() -> None:
             wasm,
             Settings(f"{options.module.stem}-{at}", options.config, tuple(options.args), timeout=options.timeout),
             observer=clock.observe,
-            nodes=snapshot,
+            nodes=node_table,
         )
         for at in range(options.plugins)
     ]
     write(Ready(time.perf_counter() - begun))
-    host = Host(Profile("default", [Entry(each) for each in plugins], score_range=100), snapshot, list(nodes), clock)
+    host = Host(Profile("default", [Entry(each) for each in plugins], score_range=100), node_table, list(nodes), clock)
     upkeep.start()
     gc_tuning.spare()
     read = msgspec.json.Decoder(Question).decode

@@ -24,7 +24,7 @@ from extender.sources.factory import open_source
 from extender.sources.signing import PublicKey
 from extender.sources.source import fetch_now
 from wasm_runtime.guests.plugin import Plugin
-from wasm_runtime.nodes.node_table import Nodes, Snapshot
+from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ class Pipeline:
     """Fetches, verifies, compiles, probes and warms candidates. May be used from any thread."""
 
     def __init__(
-        self, workshop: Workshop, store: Store, traffic: Traffic, nodes: Callable[[], Snapshot], folder: Path
+        self, workshop: Workshop, store: Store, traffic: Traffic, nodes: Callable[[], NodeTable], folder: Path
     ) -> None:
         """`folder` is what the configuration's paths are relative to."""
         self.store = store

@@ -11,7 +11,7 @@ from wasm_runtime.abi import Severity
 from wasm_runtime.engine import Handle, Settings
 from wasm_runtime.errors import GuestError, ModuleError
 from wasm_runtime.guests.plugin import Observer, Plugin, Sink
-from wasm_runtime.nodes.node_table import Snapshot
+from wasm_runtime.nodes.node_table import NodeTable
 
 
 class LoadError(Exception):
@@ -47,7 +47,7 @@ class Workshop:
         self._outside = _Outside(sink, observer, handle)
 
     def make(
-        self, wasm: bytes, origin: str, plugin: PluginConfig, nodes: Snapshot | None = None, *, trial: bool = False
+        self, wasm: bytes, origin: str, plugin: PluginConfig, nodes: NodeTable | None = None, *, trial: bool = False
     ) -> Plugin:
         """A plugin that has started, and whose guest knows the nodes if there are any. Raises LoadError.
 
@@ -78,7 +78,7 @@ class Workshop:
             raise LoadError([f"{origin} has nothing to call at the extensionPoints that are given ({points})"])
         return made
 
-    def twin(self, plugin: Plugin, nodes: Snapshot, *, trial: bool = False) -> Plugin:
+    def twin(self, plugin: Plugin, nodes: NodeTable, *, trial: bool = False) -> Plugin:
         """Another plugin of the same module and settings, with guests of its own. Raises LoadError."""
         try:
             return plugin.twin(*(_Outside() if trial else self._outside), nodes=nodes)

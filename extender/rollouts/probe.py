@@ -124,7 +124,7 @@ def _ask(plugin: Plugin, request: _Request) -> _Answer:
 def _tell(plugin: Plugin, nodes: Nodes) -> None:
     """Tells the guest of the nodes in bounded time, as the upkeep does with those that serve. Raises GuestError."""
     until = time.monotonic() + PATIENCE * plugin.settings.timeout
-    while plugin.tend(nodes.snapshot) and time.monotonic() < until:
+    while plugin.tend(nodes.node_table) and time.monotonic() < until:
         pass
 
 

@@ -14,7 +14,7 @@ from extender.rollouts.source_poller import Followers
 from extender.rollouts.startup import Loaded
 from extender.scheduling.cycle_pins import Cycles
 from extender.scheduling.request_samples import Traffic
-from wasm_runtime.nodes.node_table import Snapshot
+from wasm_runtime.nodes.node_table import NodeTable
 
 
 class Updates:
@@ -26,7 +26,7 @@ class Updates:
         loaded: Loaded,
         cycles: Cycles,
         traffic: Traffic,
-        nodes: Callable[[], Snapshot],
+        nodes: Callable[[], NodeTable],
         wake: Callable[[], object],
     ) -> None:
         """`nodes` gives what guests are to know, `wake` has rejected pods tried again."""

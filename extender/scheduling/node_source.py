@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from extender.scheduling.requests import Candidates, Preemption, RequestError, encode_candidate
 from wasm_runtime.engine import MEBIBYTE
-from wasm_runtime.nodes.node_table import Nodes, Snapshot
+from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
 MOST_KEPT: Final = 20_000
 """Nodes from requests that are kept converted, four times what Kubernetes is made for; beyond it all begins anew."""
@@ -25,7 +25,7 @@ class NotSyncedError(Exception):
 
 
 class Cache(Protocol):
-    """A cache of the cluster's nodes that feeds a snapshot."""
+    """A cache of the cluster's nodes that feeds a node table."""
 
     @property
     def unusable(self) -> str | None:
@@ -42,8 +42,8 @@ class NodeSource:
     def __init__(
         self,
         cache: Cache | None,
-        nodes: Snapshot,
-        anew: Callable[[], Snapshot] = Snapshot,
+        nodes: NodeTable,
+        anew: Callable[[], NodeTable] = NodeTable,
         *,
         needs_sync: bool = True,
     ) -> None:
@@ -62,7 +62,7 @@ class NodeSource:
         self._bytes = 0
 
     @property
-    def current(self) -> Snapshot:
+    def current(self) -> NodeTable:
         """The nodes that guests see. May be read from any thread."""
         return self._current
 
@@ -81,7 +81,7 @@ class NodeSource:
         except ValueError as error:
             raise RequestError(str(error)) from None
 
-    def take(self, asked: Candidates | Preemption) -> Snapshot:
+    def take(self, asked: Candidates | Preemption) -> NodeTable:
         """The nodes as they are once those that came with a request are among them. Raises RequestError."""
         if self._cache is None and isinstance(asked, Candidates) and asked.items is not None:
             self._convert(asked, asked.items)
@@ -89,13 +89,13 @@ class NodeSource:
 
     def apart(self) -> NodeSource:
         """A source for another thread: of the same cluster, else of the requests that it is given itself."""
-        return NodeSource(self._cache, self._current if self._cache else Snapshot())
+        return NodeSource(self._cache, self._current if self._cache else NodeTable())
 
     def _convert(self, candidates: Candidates, items: list[Raw]) -> None:
         """Converts the nodes that did not come like this last.
 
-        Where they become too many or too large, those of this request go to a new snapshot: threads may still judge by
-        the old one.
+        Where they become too many or too large, those of this request go to a new node table: threads may still judge
+        by the old one.
         """
         nodes = list(zip(candidates.names, candidates.hashes, items, strict=True))
         new = list(compress(nodes, map(ne, candidates.hashes, map(self._hashes.get, candidates.names))))

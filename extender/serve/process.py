@@ -61,7 +61,7 @@ from wasm_runtime import supervision
 from wasm_runtime.errors import GuestError
 from wasm_runtime.guests.maintenance import Upkeep
 from wasm_runtime.guests.plugin import Plugin
-from wasm_runtime.nodes.node_table import Snapshot
+from wasm_runtime.nodes.node_table import NodeTable
 from wasm_runtime.protobuf.convert import converter
 
 logger = logging.getLogger(__name__)
@@ -178,7 +178,7 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
     admin_socket = _listen(file, "server.adminAddress", server.admin_address)
     verbs_socket = _listen(file, "server.address", server.address)  # Who finds this one finds the other.
     upkeep = Upkeep(lambda: loaded.live.plugins, lambda: source.current, _report_upkeep)
-    nodes = Snapshot(upkeep.wake)
+    nodes = NodeTable(upkeep.wake)
     watched, asked = _connect(file, configuration.cluster), _connect(file, configuration.cluster)
     cycles, traffic = Cycles(), Traffic()
     loaded.journal.listen(partial(_count_rollout, metrics))
@@ -215,7 +215,7 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
             _follow_tokens(access, health, background)
         if waker:
             background.spawn(waker.run, "waker")
-        source = NodeSource(node_cache, nodes, partial(Snapshot, upkeep.wake), needs_sync=needs_sync)
+        source = NodeSource(node_cache, nodes, partial(NodeTable, upkeep.wake), needs_sync=needs_sync)
         admin = create_app(
             health,
             metrics,

@@ -16,7 +16,7 @@ from bench.peers.nodelist import node_list
 from extender.cluster import ApiServer, NodeCache, PodCache
 from tests.extender.cluster.support import Ends, running, until
 from tests.extender.cluster.support import objects as known
-from wasm_runtime.nodes.node_table import Snapshot
+from wasm_runtime.nodes.node_table import NodeTable
 from wasm_runtime.protobuf import encode_node, encode_pod
 
 NODES = 700
@@ -26,20 +26,20 @@ NODES = 700
 def test_caches_see_all_objects_and_every_update(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         api = ApiServer.from_kubeconfig(cluster.write_kubeconfig(tmp_path))
-        snapshot = Snapshot()
-        nodes, pods = NodeCache(api, snapshot, Ends()), PodCache(api, Ends())
+        node_table = NodeTable()
+        nodes, pods = NodeCache(api, node_table, Ends()), PodCache(api, Ends())
         async with running(nodes), running(pods):
             await until(lambda: nodes.synced and pods.synced)
-            assert known(snapshot) == {objects.node_name(at): encode_node(node(at)) for at in range(NODES)}
+            assert known(node_table) == {objects.node_name(at): encode_node(node(at)) for at in range(NODES)}
             placed = [objects.running_pod(at, objects.node_name(at)) for at in range(3)]
             assert [pods.get(pod["metadata"]["uid"]) for pod in placed] == list(map(encode_pod, placed))
             await asyncio.to_thread(cluster.update, 1_000)
-            await until(lambda: node_of(snapshot, 0) != encode_node(node(0)))
+            await until(lambda: node_of(node_table, 0) != encode_node(node(0)))
             await asyncio.to_thread(cluster.update, 0)
             last = await asyncio.to_thread(cluster.updates)
             updated = {number % NODES: number for number in range(last + 1)}
             now = {objects.node_name(at): encode_node(node(at, updated.get(at, 0))) for at in range(NODES)}
-            await until(lambda: known(snapshot) == now)
+            await until(lambda: known(node_table) == now)
         await api.aclose()
 
     with api_server(NODES, pods=3) as cluster:
@@ -57,19 +57,19 @@ def test_nodes_of_a_file_and_nodes_that_are_put_get_versions_of_the_server(tmp_p
 
     async def scenario(cluster: Cluster) -> None:
         api = ApiServer.from_kubeconfig(cluster.write_kubeconfig(tmp_path))
-        snapshot, ends = Snapshot(), Ends()
-        nodes = NodeCache(api, snapshot, ends, lifetime=1)
+        node_table, ends = NodeTable(), Ends()
+        nodes = NodeCache(api, node_table, ends, lifetime=1)
         async with running(nodes):
             await until(lambda: nodes.synced)
             first = [changed(at, 0, str(FIRST_VERSION)) for at in range(3)]
-            assert list(known(snapshot).values()) == first
+            assert list(known(node_table).values()) == first
             for update in (1, 2):
                 watched = len(ends.all)
                 await asyncio.to_thread(cluster.put, node_list([changed(1, update, version)]))
                 seen = changed(1, update, str(FIRST_VERSION + update))
-                await until(lambda seen=seen: node_of(snapshot, 1) == seen)
+                await until(lambda seen=seen: node_of(node_table, 1) == seen)
                 await until(lambda watched=watched: len(ends.all) > watched)
-            assert list(known(snapshot).values()) == [first[0], seen, first[2]]
+            assert list(known(node_table).values()) == [first[0], seen, first[2]]
             assert await asyncio.to_thread(cluster.updates) == 2
         await api.aclose()
         assert set(ends.all[1:]) == {("nodes", "watch", "done")}
@@ -93,9 +93,9 @@ def node(at: int, update: int = 0) -> objects.Object:
     return objects.node(at, FIRST_VERSION + update, update)
 
 
-def node_of(snapshot: Snapshot, at: int) -> bytes:
+def node_of(node_table: NodeTable, at: int) -> bytes:
     """A node as guests see it."""
-    return known(snapshot)[objects.node_name(at)]
+    return known(node_table)[objects.node_name(at)]
 
 
 def test_a_node_has_four_kilobytes() -> None:

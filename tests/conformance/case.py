@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tests.conformance.calls import Does, attempt
 from tests.wasm_runtime.guest_modules import binary
-from wasm_runtime import Plugin, Settings, Snapshot
+from wasm_runtime import NodeTable, Plugin, Settings
 from wasm_runtime.engine import Engine, Event, Handle, Journal, Log, NoHandle
 
 
@@ -56,7 +56,7 @@ def run(engine: Engine, case: Case) -> Outcome:
             extension_points=case.extension_points,
             sink=lambda *record: journals.append(record[-1]),
             handle=case.handle(),
-            nodes=None if case.nodes is None else _snapshot(case.nodes),
+            nodes=None if case.nodes is None else _node_table(case.nodes),
         )
         with closing(plugin):
             return case.does(plugin)
@@ -66,7 +66,7 @@ def run(engine: Engine, case: Case) -> Outcome:
     return Outcome(value, records, sum(journal.dropped for journal in journals))
 
 
-def _snapshot(objects: Mapping[str, str]) -> Snapshot:
-    snapshot = Snapshot()
-    snapshot.put((name, text.encode()) for name, text in objects.items())
-    return snapshot
+def _node_table(objects: Mapping[str, str]) -> NodeTable:
+    node_table = NodeTable()
+    node_table.put((name, text.encode()) for name, text in objects.items())
+    return node_table

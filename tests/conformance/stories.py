@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from tests.conformance.calls import POD, TARGET, Does, attempt
 from tests.wasm_runtime.world import idle_guests
-from wasm_runtime import Nodes, Plugin, Pod, Snapshot
+from wasm_runtime import Nodes, NodeTable, Plugin, Pod
 from wasm_runtime.guests.guest import Guest
 
 
@@ -18,12 +18,12 @@ class Scene:
     """The plugin, and the nodes that it is asked about."""
 
     plugin: Plugin
-    snapshots: list[Snapshot]
+    node_tables: list[NodeTable]
     """The last one has what is asked about."""
 
     @property
-    def snapshot(self) -> Snapshot:
-        return self.snapshots[-1]
+    def node_table(self) -> NodeTable:
+        return self.node_tables[-1]
 
 
 Step = Callable[[Scene], object]
@@ -33,12 +33,12 @@ Step = Callable[[Scene], object]
 def story(*steps: Step, slack: int | None = None) -> Does:
     """What comes of the steps, failures among it, but for those of which nothing comes.
 
-    It begins with the nodes that the plugin was made with, or with none. `slack` is what `snapshot.SLACK` is
+    It begins with the nodes that the plugin was made with, or with none. `slack` is what `node_table.SLACK` is
     meanwhile: the smaller, the sooner a new epoch begins.
     """
 
     def does(plugin: Plugin) -> list[object]:
-        scene = Scene(plugin, [Snapshot() if plugin.nodes is None else plugin.nodes])
+        scene = Scene(plugin, [NodeTable() if plugin.nodes is None else plugin.nodes])
         if slack is None:
             return _outcomes(scene, steps)
         with patch("wasm_runtime.nodes.node_table.SLACK", slack):
@@ -54,7 +54,7 @@ def _outcomes(scene: Scene, steps: tuple[Step, ...]) -> list[object]:
 
 def put(objects: Mapping[str, str]) -> Step:
     """Nodes are new or have changed."""
-    return lambda scene: scene.snapshot.put((name, text.encode()) for name, text in objects.items())
+    return lambda scene: scene.node_table.put((name, text.encode()) for name, text in objects.items())
 
 
 def remove(*names: str) -> Step:
@@ -62,7 +62,7 @@ def remove(*names: str) -> Step:
 
     def does(scene: Scene) -> None:
         for name in names:
-            scene.snapshot.remove(name)
+            scene.node_table.remove(name)
 
     return does
 
@@ -71,7 +71,7 @@ def elsewhere(objects: Mapping[str, str]) -> Step:
     """Another cluster takes the place of this one."""
 
     def does(scene: Scene) -> None:
-        scene.snapshots.append(Snapshot())
+        scene.node_tables.append(NodeTable())
         put(objects)(scene)
 
     return does
@@ -79,14 +79,14 @@ def elsewhere(objects: Mapping[str, str]) -> Step:
 
 def back(scene: Scene) -> None:
     """The cluster before this one is here again."""
-    scene.snapshots.pop()
+    scene.node_tables.pop()
 
 
 def filters(*names: str, uid: str = "1", between: Step = lambda _: None) -> Step:
     """Filter for a pod, which begins its cycle. `between` happens after PreFilter."""
 
     def does(scene: Scene) -> object:
-        nodes = Nodes(scene.snapshot, names)
+        nodes = Nodes(scene.node_table, names)
         with scene.plugin.guest(_pod(uid), nodes, "filter") as (guest, deadline):
             between(scene)
             return guest.filter(nodes, deadline)
@@ -98,7 +98,7 @@ def filters_late(*names: str) -> Step:
     """Filter for a pod, whose time is over."""
 
     def does(scene: Scene) -> object:
-        nodes = Nodes(scene.snapshot, names)
+        nodes = Nodes(scene.node_table, names)
         with scene.plugin.guest(_pod("1"), nodes, "filter") as (guest, _):
             return guest.filter(nodes, time.monotonic() - 1)
 
@@ -109,7 +109,7 @@ def narrows(*names: str) -> Step:
     """Filter for the nodes that PreFilter has left."""
 
     def does(scene: Scene) -> object:
-        nodes = Nodes(scene.snapshot, names)
+        nodes = Nodes(scene.node_table, names)
         with scene.plugin.guest(_pod("1"), nodes, "filter") as (guest, deadline):
             left = guest.pre_filter.names or frozenset(names)
             return guest.filter(nodes.select([name in left for name in names]), deadline)
@@ -121,7 +121,7 @@ def evicts(*names: str) -> Step:
     """Filter for each node by itself, between RemovePod and AddPod, as preemption has it."""
 
     def does(scene: Scene) -> object:
-        nodes = Nodes(scene.snapshot, names)
+        nodes = Nodes(scene.node_table, names)
         with scene.plugin.guest(_pod("1"), nodes, "preempt") as (guest, deadline):
             return [_without_target(guest, node, deadline) for node in nodes.singly()]
 
@@ -139,7 +139,7 @@ def scores(*names: str, uid: str = "1") -> Step:
     """Score for a pod, whose cycle goes on."""
 
     def does(scene: Scene) -> object:
-        nodes = Nodes(scene.snapshot, names)
+        nodes = Nodes(scene.node_table, names)
         with scene.plugin.guest(_pod(uid), nodes, "score") as (guest, deadline):
             return guest.score(nodes, deadline)
 
@@ -148,7 +148,7 @@ def scores(*names: str, uid: str = "1") -> Step:
 
 def tend(scene: Scene) -> bool:
     """The guests are tended. Whether there is more to do."""
-    return scene.plugin.tend(scene.snapshot)
+    return scene.plugin.tend(scene.node_table)
 
 
 def idle(scene: Scene) -> None:

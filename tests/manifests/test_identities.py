@@ -14,7 +14,7 @@ import yaml
 from bench.controlplane import ControlPlane
 from extender.cluster import ApiBinder, ApiServer, EventRecorder, NodeCache, PodCache, PodKey, not_judged, read_pod
 from tests.extender.cluster.support import Ends, running, until
-from wasm_runtime.nodes.node_table import Snapshot
+from wasm_runtime.nodes.node_table import NodeTable
 
 from .overlay import BIND, NAMESPACE, SERVICE, SIDECAR, Overlay
 
@@ -90,14 +90,14 @@ def test_the_identity_is_enough_for_all_that_the_extender_does(control_plane: Co
 
     async def scenario() -> None:
         api = ApiServer.from_kubeconfig(kubeconfig)
-        snapshot, key = Snapshot(), PodKey("default", "web-0", created["metadata"]["uid"])
+        node_table, key = NodeTable(), PodKey("default", "web-0", created["metadata"]["uid"])
         nodes, pods, recorder = (
-            NodeCache(api, snapshot, Ends()),
+            NodeCache(api, node_table, Ends()),
             PodCache(api, Ends()),
             EventRecorder(api, interval=0.1),
         )
         async with running(nodes), running(pods), running(recorder):
-            await until(lambda: nodes.synced and len(snapshot) == 1)
+            await until(lambda: nodes.synced and len(node_table) == 1)
             await until(lambda: pods.get(key.uid) is not None)
             # The problem would be a watch that is forbidden.
             await asyncio.sleep(0.2)

@@ -15,7 +15,7 @@ import pytest
 
 from tests.sdk_guest import policy
 from tests.wasm_runtime.world import World, close, filter_nodes, score, world
-from wasm_runtime import GuestError, Nodes, Plugin, Pod, Settings, Snapshot, WasmtimeEngine
+from wasm_runtime import GuestError, Nodes, NodeTable, Plugin, Pod, Settings, WasmtimeEngine
 from wasm_runtime.compile.cache import CompileCache
 from wasm_runtime.compile.compiler import Compiler
 from wasm_runtime.engine import MEBIBYTE
@@ -90,20 +90,20 @@ class Cluster:
     def __init__(self, seed: int, size: int) -> None:
         self.random = random.Random(seed)
         self.nodes: dict[str, policy.Object] = {}
-        self.snapshot = Snapshot()
+        self.node_table = NodeTable()
         for at in range(size):
             self.put(f"node-{at}")
 
     def put(self, name: str) -> None:
         self.nodes[name] = policy.random_node(self.random, name)
-        self.snapshot.put([(name, encode_node(self.nodes[name]))])
+        self.node_table.put([(name, encode_node(self.nodes[name]))])
 
     def change(self) -> None:
         """Takes some nodes away, brings as many others, some under names that were there, and changes some."""
         gone = self.random.sample(sorted(self.nodes), 5)
         for name in gone:
             del self.nodes[name]
-            self.snapshot.remove(name)
+            self.node_table.remove(name)
         for name in [*gone[:3], *(f"node-{self.random.randrange(10**6)}" for _ in gone[3:])]:
             self.put(name)
         for name in self.random.sample(sorted(self.nodes), 5):
@@ -113,7 +113,7 @@ class Cluster:
         """A request on most of the nodes, in any order."""
         names = self.random.sample(sorted(self.nodes), len(self.nodes) * 4 // 5)
         name: str = pod["metadata"]["name"]
-        return World(Pod(name, name, encode_pod(pod)), Nodes(self.snapshot, names))
+        return World(Pod(name, name, encode_pod(pod)), Nodes(self.node_table, names))
 
 
 def answers(plugin: Plugin, at: World) -> list[policy.Answer]:

@@ -17,7 +17,7 @@ import pytest
 
 from tests.sdk_guest import policy
 from tests.wasm_runtime.world import World, close, filter_nodes, score, world
-from wasm_runtime import GuestError, Nodes, Plugin, Pod, Settings, Snapshot, WasmtimeEngine
+from wasm_runtime import GuestError, Nodes, NodeTable, Plugin, Pod, Settings, WasmtimeEngine
 from wasm_runtime.engine import NoHandle
 from wasm_runtime.protobuf import encode_node, encode_pod
 
@@ -147,17 +147,17 @@ def test_nodes_that_come_change_and_go_are_judged_as_they_are_now(load: Load, ho
     """Now and then a request has a node that is gone: then all of its nodes are judged one by one."""
     source = random.Random(2)
     plugin = load("headroom", host)
-    snapshot = Snapshot()
+    node_table = NodeTable()
     nodes = {"stays": policy.random_node(source, "stays")}
     for i in range(300):
         for name in {f"node-{source.randrange(40)}" for _ in range(source.randrange(6))}:
             if nodes.pop(name, None) is None or source.random() < 0.5:
                 nodes[name] = policy.random_node(source, name)
-        snapshot.replace({name: encode_node(node) for name, node in nodes.items()})
+        node_table.replace({name: encode_node(node) for name, node in nodes.items()})
         gone = [name for name in (f"node-{at}" for at in range(40)) if name not in nodes]
         names = [*nodes, *gone[: i % 3]]
         pod = policy.random_pod(source, f"pod-{i}")
-        now = World(Pod(str(i), "default/pod", encode_pod(pod)), Nodes(snapshot, names))
+        now = World(Pod(str(i), "default/pod", encode_pod(pod)), Nodes(node_table, names))
         assert answers(plugin, now) == [policy.headroom(pod, nodes.get(name, NOTHING)) for name in names]
 
 
@@ -209,12 +209,12 @@ def test_a_quantity_that_is_none_is_told_until_it_is_mended(load: Load) -> None:
     here = at({"node": with_room("4", "2Gi"), "other": with_room("4", "2Gi")}, pod)
     broken = encode_node(with_room("4", "2Gi")).replace(b"2Gi", b"2G!")
     for changed, reason in [(broken, "malformed quantity"), (b"\xff", "malformed protobuf")]:
-        here.snapshot.put([("other", changed)])
+        here.node_table.put([("other", changed)])
         for ask, export in [(filter_nodes, "filter"), (score, "score")]:
             with pytest.raises(GuestError) as caught:
                 ask(plugin, here.with_pod("1", here.pod.object))
             assert str(caught.value) == f"{export}nodes: {reason}"
-    here.snapshot.put([("other", encode_node(with_room("4", "2Gi")))])
+    here.node_table.put([("other", encode_node(with_room("4", "2Gi")))])
     assert answers(plugin, here) == [policy.Answer(0, "", 50)] * 2
 
 
@@ -254,15 +254,15 @@ def test_changes_do_not_make_it_grow(
     New names have new numbers until the host, having `SLACK` of them to spare, uses the old ones again.
     """
     instance = engine.compile(module("headroom")).instantiate(Settings("headroom"), NoHandle())
-    snapshot = Snapshot()
+    node_table = NodeTable()
     sizes = []
     labels = {policy.ZONE: "zone-123456", policy.INSTANCE_TYPE: "type-123456"}
     template = encode_node({"metadata": {"labels": labels}, "status": with_room("4", "8Gi")["status"]})
     for first in range(100_000, 100_000 + nodes * rounds, nodes):
         texts = [str(number).encode() for number in range(first, first + nodes)]
         names = [f"node-{first * renamed + i}" for i in range(nodes)]
-        snapshot.replace({name: template.replace(b"123456", text) for name, text in zip(names, texts, strict=True)})
-        instance.level(Nodes(snapshot, ()), time.monotonic() + 30)
+        node_table.replace({name: template.replace(b"123456", text) for name, text in zip(names, texts, strict=True)})
+        instance.level(Nodes(node_table, ()), time.monotonic() + 30)
         sizes.append(instance.memory_size)
     instance.close()
     assert sizes[settled:] == [sizes[settled]] * (rounds - settled)

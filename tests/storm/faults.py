@@ -42,7 +42,7 @@ MEMORY_ERRORS: Final = (
     "wasm_runtime.engines.wasmtime.instance:WasmtimeInstance.level",
     "wasm_runtime.engines.wasmtime.instance:WasmtimeInstance.once",
     "wasm_runtime.guests.plugin:Plugin.tend",
-    "wasm_runtime.nodes.node_table:Snapshot.changes",
+    "wasm_runtime.nodes.node_table:NodeTable.changes",
 )
 """What allocates much, or calls what does."""
 

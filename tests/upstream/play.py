@@ -207,7 +207,7 @@ def score_each(scene: Scene) -> list[list[int] | None]:
     """Scores each node in a cycle of its own."""
     answers = []
     for name in scene.at.nodes.names:
-        node = Nodes(scene.at.snapshot, [name])
+        node = Nodes(scene.at.node_table, [name])
         with scene.plugin.guest(scene.at.pod, node, "score") as (guest, deadline):
             answers.append(guest.score(node, deadline))
     return answers

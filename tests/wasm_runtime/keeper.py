@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from hypothesis import strategies as st
 
 from tests.wasm_runtime.guest_modules import NODE, NODE_NAME, REASON, TEXT, call, export, module
-from wasm_runtime import Nodes, Settings, Snapshot
+from wasm_runtime import Nodes, NodeTable, Settings
 from wasm_runtime.engine import Call, Instance, Module, NodeResults, NoHandle
 
 HASHES = 16
@@ -77,7 +77,7 @@ def _letter(name: str, node: bytes) -> str:
 
 
 SLACK = -2
-"""What `snapshot.SLACK` is to be, so that there are many epochs."""
+"""What `node_table.SLACK` is to be, so that there are many epochs."""
 ALWAYS = {"always": b"A"}
 """Where there is no node at all, who looks for one is told so by an error."""
 NAMES = [f"n{at}" for at in range(8)]
@@ -99,13 +99,13 @@ class Truth:
     """Two snapshots, of which one counts, and what is in each."""
 
     def __init__(self) -> None:
-        self._both = [(Snapshot(), dict[str, bytes]()) for _ in range(2)]
+        self._both = [(NodeTable(), dict[str, bytes]()) for _ in range(2)]
         for _ in self._both:
             self.put(ALWAYS)
             self.other(None)
 
     @property
-    def snapshot(self) -> Snapshot:
+    def node_table(self) -> NodeTable:
         return self._both[0][0]
 
     @property
@@ -113,21 +113,21 @@ class Truth:
         return self._both[0][1]
 
     def put(self, objects: Mapping[str, bytes]) -> None:
-        self.snapshot.put(objects.items())
+        self.node_table.put(objects.items())
         self.objects.update(objects)
 
     def replace(self, objects: Mapping[str, bytes]) -> None:
-        self.snapshot.replace({**objects, **ALWAYS})
+        self.node_table.replace({**objects, **ALWAYS})
         self.objects.clear()
         self.objects.update({**objects, **ALWAYS})
 
     def remove(self, names: list[str]) -> None:
         for name in names:
-            self.snapshot.remove(name)
+            self.node_table.remove(name)
             self.objects.pop(name, None)
 
     def locate(self, names: list[str]) -> None:
-        self.snapshot.locate(names)
+        self.node_table.locate(names)
 
     def other(self, _: None) -> None:
         self._both.reverse()
@@ -140,7 +140,7 @@ def play(module: Module, steps: Sequence[tuple[str, object]]) -> None:
     for step, argument in steps:
         if step == "tell":
             at, most = argument
-            instances[at].level(Nodes(truth.snapshot, ()), time.monotonic() + 30, most)
+            instances[at].level(Nodes(truth.node_table, ()), time.monotonic() + 30, most)
         elif step == "ask":
             at, names = argument
             _ask(instances[at], truth, names)
@@ -156,7 +156,7 @@ def _ask(instance: Instance, truth: Truth, names: list[str]) -> None:
     """What the guest says of nodes, by a list if it can be, else one by one, is the truth."""
     if not names:
         return
-    call = Call(Nodes(truth.snapshot, names), time.monotonic() + 30)
+    call = Call(Nodes(truth.node_table, names), time.monotonic() + 30)
     results = instance.at_once("filternodes", call, -1)
     assert (results is None) is any(name not in truth.objects for name in names)
     said = instance.each("filter", call, -1) if results is None else results.nodes

@@ -18,7 +18,7 @@ from tests.wasm_runtime import moody
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import binary, export, module
 from tests.wasm_runtime.world import close, filter_nodes, idle_guests, settle, world
-from wasm_runtime import Guest, GuestError, Nodes, Plugin, Pod, Settings, Snapshot, WasmtimeEngine
+from wasm_runtime import Guest, GuestError, Nodes, NodeTable, Plugin, Pod, Settings, WasmtimeEngine
 from wasm_runtime.abi import EXPORTS, Code, Severity
 from wasm_runtime.engine import Event, Journal, Log, NodeResults
 from wasm_runtime.guests.core_guest import CoreGuest
@@ -193,8 +193,8 @@ class Hammer:
     def __init__(self, engine: WasmtimeEngine) -> None:
         self._journals: dict[str, list[Journal]] = {}
         names = [f"node-{letter}" for letter in "abcdefghijklmnop"]
-        self._snapshot = Snapshot()
-        self._snapshot.put((name, b"N" * 50) for name in names)
+        self._node_table = NodeTable()
+        self._node_table.put((name, b"N" * 50) for name in names)
         self._names = names
         self.plugins = {
             who: Plugin(
@@ -244,7 +244,7 @@ class Hammer:
     def _call(self, case: Case) -> Outcome:
         results: list[object] = []
         error = ""
-        nodes = Nodes(self._snapshot, list(case.nodes))
+        nodes = Nodes(self._node_table, list(case.nodes))
         try:
             with self.plugins[case.who].guest(case.pod, nodes, case.stage) as (guest, deadline):
                 results.append(guest.pre_filter)

@@ -124,7 +124,7 @@ def test_a_name_outside_of_memory_is_a_trap(load: Loader, function: str, name: i
 def test_node_by_name(load: Loader, current: str, text: str, length: int, answer: str) -> None:
     """Any node that is known can be asked for, whichever is being filtered."""
     at = world({"node-a": b"NODE-A..", "node-b": b"NODE-B..", "node-gone": b"GONE"}, names=[current])
-    at.snapshot.remove("node-gone")
+    at.node_table.remove("node-gone")
     instance = load.instance(asks(NODE, TEXT, length, BUFFER, 16, text=text, at="filter"))
     expected = NodeResults(1, [8], [], [answer + "*" * 8]) if answer else NodeResults(1, [], [], [])
     assert each(instance, at) == expected
@@ -199,7 +199,7 @@ def test_node_data_becomes_known_and_unknown_again(load: Loader) -> None:
     plugin = load.plugin(asks_and(NODE, "(i32.const 0)"))
     at = world({}, names=["node-a"])
     for known in (False, True, False, True):
-        at.snapshot.replace({"other": b"O"} if known else {})
+        at.node_table.replace({"other": b"O"} if known else {})
         if known:
             assert filter_nodes(plugin, at) == NodeResults(1, [], [], [])
         else:
@@ -256,7 +256,7 @@ def test_scores_in_normalizescore(load: Loader) -> None:
 def test_node_list_has_all_nodes_with_an_object(load: Loader) -> None:
     plugin = load.plugin(shows(NODES, "prefilter", "(i32.const 2)"))
     at = world({"node-a": b"A", "node-b": b"B" * 200, "gone": b"G"}, names=["node-b", "unknown"])
-    at.snapshot.remove("gone")
+    at.node_table.remove("gone")
     reason = node_list([b"A", b"B" * 200]).decode(errors="replace")
     assert pre_filter(plugin, at) == PreFilter(Status(Code.UNSCHEDULABLE, reason))
 
@@ -335,7 +335,7 @@ class TestImageStates:
     def test_of_a_node(self, load: Loader, name: str, expected: object) -> None:
         """A name without an object is as unknown as any other, also if the request names it."""
         at = world({**self.OBJECTS, "node-gone": self.OBJECTS["node-a"]}, names=["node-a", "asked-for"])
-        at.snapshot.remove("node-gone")
+        at.node_table.remove("node-gone")
         instance = load.instance(asks(IMAGES, TEXT, len(name), BUFFER, 4096, shown=4096, text=name))
         low, _, reason = once(instance, at)
         assert json.loads(reason[:low]) == expected
@@ -345,7 +345,7 @@ class TestImageStates:
         instance = load.instance(asks(IMAGES, TEXT, 6, BUFFER, 4096, shown=4096, text="node-a"))
         counts = []
         for change in ({}, {"node-b": self.OBJECTS["node-b"]}, {"node-b": b""}, {"node-a": b"\x0a\x00"}):
-            at.snapshot.put(change.items())
+            at.node_table.put(change.items())
             low, _, reason = once(instance, at)
             counts.append(json.loads(reason[:low]).get("nginx:1", {}).get("NumNodes"))
         assert counts == [1, 2, 1, None]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from tests.patience import wait_until
-from wasm_runtime import Nodes, Plugin, Pod, Snapshot
+from wasm_runtime import Nodes, NodeTable, Plugin, Pod
 from wasm_runtime.abi import Document
 from wasm_runtime.engine import Call, Instance, Maker, NodeResults, Result
 from wasm_runtime.guests.guest import Guest, Nomination, PreFilter, Stage
@@ -25,8 +25,8 @@ class World(NamedTuple):
     nodes: Nodes
 
     @property
-    def snapshot(self) -> Snapshot:
-        return self.nodes.snapshot
+    def node_table(self) -> NodeTable:
+        return self.nodes.node_table
 
     def with_pod(self, uid: str, pod: bytes = b"POD") -> World:
         """The same nodes, seen by another pod."""
@@ -37,9 +37,9 @@ def world(
     objects: Mapping[str, bytes] = OBJECTS, names: Sequence[str] | None = None, pod: bytes = b"POD", uid: str = "1"
 ) -> World:
     """The nodes of `objects`; a request on all of them, or on `names`."""
-    snapshot = Snapshot()
-    snapshot.put(objects.items())
-    return World(Pod(uid, f"default/pod-{uid}", pod), Nodes(snapshot, list(objects if names is None else names)))
+    node_table = NodeTable()
+    node_table.put(objects.items())
+    return World(Pod(uid, f"default/pod-{uid}", pod), Nodes(node_table, list(objects if names is None else names)))
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -289,7 +289,7 @@ _NOTHING: Final = {
 def _call(
     nodes: Nodes, deadline: float, documents: Mapping[Document, Maker] | None = None, *, target: bytes = b""
 ) -> Call:
-    made = {**_NOTHING, Document.NODE_LIST: nodes.snapshot.node_list, **(documents or {})}
+    made = {**_NOTHING, Document.NODE_LIST: nodes.node_table.node_list, **(documents or {})}
     return Call(nodes, deadline, made, target=target)
 
 

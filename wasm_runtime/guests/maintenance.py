@@ -8,7 +8,7 @@ from typing import Final
 
 from wasm_runtime.guests.guest import IDLE
 from wasm_runtime.guests.plugin import Plugin
-from wasm_runtime.nodes.node_table import Snapshot
+from wasm_runtime.nodes.node_table import NodeTable
 from wasm_runtime.supervision import SupervisedThread
 
 PAUSE: Final = 0.01
@@ -21,7 +21,7 @@ Report = Callable[[Plugin, Exception], object]
 class Upkeep:
     """Tends the guests of plugins in a thread of its own: soon when it is woken, else now and then."""
 
-    def __init__(self, plugins: Callable[[], Iterable[Plugin]], nodes: Callable[[], Snapshot], report: Report) -> None:
+    def __init__(self, plugins: Callable[[], Iterable[Plugin]], nodes: Callable[[], NodeTable], report: Report) -> None:
         """`plugins` gives those that are live, `nodes` what their guests are to know."""
         self._plugins = plugins
         self._nodes = nodes

@@ -19,7 +19,7 @@ from wasm_runtime.guests.pool import Pool
 from wasm_runtime.guests.weak import weakly
 from wasm_runtime.module.validate import validate
 from wasm_runtime.nodes.node_feed import AT_A_TIME
-from wasm_runtime.nodes.node_table import Nodes, Snapshot
+from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
 IMPLIED: Final = {"filter": {"preFilter"}, "score": {"preScore"}}
 """Extension points that come with another one."""
@@ -52,7 +52,7 @@ class Plugin:
         sink: Sink = lambda *_: None,
         observer: Observer = lambda *_: None,
         handle: Handle | None = None,
-        nodes: Snapshot | None = None,
+        nodes: NodeTable | None = None,
     ) -> None:
         """Compiles and checks the module and makes a first guest, so that problems show at once.
 
@@ -82,7 +82,7 @@ class Plugin:
             raise
 
     def twin(
-        self, sink: Sink, observer: Observer, handle: Handle | None = None, nodes: Snapshot | None = None
+        self, sink: Sink, observer: Observer, handle: Handle | None = None, nodes: NodeTable | None = None
     ) -> Plugin:
         """Another plugin of the same module and settings, with guests of its own. Raises GuestError."""
         twin = copy.copy(self)
@@ -92,7 +92,7 @@ class Plugin:
         return twin
 
     @property
-    def nodes(self) -> Snapshot | None:
+    def nodes(self) -> NodeTable | None:
         """What a new guest is told of: the nodes of the last request or upkeep, else those given in the beginning."""
         return self._nodes
 
@@ -120,7 +120,7 @@ class Plugin:
         """
         begun = time.monotonic()
         deadline = begun + self.settings.timeout
-        self._nodes = nodes.snapshot
+        self._nodes = nodes.node_table
         guest = self._pool.take(pod.uid, deadline, spare=1 if stage == "bind" else 0)
         waited = time.monotonic() - begun
         try:
@@ -164,7 +164,7 @@ class Plugin:
         """Why there is no guest, since none can be made; empty otherwise."""
         return self._pool.problem
 
-    def tend(self, nodes: Snapshot, is_over: Callable[[], bool] = lambda: False) -> bool:
+    def tend(self, nodes: NodeTable, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Does some of what is better done while no pod needs the guests. Returns whether there is more to do.
 
         They are brought up to date, and collect their garbage when it is time; none is begun with once it `is_over`.
@@ -230,7 +230,7 @@ class Plugin:
         guest = self._pool.take("", deadline)
         try:
             with self._between_pods(guest):
-                return guest.enqueue(Nodes(Snapshot() if self._nodes is None else self._nodes, ()), deadline)
+                return guest.enqueue(Nodes(NodeTable() if self._nodes is None else self._nodes, ()), deadline)
         finally:
             self._pool.put_back(guest)
 

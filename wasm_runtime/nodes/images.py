@@ -24,7 +24,7 @@ _KNOWN_IMAGES: Final = 16_384
 
 
 class ImageStates:
-    """The image states of all nodes of a snapshot, each a JSON object.
+    """The image states of all nodes of a node table, each a JSON object.
 
     It maps the name of each image on the node to `{"Size": bytes, "NumNodes": count}`. A name that a node
     lists twice counts once. Names are sorted, as Go's encoder does.

@@ -28,7 +28,7 @@ class News(NamedTuple):
 
 
 class Residents:
-    """The nodes that one guest keeps, each by the snapshot's index.
+    """The nodes that one guest keeps, each by the node table's index.
 
     A node that has again the object that the guest knows is no news; one whose index is another name's now is
     first gone.
@@ -40,7 +40,7 @@ class Residents:
         self._changed: dict[int, tuple[str, bytes]] = {}
 
     def note(self, changes: Changes) -> None:
-        """Takes in changes of the snapshot."""
+        """Takes in changes of the node table."""
         for at, name, node in changes.nodes:
             self._gone.pop(at, None)
             self._changed.pop(at, None)
@@ -53,7 +53,7 @@ class Residents:
                 self._changed[at] = now
 
     def forget_source(self) -> None:
-        """Makes all that the guest knows gone: another snapshot takes the place of this one."""
+        """Makes all that the guest knows gone: another node table takes the place of this one."""
         self._gone = dict.fromkeys(self._told)
         self._changed.clear()
 

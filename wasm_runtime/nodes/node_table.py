@@ -32,7 +32,7 @@ class Located(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What an instance has to copy to be level with the snapshot."""
+    """What an instance has to copy to be level with the node table."""
 
     epoch: int
     position: int
@@ -44,7 +44,7 @@ class Changes(NamedTuple):
     """Index, name and protobuf of each entry to write; `ABSENT` where there is no object, "" where there is no name."""
 
 
-class Snapshot:
+class NodeTable:
     """Names and protobuf objects of nodes, each at an index that is its own while an epoch lasts.
 
     Each change is numbered, so that an instance copies only what changed since it last looked. A new epoch begins
@@ -201,12 +201,12 @@ def _item(node: bytes) -> bytes:
 
 
 class NodeSet:
-    """Which nodes a request had: a number for each in place of its name. Does not keep the snapshot alive."""
+    """Which nodes a request had: a number for each in place of its name. Does not keep the node table alive."""
 
-    __slots__ = ("_located", "_snapshot")
+    __slots__ = ("_located", "_node_table")
 
-    def __init__(self, snapshot: Snapshot, located: Located) -> None:
-        self._snapshot = weakref.ref(snapshot)
+    def __init__(self, node_table: NodeTable, located: Located) -> None:
+        self._node_table = weakref.ref(node_table)
         self._located = located
 
     def __len__(self) -> int:
@@ -214,19 +214,19 @@ class NodeSet:
 
     def __contains__(self, name: str) -> bool:
         """Whether it was one of them; False where nobody knows any more."""
-        snapshot = self._snapshot()
-        return snapshot is not None and snapshot.holds(self._located, name)
+        node_table = self._node_table()
+        return node_table is not None and node_table.holds(self._located, name)
 
 
 class Nodes:
-    """The nodes of a request, in its order, and where they stand in the snapshot."""
+    """The nodes of a request, in its order, and where they stand in the node table."""
 
-    __slots__ = ("_located", "names", "snapshot")
+    __slots__ = ("_located", "names", "node_table")
 
-    def __init__(self, snapshot: Snapshot, names: Sequence[str], located: Located | None = None) -> None:
-        self.snapshot = snapshot
+    def __init__(self, node_table: NodeTable, names: Sequence[str], located: Located | None = None) -> None:
+        self.node_table = node_table
         self.names = names
-        self._located = located or snapshot.locate(names)
+        self._located = located or node_table.locate(names)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -234,7 +234,7 @@ class Nodes:
     def located(self, epoch: int) -> Sequence[int] | None:
         """The index of each node in that epoch; None if it is over, or not begun when last looked."""
         if self._located.epoch != epoch:
-            self._located = self.snapshot.locate(self.names)
+            self._located = self.node_table.locate(self.names)
         return self._located.indices if self._located.epoch == epoch else None
 
     def select(self, selectors: Sequence[object]) -> Nodes:
@@ -242,15 +242,15 @@ class Nodes:
         epoch, indices = self._located
         located = Located(epoch, list(compress(indices, selectors)))
         names = list(compress(self.names, selectors))
-        self.snapshot.expect(names, located)
-        return Nodes(self.snapshot, names, located)
+        self.node_table.expect(names, located)
+        return Nodes(self.node_table, names, located)
 
     def without_names(self) -> NodeSet:
         """Which nodes these are, for who keeps that of many requests."""
-        return NodeSet(self.snapshot, self._located)
+        return NodeSet(self.node_table, self._located)
 
     def singly(self) -> Iterator[Nodes]:
         """Each node by itself."""
         epoch, indices = self._located
         for name, index in zip(self.names, indices, strict=True):
-            yield Nodes(self.snapshot, [name], Located(epoch, [index]))
+            yield Nodes(self.node_table, [name], Located(epoch, [index]))

@@ -26,7 +26,7 @@ from extender.scheduling.node_source import NodeSource
 from extender.scheduling.request_samples import Arrival
 from extender.scheduling.requests import RequestError
 from wasm_runtime.engine import MEBIBYTE
-from wasm_runtime.nodes.node_table import ABSENT, NEVER, Snapshot
+from wasm_runtime.nodes.node_table import ABSENT, NEVER, NodeTable
 from wasm_runtime.protobuf.errors import DecodeError
 
 FORMAT: Final = "kwx.dev/recording/v1"
@@ -97,7 +97,7 @@ class Writer:
 
     def __init__(self, nodes: NodeSource) -> None:
         self._source = nodes.apart()
-        self._snapshot: Snapshot | None = None
+        self._node_table: NodeTable | None = None
         self._epoch, self._position = NEVER, 0
         self._objects: dict[str, bytes] = {}
         self._numbers: dict[str, int] = {}
@@ -133,11 +133,11 @@ class Writer:
             return
         pod, asked = arrival.sample.pod, arrival.asked
         try:
-            content, snapshot = redact(pod.object), self._source.take(asked)
+            content, node_table = redact(pod.object), self._source.take(asked)
         except (DecodeError, RequestError):
             self._unreadable += 1
             return
-        yield from self._changed(snapshot)
+        yield from self._changed(node_table)
         number = self._numbers.__getitem__
         try:
             numbers = list(map(number, asked.names))
@@ -147,11 +147,11 @@ class Writer:
         self.pods += 1
         yield Cycle(arrival.at - self._begun, pod.uid, pod.name, content, numbers)
 
-    def _changed(self, snapshot: Snapshot) -> Iterator[Node]:
+    def _changed(self, node_table: NodeTable) -> Iterator[Node]:
         """The nodes that are not as they were written last."""
-        if snapshot is not self._snapshot:
-            self._snapshot, self._epoch = snapshot, NEVER
-        changes = snapshot.changes(self._epoch, self._position)
+        if node_table is not self._node_table:
+            self._node_table, self._epoch = node_table, NEVER
+        changes = node_table.changes(self._epoch, self._position)
         if changes is None:
             return
         found = {name: content for _, name, content in changes.nodes if name}

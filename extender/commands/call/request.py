@@ -14,7 +14,7 @@ from extender.config import ServerConfig
 from extender.scheduling.node_source import NodeSource
 from extender.scheduling.requests import PodRequest, RequestError
 from extender.webhook import messages
-from wasm_runtime.nodes.node_table import Snapshot
+from wasm_runtime.nodes.node_table import NodeTable
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class Request(NamedTuple):
 
 def read(file: Path, nodes: Path | None, pod: Path | None) -> Request:
     """Reads a request; `nodes` and `pod` are files as `kubectl get -o json` prints them. Raises CallError."""
-    source = NodeSource(None, Snapshot())
+    source = NodeSource(None, NodeTable())
     if nodes:
         _decode(nodes, lambda text: _put(text, source))
     return Request(file, _contents(file), source, _decode(pod, _pod) if pod else None)

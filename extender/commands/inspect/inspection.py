@@ -34,7 +34,7 @@ from wasm_runtime.module.portability import obstacles
 from wasm_runtime.module.sections import PAGE, memory
 from wasm_runtime.module.toolchain import toolchain
 from wasm_runtime.module.validate import validate
-from wasm_runtime.nodes.node_table import Nodes, Snapshot
+from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
 MEANT: Final = (*abi.EXPORTS, *abi.RESIDENT, abi.MEMORY, *abi.START)
 """Every export that means something."""
@@ -158,7 +158,7 @@ def _start(module: Module) -> Started:
             return Started(pages, has_left, [])
         try:
             events = CoreGuest(instance, ["enqueue"]).enqueue(
-                Nodes(Snapshot(), ()), time.monotonic() + settings.timeout
+                Nodes(NodeTable(), ()), time.monotonic() + settings.timeout
             )
         except GuestError as error:
             return Started(pages, has_left, problem=_says(error))

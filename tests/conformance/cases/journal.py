@@ -244,11 +244,11 @@ def _places() -> Iterator[Case]:
 def _reserve_renumber_prebind(plugin: Plugin) -> Status:
     """Names come and go while a pod is bound, so many that all nodes get other numbers."""
     at = world({"gone": b"G", "node-a": b"A", "node-b": b"B"}, ["node-a"])
-    at.snapshot.remove("gone")
+    at.node_table.remove("gone")
     with plugin.guest(at.pod, at.nodes, "bind") as (guest, deadline):
         guest.reserve(at.nodes, deadline)
-        at.snapshot.locate([f"stranger-{number}" for number in range(2 * SLACK)])
-        at.snapshot.put([("node-b", b"BB")])
+        at.node_table.locate([f"stranger-{number}" for number in range(2 * SLACK)])
+        at.node_table.put([("node-b", b"BB")])
         return guest.pre_bind(at.nodes, deadline)
 
 

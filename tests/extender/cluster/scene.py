@@ -12,7 +12,7 @@ from bench.peers.protobuf import event, framed, node, node_list, text
 from extender.cluster import ApiServer, NodeCache
 from tests.extender.cluster.scripted import Behaviour, ScriptedServer, answer, stream
 from tests.extender.cluster.support import Ends, objects, running
-from wasm_runtime.nodes.node_table import Snapshot
+from wasm_runtime.nodes.node_table import NodeTable
 
 QUIET = stream(linger=60)
 """A watch in which nothing happens."""
@@ -21,16 +21,16 @@ QUIET = stream(linger=60)
 class Scene:
     """A cache at work against a scripted server."""
 
-    def __init__(self, server: ScriptedServer, cache: NodeCache, snapshot: Snapshot, ends: Ends) -> None:
+    def __init__(self, server: ScriptedServer, cache: NodeCache, node_table: NodeTable, ends: Ends) -> None:
         self.server = server
         self.ends = ends
         self.cache = cache
-        self._snapshot = snapshot
+        self._node_table = node_table
 
     @property
     def nodes(self) -> dict[str, bytes]:
         """Name and object of each node that guests see."""
-        return objects(self._snapshot)
+        return objects(self._node_table)
 
     @property
     def watches(self) -> list[str]:
@@ -50,10 +50,10 @@ async def play(
     """A cache that meets `script`."""
     async with ScriptedServer(*script) as server:
         api = ApiServer.from_kubeconfig(write_kubeconfig(directory / "config", {"server": server.url}))
-        snapshot, ends = Snapshot(), Ends()
-        cache = NodeCache(api, snapshot, ends, stale_after=stale_after, lifetime=lifetime, grace=grace)
+        node_table, ends = NodeTable(), Ends()
+        cache = NodeCache(api, node_table, ends, stale_after=stale_after, lifetime=lifetime, grace=grace)
         async with running(cache):
-            yield Scene(server, cache, snapshot, ends)
+            yield Scene(server, cache, node_table, ends)
         await api.aclose()
 
 

@@ -11,14 +11,14 @@ from typing import Protocol
 
 import pytest
 
-from wasm_runtime.nodes.node_table import Snapshot
+from wasm_runtime.nodes.node_table import NodeTable
 
 TIMEOUT = 30.0
 
 
-def objects(snapshot: Snapshot) -> dict[str, bytes]:
-    """Name and object of each node in `snapshot`."""
-    changes = snapshot.changes(-1, 0)
+def objects(node_table: NodeTable) -> dict[str, bytes]:
+    """Name and object of each node in `node_table`."""
+    changes = node_table.changes(-1, 0)
     return {name: content for _, name, content in changes.nodes if content} if changes else {}
 
 

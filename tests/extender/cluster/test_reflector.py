@@ -25,7 +25,7 @@ from tests.extender.cluster.scripted import (
     stream,
 )
 from tests.extender.cluster.support import Ends, ageless, running, until, warnings
-from wasm_runtime.nodes.node_table import Snapshot
+from wasm_runtime.nodes.node_table import NodeTable
 
 
 def test_a_watch_that_fell_silent_is_given_up(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_cache_is_outdated_from_the_servers_last_word(
 
 def test_before_it_has_begun_a_cache_is_unusable(tmp_path: Path) -> None:
     api = ApiServer.from_kubeconfig(write_kubeconfig(tmp_path / "config", {"server": "http://127.0.0.1:1"}))
-    cache = NodeCache(api, Snapshot(), Ends())
+    cache = NodeCache(api, NodeTable(), Ends())
     assert ageless(cache.unusable) == "the nodes of the cluster are not known yet: they are being read (for N s)"
     asyncio.run(api.aclose())
 
@@ -270,7 +270,7 @@ def test_the_log_names_no_credentials(tmp_path: Path, caplog: pytest.LogCaptureF
         async with ScriptedServer(answer(401, b"who?"), listed("7", "a"), say_nothing) as server:
             config = write_kubeconfig(tmp_path / "config", {"server": server.url}, {"token": "open-sesame"})
             api = ApiServer.from_kubeconfig(config)
-            cache = NodeCache(api, Snapshot(), Ends())
+            cache = NodeCache(api, NodeTable(), Ends())
             async with running(cache):
                 await until(lambda: cache.synced)
             await api.aclose()

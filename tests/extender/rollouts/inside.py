@@ -32,7 +32,7 @@ from extender.webhook.router import Router, make_handlers
 from tests.extender import kwx
 from tests.extender.objects import NODE_NAMES, binding_args, names_args, pod
 from tests.patience import PATIENCE_S, wait_until
-from wasm_runtime.nodes.node_table import Snapshot
+from wasm_runtime.nodes.node_table import NodeTable
 
 T = TypeVar("T")
 
@@ -57,12 +57,12 @@ class Inside:
         self.cycles = Cycles()
         self.woken = 0
         self.traffic = Traffic()
-        nodes, waiting = Snapshot(), WaitingPods()
+        nodes, waiting = NodeTable(), WaitingPods()
         self._loaded = load(self.config, GuestLog().report, handle=waiting, keeps=True)
         self.live = self._loaded.live
         self.updates = Updates(self.config, self._loaded, self.cycles, self.traffic, lambda: nodes, self._wake)
         self.rollouts = self.updates.rollouts
-        source = NodeSource(None, nodes, Snapshot)
+        source = NodeSource(None, nodes, NodeTable)
         context = Context(
             self.live.profiles, source, PodSource(None, None), Metrics(), self.cycles, self.traffic, FeasibleNodes()
         )

@@ -29,7 +29,7 @@ from tests.extender.sources.signer import Signer
 from tests.extender.sources.web import Web
 from tests.patience import Beside, delay, wait_until
 from wasm_runtime.guests.plugin import digest
-from wasm_runtime.nodes.node_table import Snapshot
+from wasm_runtime.nodes.node_table import NodeTable
 
 ONE = ["node-7"]
 LIVE = "configuration is live"
@@ -491,7 +491,7 @@ def updates(tmp_path: Path) -> Iterator[Updates]:
     """What follows a file with BASE."""
     file = kwx.write(tmp_path, BASE | {"server": {"stateDirectory": "state"}})
     loaded = load(file, keeps=True)
-    updates = Updates(file, loaded, Cycles(), Traffic(), Snapshot, lambda: None)
+    updates = Updates(file, loaded, Cycles(), Traffic(), NodeTable, lambda: None)
     try:
         updates.start()
         yield updates

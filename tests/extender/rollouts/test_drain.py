@@ -28,7 +28,7 @@ from tests.wasm_runtime.world import idle_guests
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.plugin import Plugin
 from wasm_runtime.guests.pool import CYCLE
-from wasm_runtime.nodes.node_table import Nodes, Snapshot
+from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
 BINDS = guests.module("reserve_after_filter")
 """Reserve rejects with the number of nodes for which Filter was called since PreFilter."""
@@ -197,7 +197,7 @@ def test_of_many_revisions_with_cycles_the_last_ones_keep_their_guests(inside: I
 def test_a_plugin_that_is_closed_in_the_middle_of_a_call_ends_it(inside: Inside, clock: Clock) -> None:
     """Its guest goes when the call is over, and another one is made for who comes later still."""
     before = live(inside)
-    request, nodes = pod_of("old"), Nodes(Snapshot(), THREE)
+    request, nodes = pod_of("old"), Nodes(NodeTable(), THREE)
     with before.entry.plugin.guest(request, nodes, "filter") as (guest, deadline):
         inside.upload(versions.module(11))
         clock.now += drain.AT_LEAST + 0.001

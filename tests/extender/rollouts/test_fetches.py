@@ -29,7 +29,7 @@ from tests.extender.sources.signer import digest
 from tests.extender.sources.web import Web
 from tests.patience import wait_until
 from wasm_runtime.compile.compiler import Compiler
-from wasm_runtime.nodes.node_table import Snapshot
+from wasm_runtime.nodes.node_table import NodeTable
 
 MODULE, OTHER = versions.module(10), versions.module(11)
 LARGE = bytes(
@@ -133,7 +133,7 @@ def serving(file: Path) -> Iterator[Updates]:
     with ExitStack() as stack:
         loaded = load(file, keeps=True)
         stack.callback(loaded.close)
-        updates = Updates(file, loaded, Cycles(), Traffic(), Snapshot, lambda: None)
+        updates = Updates(file, loaded, Cycles(), Traffic(), NodeTable, lambda: None)
         updates.start()
         stack.callback(updates.stop)
         yield updates

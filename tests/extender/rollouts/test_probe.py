@@ -26,7 +26,7 @@ from wasm_runtime.engine import Journal, Log, Settings
 from wasm_runtime.engines.wasmtime import WasmtimeEngine
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.plugin import Plugin
-from wasm_runtime.nodes.node_table import Nodes, Snapshot
+from wasm_runtime.nodes.node_table import Nodes, NodeTable
 from wasm_runtime.protobuf import encode_pod
 
 WASTE = "20000"
@@ -83,8 +83,8 @@ def run(
     limits: SwapConfig | None = None,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> Report:
-    snapshot = Snapshot()
-    return probe(active, candidate, samples, lambda names: Nodes(snapshot, names), limits or swap(), is_cancelled)
+    node_table = NodeTable()
+    return probe(active, candidate, samples, lambda names: Nodes(node_table, names), limits or swap(), is_cancelled)
 
 
 def timeless(report: Report) -> Report:
@@ -530,10 +530,10 @@ def keep(make: Make, logged: Logged) -> Callable[[str], Plugin]:
 
 def test_a_guest_is_told_of_the_nodes_before_it_is_asked(keep: Callable[[str], Plugin], logged: Logged) -> None:
     """What it is told in a pod's call is the pod's; what it logs between them is nobody's."""
-    snapshot = Snapshot()
-    snapshot.put((name, b"node") for name in ONE)
+    node_table = NodeTable()
+    node_table.put((name, b"node") for name in ONE)
     samples = [sample(name=f"web-{at}", names=ONE) for at in range(5)]
-    probe(None, keep("new"), samples, lambda names: Nodes(snapshot, names), swap(), lambda: False)
+    probe(None, keep("new"), samples, lambda names: Nodes(node_table, names), swap(), lambda: False)
     calls = [("new", f"default/web-{at}", ["filter"]) for at in (0, 0, 1, 2, 3, 4)]
     assert logged == [("new", None, ["nodechanged"]), *calls]
 

@@ -21,7 +21,7 @@ from wasm_runtime.engine import Settings
 from wasm_runtime.engines.wasmtime import WasmtimeEngine
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.plugin import Plugin
-from wasm_runtime.nodes.node_table import Nodes, Snapshot
+from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
 GUEST = "binding_from_config"
 STEPS = ("prefilter", "reserve", "unreserve", "permit", "prebind", "bind", "postbind")
@@ -84,7 +84,7 @@ class Cycles:
     def bind(self, profile: Profile, seconds: float = LONG, pod: Pod = POD) -> str:
         """What is wrong, if anything is; then what was called is there, PreFilter aside."""
         self.calls.clear()
-        binding = Binding(pod, Nodes(Snapshot(), ["node-1"]), time.monotonic() + seconds)
+        binding = Binding(pod, Nodes(NodeTable(), ["node-1"]), time.monotonic() + seconds)
         try:
             bind.run(profile, binding, self.waiting, self._bind)
         except (BindError, RejectedError, PluginFailedError) as error:
@@ -399,7 +399,7 @@ def test_a_wait_ends_before_the_verb_does(cycles: Cycles, seconds: float) -> Non
 
 def test_all_guests_busy_is_a_failure_that_says_what_to_raise(cycles: Cycles) -> None:
     entry = cycles.entry("a", steps(), FAIL, timeout=0.05, instances=2)
-    nodes = Nodes(Snapshot(), ["node-1"])
+    nodes = Nodes(NodeTable(), ["node-1"])
     with entry.plugin.guest(Pod("other", "default/other", b"POD"), nodes, "bind"):
         assert cycles.bind(Profile("default", [entry])) == failed(
             "instance: all 1 that may be used here are in use; raise the plugin's instances", "a"

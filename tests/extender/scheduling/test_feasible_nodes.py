@@ -17,9 +17,9 @@ from extender.scheduling.feasible_nodes import (
     NotFilteredError,
 )
 from tests.clock import Clock
-from wasm_runtime.nodes.node_table import Nodes, Snapshot
+from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
-SNAPSHOT = Snapshot()
+NODE_TABLE = NodeTable()
 
 
 @pytest.fixture
@@ -29,8 +29,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def nodes(*names: str, snapshot: Snapshot = SNAPSHOT) -> Nodes:
-    return Nodes(snapshot, list(names))
+def nodes(*names: str, node_table: NodeTable = NODE_TABLE) -> Nodes:
+    return Nodes(node_table, list(names))
 
 
 def refusal(kept: FeasibleNodes, uid: str, node: str, route: str = "") -> str:
@@ -133,16 +133,16 @@ def test_those_that_are_over_go_as_others_come(clock: Clock) -> None:
 def test_names_that_take_the_place_of_others_are_not_taken_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node's number is given to another name in the next epoch."""
     monkeypatch.setattr("wasm_runtime.nodes.node_table.SLACK", 3)
-    snapshot, kept = Snapshot(), FeasibleNodes()
-    kept.add("a", "", nodes("w", "x", "y", "z", snapshot=snapshot))
-    snapshot.locate(["new"])
+    node_table, kept = NodeTable(), FeasibleNodes()
+    kept.add("a", "", nodes("w", "x", "y", "z", node_table=node_table))
+    node_table.locate(["new"])
     for node in ("new", "w"):
         assert refusal(kept, "a", node) == not_among("a", node)
 
 
 def test_nodes_of_requests_that_are_gone_keep_nothing_alive() -> None:
-    kept, gone = FeasibleNodes(), Snapshot()
-    kept.add("a", "", nodes("x", snapshot=gone))
+    kept, gone = FeasibleNodes(), NodeTable()
+    kept.add("a", "", nodes("x", node_table=gone))
     assert refusal(kept, "a", "x") == ""
     del gone
     assert refusal(kept, "a", "x") == not_among("a", "x")

@@ -19,7 +19,7 @@ from tests.extender import guests, kwx
 from tests.extender.objects import NODE_NAMES, filtered, names_args
 from tests.extender.rollouts.inside import Inside
 from tests.wasm_runtime.world import idle_guests, until
-from wasm_runtime import Guest, GuestError, Nodes, Plugin, Pod, Settings, Snapshot, WasmtimeEngine
+from wasm_runtime import Guest, GuestError, Nodes, NodeTable, Plugin, Pod, Settings, WasmtimeEngine
 
 POD = Pod("1", "default/web", b"")
 
@@ -78,7 +78,7 @@ def test_a_profile_is_as_quick_as_each_of_its_plugins(plugin: Plugin) -> None:
 def test_a_plugin_whose_guest_is_in_use_is_not_waited_for(plugin: Plugin) -> None:
     profile = Profile("default", [Entry(plugin)])
     proven(profile, "filter")
-    nodes = Nodes(Snapshot(), ["node-1"])
+    nodes = Nodes(NodeTable(), ["node-1"])
     with plugin.guest(POD, nodes, "score"):
         with ThreadPoolExecutor(1) as threads:
             assert not threads.submit(holds, profile).result(60)
@@ -90,7 +90,7 @@ def test_where_one_guest_is_in_use_none_is_held(plugin: Plugin) -> None:
     free, used = Entry(plugin), Entry(plugin.twin(lambda *_: None, lambda *_: None))
     profile = Profile("default", [free, used])
     proven(profile, "filter")
-    with used.plugin.guest(POD, Nodes(Snapshot(), ["node-1"]), "score"):
+    with used.plugin.guest(POD, Nodes(NodeTable(), ["node-1"]), "score"):
         assert not profile.reserve("filter", POD)
         assert len(idle_guests(plugin._pool)) == 1
     used.plugin.close()
@@ -180,7 +180,7 @@ class TestLoop:
         """As it may between the two calls of a guest that preempt makes."""
         profile = Profile("default", [Entry(plugin)])
         proven(profile, "preempt")
-        nodes = Nodes(Snapshot(), ["node-1"])
+        nodes = Nodes(NodeTable(), ["node-1"])
         assert profile.reserve("preempt", POD)
         with plugin.guest(POD, nodes, "preempt") as (guest, _):
             guest.is_broken = True

@@ -10,7 +10,7 @@ from extender.scheduling.node_source import NodeSource, NotSyncedError
 from extender.scheduling.requests import Candidates, RequestError
 from extender.webhook.messages import decode_args
 from tests.extender.objects import node, nodes_args
-from wasm_runtime.nodes.node_table import Nodes, Snapshot
+from wasm_runtime.nodes.node_table import Nodes, NodeTable
 from wasm_runtime.protobuf import encode_node
 
 
@@ -30,74 +30,74 @@ def of_names(*names: str) -> Candidates:
 
 
 def test_whole_nodes_are_kept_for_requests_that_only_name_them() -> None:
-    source = NodeSource(None, Snapshot())
+    source = NodeSource(None, NodeTable())
     assert source.find(of_nodes("a", "b"), wants_objects=True).names == ["a", "b"]
     found = source.find(of_names("b", "c"), wants_objects=True)
-    assert (found.names, len(found.snapshot)) == (["b", "c"], 2)
+    assert (found.names, len(found.node_table)) == (["b", "c"], 2)
 
 
 def test_nodes_are_not_converted_when_no_guest_wants_them() -> None:
-    source = NodeSource(None, Snapshot())
+    source = NodeSource(None, NodeTable())
     found = source.find(of_nodes("a"), wants_objects=False)
-    assert (found.names, len(found.snapshot)) == (["a"], 0)
-    assert len(source.find(of_nodes("a"), wants_objects=True).snapshot) == 1
+    assert (found.names, len(found.node_table)) == (["a"], 0)
+    assert len(source.find(of_nodes("a"), wants_objects=True).node_table) == 1
 
 
 def test_a_node_that_cannot_be_converted_leaves_those_known_before() -> None:
-    source = NodeSource(None, Snapshot())
+    source = NodeSource(None, NodeTable())
     source.find(of_nodes("a"), wants_objects=True)
     broken = decode_args(b'{"Pod": {"metadata": {}}, "Nodes": {"items": [{"metadata": {"name": "b"}, "spec": 5}]}}')[1]
     with pytest.raises(RequestError, match=r"^Nodes: node b: spec: expected an object, got 5$"):
         source.find(broken, wants_objects=True)
-    assert len(source.find(of_nodes("a"), wants_objects=True).snapshot) == 1
+    assert len(source.find(of_nodes("a"), wants_objects=True).node_table) == 1
 
 
 def test_memory_is_bounded_when_node_names_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_source, "MOST_KEPT", 10)
-    source = NodeSource(None, Snapshot())
+    source = NodeSource(None, NodeTable())
     for round_ in range(20):
         found = source.find(of_nodes(*(f"node-{round_}-{at}" for at in range(4))), wants_objects=True)
-        assert 4 <= len(found.snapshot) <= 10
+        assert 4 <= len(found.node_table) <= 10
 
 
 def test_nodes_are_kept_whose_versions_change_and_those_of_one_large_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_source, "MOST_KEPT", 10)
     for names in [f"node-{at}" for at in range(10)], [f"node-{at}" for at in range(25)]:
-        source = NodeSource(None, Snapshot())
+        source = NodeSource(None, NodeTable())
         first = source.find(of_nodes(*names), wants_objects=True)
         again = source.find(of_nodes(*names[:8], version="2"), wants_objects=True)
-        assert (again.snapshot, len(again.snapshot)) == (first.snapshot, len(names))
+        assert (again.node_table, len(again.node_table)) == (first.node_table, len(names))
 
 
 def test_a_verb_under_way_keeps_its_nodes_when_all_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_source, "MOST_KEPT", 3)
     changes: list[int] = []
-    source = NodeSource(None, Snapshot(), lambda: Snapshot(lambda: changes.append(1)))
+    source = NodeSource(None, NodeTable(), lambda: NodeTable(lambda: changes.append(1)))
     under_way = source.find(of_nodes("a", "b"), wants_objects=True)
     assert changes == []
     next_one = source.find(of_nodes("b", "c", "d"), wants_objects=True)
     assert objects_of(under_way) == [encode_node(node(name)) for name in "ab"]
     assert objects_of(next_one) == [encode_node(node(name)) for name in "bcd"]
-    assert source.current is next_one.snapshot
+    assert source.current is next_one.node_table
     assert objects_of(source.find(of_names("a", "d"), wants_objects=True)) == [b"", encode_node(node("d"))]
     assert changes == [1]
 
 
 @pytest.fixture
-def cluster() -> Snapshot:
+def cluster() -> NodeTable:
     """A cluster with the node a."""
-    cluster = Snapshot()
+    cluster = NodeTable()
     cluster.put([("a", encode_node(node("a")))])
     return cluster
 
 
 def objects_of(nodes: Nodes) -> list[bytes]:
     """What guests see of nodes, one after the other."""
-    objects = {name: content for _, name, content in nodes.snapshot.everything().nodes}
+    objects = {name: content for _, name, content in nodes.node_table.everything().nodes}
     return [objects[name] for name in nodes.names]
 
 
-def test_with_a_cluster_names_are_looked_up_there(cluster: Snapshot) -> None:
+def test_with_a_cluster_names_are_looked_up_there(cluster: NodeTable) -> None:
     source = NodeSource(Cache(), cluster)
     for find in (
         lambda: source.find(of_names("a", "b"), wants_objects=True),
@@ -106,7 +106,7 @@ def test_with_a_cluster_names_are_looked_up_there(cluster: Snapshot) -> None:
         assert objects_of(find()) == [encode_node(node("a")), b""]
 
 
-def test_with_a_cluster_whole_nodes_only_name_them(cluster: Snapshot) -> None:
+def test_with_a_cluster_whole_nodes_only_name_them(cluster: NodeTable) -> None:
     """The preemption candidates of a cycle are among those that filter was not asked about: they never came whole."""
     source = NodeSource(Cache(), cluster)
     other = of_nodes("b", "a", version="2")
@@ -119,7 +119,7 @@ def test_with_a_cluster_whole_nodes_only_name_them(cluster: Snapshot) -> None:
 
 def test_a_node_is_converted_when_it_has_changed_with_its_version_or_without() -> None:
     changes = []
-    source = NodeSource(None, Snapshot(lambda: changes.append(1)))
+    source = NodeSource(None, NodeTable(lambda: changes.append(1)))
     as_they_come = [{"version": "1"}, {"version": "2"}, {"version": "2"}, {"version": ""}, {"version": ""}]
     relabelled = {"version": "2", "labels": {"x": "1"}}  # kube-scheduler sends none such, but others do.
     for each in (*as_they_come, relabelled, relabelled, {"version": "2"}):
@@ -129,7 +129,7 @@ def test_a_node_is_converted_when_it_has_changed_with_its_version_or_without() -
 
 
 def test_a_node_that_was_made_anew_is_another_one_though_name_and_version_are_the_same() -> None:
-    source = NodeSource(None, Snapshot())
+    source = NodeSource(None, NodeTable())
     for uid in ("first", "second"):
         made = node("a", labels={"made": uid})
         made["metadata"]["uid"] = uid
@@ -140,7 +140,7 @@ def test_a_node_that_was_made_anew_is_another_one_though_name_and_version_are_th
 def test_nodes_are_bounded_by_their_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
     large = {"filler": "x" * 1_000}
     monkeypatch.setattr(node_source, "MAX_KEPT_BYTES", 3_500)
-    source = NodeSource(None, Snapshot())
+    source = NodeSource(None, NodeTable())
     for version in range(3):
         for name in "abc":
             asked = nodes_args([node(name, version=str(version), labels=large)])
@@ -148,7 +148,7 @@ def test_nodes_are_bounded_by_their_bytes_too(monkeypatch: pytest.MonkeyPatch) -
         assert len(source.current) == 3
     asked = nodes_args([node(name, labels=large) for name in "cd"])
     found = source.find(decode_args(json.dumps(asked).encode())[1], wants_objects=True)
-    assert (found.names, len(found.snapshot)) == (["c", "d"], 2)
+    assert (found.names, len(found.node_table)) == (["c", "d"], 2)
     assert objects_of(found) == [encode_node(node(name, labels=large)) for name in "cd"]
 
 
@@ -156,7 +156,7 @@ WHY = "the nodes of the cluster are not known yet: list nodes: no answer (for 3 
 
 
 def test_a_cache_that_is_not_to_be_answered_from_is_an_error_only_where_its_nodes_are_wanted() -> None:
-    source = NodeSource(Cache(WHY), Snapshot())
+    source = NodeSource(Cache(WHY), NodeTable())
     for asked in (of_names("a"), of_nodes("a")):
         assert source.find(asked, wants_objects=False).names == ["a"]
     for ask in (
@@ -169,7 +169,7 @@ def test_a_cache_that_is_not_to_be_answered_from_is_an_error_only_where_its_node
         assert str(refused.value) == WHY
 
 
-def test_a_cache_is_answered_from_all_the_same_where_that_is_configured(cluster: Snapshot) -> None:
+def test_a_cache_is_answered_from_all_the_same_where_that_is_configured(cluster: NodeTable) -> None:
     source = NodeSource(Cache(WHY), cluster, needs_sync=False)
     for found in (
         source.find(of_names("a", "b"), wants_objects=True),
@@ -179,13 +179,13 @@ def test_a_cache_is_answered_from_all_the_same_where_that_is_configured(cluster:
 
 
 def test_a_source_apart_has_the_nodes_of_its_own_requests_and_the_cache_of_the_cluster() -> None:
-    source = NodeSource(None, Snapshot())
+    source = NodeSource(None, NodeTable())
     source.find(of_nodes("a"), wants_objects=True)
     apart = source.apart()
     assert (len(apart.current), len(apart.take(of_nodes("b", "c"))), len(apart.take(of_names("d")))) == (0, 2, 2)
     assert len(source.current) == 1
 
-    beside = NodeSource(Cache(), Snapshot())
+    beside = NodeSource(Cache(), NodeTable())
     beside.current.put([("a", encode_node(node("a")))])
     assert beside.apart().take(of_nodes("a", "b")) is beside.current
     assert len(beside.current) == 1

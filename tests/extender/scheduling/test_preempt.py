@@ -17,7 +17,7 @@ from wasm_runtime.engine import Journal, Log, Settings
 from wasm_runtime.engines.wasmtime import WasmtimeEngine
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.plugin import Plugin
-from wasm_runtime.nodes.node_table import Nodes, Snapshot
+from wasm_runtime.nodes.node_table import Nodes, NodeTable
 from wasm_runtime.protobuf import encode_pod
 
 VICTIMS = {
@@ -253,7 +253,7 @@ class Lock:
         self._logs: list[Log] = []
         self.plugin = Plugin(WasmtimeEngine(), wasmtime.wat2wasm(text), Settings("lock", settings), sink=self._keep)
         self.pod = Pod("u", "default/web", b"")
-        self.nodes = Nodes(Snapshot(), ["node-3", "node-7"])
+        self.nodes = Nodes(NodeTable(), ["node-3", "node-7"])
 
     def _keep(self, _: str, __: Pod, journal: Journal) -> None:
         self._logs += [record for record in journal.records if isinstance(record, Log)]

@@ -30,7 +30,7 @@ from tests.wasm_runtime.world import settle
 from wasm_runtime import supervision
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.plugin import Plugin
-from wasm_runtime.nodes.node_table import Nodes, Snapshot
+from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
 NO_THREAD = "can't start new thread"
 
@@ -57,7 +57,7 @@ def no_threads(monkeypatch: pytest.MonkeyPatch) -> NoThreads:
 
 
 def break_guest(plugin: Plugin) -> None:
-    with plugin.guest(Pod("1", "default/web", b""), Nodes(Snapshot(), ["node-7"]), "filter") as (guest, _):
+    with plugin.guest(Pod("1", "default/web", b""), Nodes(NodeTable(), ["node-7"]), "filter") as (guest, _):
         guest.is_broken = True
 
 
@@ -220,7 +220,7 @@ def test_a_plugin_without_a_guest_is_told_until_there_is_one(
         assert (inside.updates.missing is None) is (policy == "Ignore")
         no_threads.is_so = False
         plugin._pool._retry_at = time.monotonic()
-        plugin.tend(Snapshot())
+        plugin.tend(NodeTable())
         settle(plugin._pool)
         assert told() is None
         kept = [name for name in NODE_NAMES if name != "node-7"]

@@ -23,7 +23,7 @@ from wasm_runtime.engine import MEBIBYTE, Settings
 from wasm_runtime.engines.wasmtime import WasmtimeEngine
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.plugin import Plugin
-from wasm_runtime.nodes.node_table import Nodes, Snapshot
+from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
 ROUNDS = 2
 LIMITS = {"timeout": "200ms", "memoryLimit": "16Mi", "tableLimit": 65_536, "outputLimit": "1Ki"}
@@ -150,7 +150,7 @@ def test_a_guest_that_breaks_and_cannot_be_started_again_fails_alone(name: str) 
     settings = Settings(name, memory_limit=16 * MEBIBYTE, timeout=30)
     broken = Plugin(engine, guests.failing_at_start(name, moment), settings)
     good = Plugin(engine, guests.module("filter_by_digit"), Settings("digit", "72ends in 7"))
-    nodes = Nodes(Snapshot(), NODE_NAMES)
+    nodes = Nodes(NodeTable(), NODE_NAMES)
 
     def judge(policy: FailurePolicy) -> filter_verb.Verdict:
         entries = [Entry(good), Entry(broken, failure_policy=policy)]

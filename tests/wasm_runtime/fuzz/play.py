@@ -8,7 +8,7 @@ from itertools import chain
 
 from tests.wasm_runtime.protobuf_bytes import image, node_with_images
 from tests.wasm_runtime.world import close, idle_guests
-from wasm_runtime import GuestError, ModuleError, Nodes, Plugin, Pod, Settings, Snapshot, WasmtimeEngine
+from wasm_runtime import GuestError, ModuleError, Nodes, NodeTable, Plugin, Pod, Settings, WasmtimeEngine
 from wasm_runtime.abi import Severity
 from wasm_runtime.engine import MEBIBYTE, Journal, Log, NodeResults
 from wasm_runtime.errors import MOST_CAUSE, MOST_PRINTED
@@ -38,7 +38,7 @@ OBJECTS = {
     "x" * 253: b"X" * 10_000,
 }
 FEW = 20
-"""What `snapshot.SLACK` is to be: entries of nodes that are gone, beyond which the others are given new places."""
+"""What `node_table.SLACK` is to be: entries of nodes that are gone, beyond which the others are given new places."""
 NAMES = [*OBJECTS, "only-named"]
 POD = Pod("uid", "default/pod", b"POD" * 100)
 
@@ -90,8 +90,8 @@ class Player:
         """What became of a module, as a word. Raises what must not come out."""
         self._begin()
         try:
-            snapshot = self._nodes.snapshot
-            plugin = Plugin(self._engine, wasm, SETTINGS, sink=_check_journal, handle=Waiting(), nodes=snapshot)
+            node_table = self._nodes.node_table
+            plugin = Plugin(self._engine, wasm, SETTINGS, sink=_check_journal, handle=Waiting(), nodes=node_table)
         except ModuleError as error:
             _require(len(str(error)) <= MOST_PROBLEMS, f"a message of {len(str(error))} characters")
             return "refused"
@@ -113,7 +113,7 @@ class Player:
         for guest in idle_guests(plugin._pool):
             guest.left = 0.0
         try:
-            while plugin.tend(self._nodes.snapshot):
+            while plugin.tend(self._nodes.node_table):
                 pass
         except GuestError as error:
             _check_error(error)
@@ -121,15 +121,15 @@ class Player:
     def _change_nodes(self) -> None:
         """Between two calls of a verb too: nodes come, change and go, and names get the places of others."""
         self._changes += 1
-        self._nodes.snapshot.replace(OBJECTS)
+        self._nodes.node_table.replace(OBJECTS)
         others = (f"other-{at}-{self._changes % 3}" for at in range(2 * FEW))
-        self._nodes.snapshot.put((name, bytes([self._changes % 256]) * 5_000) for name in others)
+        self._nodes.node_table.put((name, bytes([self._changes % 256]) * 5_000) for name in others)
 
     def _begin(self) -> None:
         """Has nodes that no module has seen, so that it is played alike each time."""
         self._changes = 0
-        self._nodes = Nodes(Snapshot(), NAMES)
-        self._one = Nodes(self._nodes.snapshot, NAMES[:1])
+        self._nodes = Nodes(NodeTable(), NAMES)
+        self._one = Nodes(self._nodes.node_table, NAMES[:1])
         self._change_nodes()
 
     def _read(self, wasm: bytes) -> None:

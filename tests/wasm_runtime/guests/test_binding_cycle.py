@@ -10,7 +10,7 @@ from tests.patience import delay
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import LOG, NODE, NODE_NAME, REASON, SPIN, TEXT, call, export, module, result
 from tests.wasm_runtime.world import filter_nodes, on_node, world
-from wasm_runtime import Fault, Guest, GuestError, Nodes, Pod, Snapshot
+from wasm_runtime import Fault, Guest, GuestError, Nodes, NodeTable, Pod
 from wasm_runtime.abi import EXPORTS, Code
 from wasm_runtime.engines.wasmtime.ticker import TICK
 from wasm_runtime.guests.core_guest import CoreGuest
@@ -232,11 +232,11 @@ def test_a_call_that_ends_before_it_comes_to_a_node_names_none(load: Loader, mon
     plugin = load.plugin(module(export("removepod", "(i32.const 0)"), export("filter", "(i32.const 0)")))
     with plugin.guest(at.pod, at.nodes, "preempt") as (guest, deadline):
         guest.remove_pod(b"", at.nodes, deadline)
-        at.snapshot.replace({})
-        at.snapshot.replace({f"other-{number}": b"\xff" * 10_000 for number in range(10)})
+        at.node_table.replace({})
+        at.node_table.replace({f"other-{number}": b"\xff" * 10_000 for number in range(10)})
         monkeypatch.setattr(load.engine.ticker, "start", start_late)
         with pytest.raises(GuestError) as caught:
-            guest.filter(Nodes(at.snapshot, ["other-9"]), time.monotonic())
+            guest.filter(Nodes(at.node_table, ["other-9"]), time.monotonic())
     assert str(caught.value) == "filter: interrupted at its timeout of 30000 ms"
 
 
@@ -246,10 +246,10 @@ def test_exports_about_a_node_are_all_tried_here() -> None:
 
 def test_a_call_about_a_node_that_came_later(load: Loader) -> None:
     """The node was not there when the guest was made, nor at Filter."""
-    snapshot = Snapshot()
+    node_table = NodeTable()
     plugin = load.plugin(shows("reserve", NODE_NAME))
     for name in ("node-a", "node-b"):
-        snapshot.put([(name, b"N")])
-        with plugin.guest(Pod("1", "default/pod", b""), Nodes(snapshot, [name]), "bind") as (guest, deadline):
-            guest.reserve(Nodes(snapshot, [name]), deadline)
+        node_table.put([(name, b"N")])
+        with plugin.guest(Pod("1", "default/pod", b""), Nodes(node_table, [name]), "bind") as (guest, deadline):
+            guest.reserve(Nodes(node_table, [name]), deadline)
     assert load.logged() == ["node-a", "node-b"]

@@ -185,7 +185,7 @@ def test_the_name_of_a_node_takes_room(load: Loader) -> None:
         ("node-ab", Journal([], 1)),
         ("n", Journal([Log(INFO, "hello", (), "n")], 0)),
     ):
-        each(instance, at._replace(nodes=Nodes(at.snapshot, [node])))
+        each(instance, at._replace(nodes=Nodes(at.node_table, [node])))
         assert instance.journal() == journal
 
 
@@ -197,9 +197,9 @@ def test_a_record_names_its_node_also_when_that_is_forgotten(load: Loader, monke
     instance = load.instance(LOGS_NODES)
     at = world(many, names=["node-1999"])
     each(instance, at)
-    at.snapshot.replace({})
-    at.snapshot.replace(few)
-    each(instance, at._replace(nodes=Nodes(at.snapshot, ["other-9"])))
+    at.node_table.replace({})
+    at.node_table.replace(few)
+    each(instance, at._replace(nodes=Nodes(at.node_table, ["other-9"])))
     assert instance.journal() == Journal([Log(INFO, "hello", (), "node-1999"), Log(INFO, "hello", (), "other-9")], 0)
 
 

@@ -12,7 +12,7 @@ from tests.wasm_runtime import keeper
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import binary, export, module
 from tests.wasm_runtime.world import World, filter_nodes, idle_guests, score, until, world
-from wasm_runtime import Nodes, Plugin, Settings, Snapshot, WasmtimeEngine
+from wasm_runtime import Nodes, NodeTable, Plugin, Settings, WasmtimeEngine
 from wasm_runtime.engine import NoHandle
 from wasm_runtime.guests.core_guest import CALM, CoreGuest
 from wasm_runtime.guests.guest import IDLE, Guest
@@ -37,10 +37,10 @@ class Kept:
         self.errors: list[tuple[Plugin, str]] = []
         self.upkeep = Upkeep(
             lambda: self.plugins,
-            lambda: self.snapshot,
+            lambda: self.node_table,
             lambda plugin, error: self.errors.append((plugin, str(error))),
         )
-        self.snapshot = Snapshot(self.upkeep.wake)
+        self.node_table = NodeTable(self.upkeep.wake)
 
 
 @pytest.fixture
@@ -73,23 +73,23 @@ def has_collected(plugin: Plugin) -> bool:
 
 def test_guests_are_told_of_changes(load: Loader, kept: Kept) -> None:
     kept.plugins = [load.plugin(keeper.GUEST), load.plugin(keeper.GUEST)]
-    kept.snapshot.put((f"node-{at}", b"N") for at in range(3 * AT_A_TIME))
+    kept.node_table.put((f"node-{at}", b"N") for at in range(3 * AT_A_TIME))
     kept.upkeep.start()
     until(lambda: all(knows(plugin, 3 * AT_A_TIME) for plugin in kept.plugins))
-    kept.snapshot.remove("node-0")
+    kept.node_table.remove("node-0")
     until(lambda: all(knows(plugin, 3 * AT_A_TIME - 1) for plugin in kept.plugins))
-    kept.snapshot = Snapshot(kept.upkeep.wake)
-    kept.snapshot.put([("other", b"O")])
+    kept.node_table = NodeTable(kept.upkeep.wake)
+    kept.node_table.put([("other", b"O")])
     until(lambda: all(knows(plugin, 1) for plugin in kept.plugins))
     objects = {"other": b"O"}
-    at = World(ONE.pod, Nodes(kept.snapshot, list(objects)))
+    at = World(ONE.pod, Nodes(kept.node_table, list(objects)))
     assert [filter_nodes(plugin, at) for plugin in kept.plugins] == [keeper.expected(objects, ["other"])] * 2
     assert kept.errors == []
 
 
 def test_a_plugin_that_comes_later_is_tended_too(load: Loader, kept: Kept) -> None:
     kept.upkeep.start()
-    kept.snapshot.put([("node-a", b"A")])
+    kept.node_table.put([("node-a", b"A")])
     kept.plugins = [load.plugin(keeper.GUEST)]
     until(lambda: knows(kept.plugins[0], 1))
 
@@ -109,14 +109,14 @@ def test_garbage_is_collected_once_nobody_calls(load: Loader, kept: Kept) -> Non
 def test_a_guest_that_was_never_called_collects_nothing(load: Loader) -> None:
     plugin = load.plugin(COLLECTS)
     leave(plugin)
-    assert not plugin.tend(ONE.snapshot)
+    assert not plugin.tend(ONE.node_table)
     assert score(plugin, ONE) == [0]
 
 
 def test_garbage_of_cluster_events_is_collected(load: Loader) -> None:
     plugin = load.plugin(COLLECTS.replace("(module $guest", f"(module $guest {export('enqueue')}"))
     leave(plugin)
-    assert not plugin.tend(ONE.snapshot)
+    assert not plugin.tend(ONE.node_table)
     assert score(plugin, ONE) == [1]
 
 
@@ -127,7 +127,7 @@ def test_garbage_is_not_collected_between_two_verbs(load: Loader, later: float, 
     guest = only_guest(plugin)
     assert guest is not None
     guest.left += later
-    assert not plugin.tend(ONE.snapshot)
+    assert not plugin.tend(ONE.node_table)
     assert score(plugin, ONE) == [collected]
 
 
@@ -136,7 +136,7 @@ def test_a_guest_is_idle_from_when_it_is_given_back(load: Loader) -> None:
     plugin = load.plugin(COLLECTS)
     with plugin.guest(ONE.pod, ONE.nodes, "bind") as (guest, _):
         guest.left = 0.0
-    assert not plugin.tend(ONE.snapshot)
+    assert not plugin.tend(ONE.node_table)
     assert score(plugin, ONE) == [0]
 
 
@@ -152,8 +152,8 @@ class TestGarbageOfNodes:
         guest.close()
 
     def tell(self, guest: Guest, text: bytes) -> None:
-        snapshot = world({"node-a": text}).snapshot
-        assert guest.level(Nodes(snapshot, ()), time.monotonic() + 30)
+        node_table = world({"node-a": text}).node_table
+        assert guest.level(Nodes(node_table, ()), time.monotonic() + 30)
 
     def test_is_collected_after_a_while(self, guest: Guest) -> None:
         self.tell(guest, b"A")
@@ -204,7 +204,7 @@ def test_a_plugin_that_is_closed_is_left_alone(load: Loader, kept: Kept) -> None
     closed.close()
     kept.plugins = [closed, other]
     kept.upkeep.start()
-    kept.snapshot.put([("node-a", b"A")])
+    kept.node_table.put([("node-a", b"A")])
     until(lambda: knows(other, 1))
     assert kept.errors == []
 
@@ -238,7 +238,7 @@ class TestFaultOfOurs:
     def goes_on(
         plugins: Callable[[], Iterable[Plugin]], report: Callable[[Plugin, Exception], object], good: Plugin
     ) -> None:
-        upkeep = Upkeep(plugins, lambda: ONE.snapshot, report)
+        upkeep = Upkeep(plugins, lambda: ONE.node_table, report)
         upkeep.start()
         upkeep.wake()
         until(lambda: knows(good, 1))
@@ -255,7 +255,7 @@ class Slow:
         self.is_over = False
         """Whether it was told in the end that its time is over."""
 
-    def tend(self, _: Snapshot, is_over: Callable[[], bool]) -> bool:
+    def tend(self, _: NodeTable, is_over: Callable[[], bool]) -> bool:
         self.begun.set()
         assert self.may_end.wait(60)
         self.times += 1
@@ -267,7 +267,7 @@ class TestStop:
     def test_waits_for_the_guest_at_hand(self) -> None:
         """And for no other plugin's."""
         slow, other = Slow(), Slow()
-        upkeep = Upkeep(lambda: [slow, other], Snapshot, lambda *_: None)  # type: ignore[list-item]
+        upkeep = Upkeep(lambda: [slow, other], NodeTable, lambda *_: None)  # type: ignore[list-item]
         upkeep.start()
         assert slow.begun.wait(60)
         stopping = threading.Thread(target=upkeep.stop)
@@ -286,7 +286,7 @@ class TestStop:
             score(plugin, ONE.with_pod("2"))
         leave(plugin)
         first, second = idle_guests(plugin._pool)
-        assert not plugin.tend(ONE.snapshot, lambda: not first._is_called)
+        assert not plugin.tend(ONE.node_table, lambda: not first._is_called)
         assert [first._is_called, second._is_called] == [False, True]
 
     def test_may_come_again_or_before_it_began(self, kept: Kept) -> None:
@@ -301,7 +301,7 @@ class TestStop:
         kept.plugins = [plugin]
         kept.upkeep.start()
         kept.upkeep.stop()
-        kept.snapshot.put([("node-a", b"A")])
+        kept.node_table.put([("node-a", b"A")])
         assert knows(plugin, 0)
 
 
@@ -313,8 +313,8 @@ def test_what_is_tended_can_be_asked_meanwhile(load: Loader, kept: Kept) -> None
     names = [f"node-{at}" for at in range(10 * AT_A_TIME)]
     for number in range(20):
         objects = dict.fromkeys(names[number:], str(number).encode())
-        kept.snapshot.replace(objects)
+        kept.node_table.replace(objects)
         asked = names[19:40]
-        at = World(ONE.with_pod(str(number)).pod, Nodes(kept.snapshot, asked))
+        at = World(ONE.with_pod(str(number)).pod, Nodes(kept.node_table, asked))
         assert filter_nodes(plugin, at) == keeper.expected(objects, asked)
     assert (kept.errors, len(plugin._pool)) == ([], 1)

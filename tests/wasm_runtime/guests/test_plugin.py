@@ -19,7 +19,7 @@ from tests.patience import PATIENCE_S, delay
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import EXIT, LOG, NODE, REASON, SPIN, TEXT, binary, call, export, module
 from tests.wasm_runtime.world import close, end_of_maker, filter_nodes, idle_guests, score, until, world
-from wasm_runtime import Fault, GuestError, ModuleError, Nodes, Plugin, Pod, Settings, Snapshot, WasmtimeEngine
+from wasm_runtime import Fault, GuestError, ModuleError, Nodes, NodeTable, Plugin, Pod, Settings, WasmtimeEngine
 from wasm_runtime.engine import Journal, Log, NodeResults, Span
 from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
 from wasm_runtime.guests.guest import IDLE
@@ -163,7 +163,7 @@ def test_the_guest_in_place_of_a_broken_one_knows_the_nodes(load: Loader) -> Non
     load.settle()
     (guest,) = idle_guests(plugin._pool)
     assert [guest._instance._snapshot.name(at) for at in range(2)] == ["bad", "other"]
-    at.snapshot.remove("bad")
+    at.node_table.remove("bad")
     assert filter_nodes(plugin, at) == NodeResults(2, [], [], [])
 
 
@@ -194,7 +194,7 @@ def test_a_plugin_whose_guest_cannot_take_the_nodes_is_not_made(
 
     monkeypatch.setattr(WasmtimeInstance, "level", level)
     with pytest.raises(MemoryError, match="4 GiB"):
-        Plugin(engine, binary(NOOP), Settings("plugin"), nodes=ONE.snapshot)
+        Plugin(engine, binary(NOOP), Settings("plugin"), nodes=ONE.node_table)
     assert open_instances() == 0
 
 
@@ -229,7 +229,7 @@ def make(open_instances: Callable[[], int], engine: WasmtimeEngine) -> Iterator[
     """Makes plugins whose first guest is to know nodes."""
     made: list[Plugin] = []
 
-    def make(text: str, nodes: Snapshot, **given: Any) -> Plugin:
+    def make(text: str, nodes: NodeTable, **given: Any) -> Plugin:
         made.append(Plugin(engine, binary(text), Settings("plugin", timeout=30), nodes=nodes, **given))
         return made[-1]
 
@@ -245,7 +245,7 @@ MANY = world({f"node-{at}": b"N" for at in range(3 * AT_A_TIME)})
 class TestLearning:
     def test_of_a_guest_that_the_pool_grows_by_is_no_part_of_a_verb(self, make: Make) -> None:
         """The second guest knows all nodes when the second pod gets it."""
-        plugin = make(keeps(), MANY.snapshot)
+        plugin = make(keeps(), MANY.node_table)
         one, two = (plugin.guest(at.pod, at.nodes, "filter") for at in (MANY, MANY.with_pod("2")))
         with one, two as (guest, _):
             assert len(guest._instance._residents._told) == len(MANY.nodes)
@@ -253,7 +253,7 @@ class TestLearning:
     def test_ends_with_the_nodes_that_there_were_when_it_began(self, make: Make) -> None:
         """Though in each round there are as many new ones as it tells of."""
 
-        class Growing(Snapshot):
+        class Growing(NodeTable):
             def locate(self, names: Sequence[str]) -> Located:
                 assert len(self) < 9 * AT_A_TIME
                 self.put((f"node-{len(self)}-{at}", b"N") for at in range(AT_A_TIME))
@@ -263,21 +263,21 @@ class TestLearning:
 
     def test_that_takes_too_long_is_left_to_the_upkeep(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("wasm_runtime.guests.plugin.PATIENCE", 0)
-        plugin = make(keeps(), MANY.snapshot)
+        plugin = make(keeps(), MANY.node_table)
         assert told(plugin) == [0]
-        while plugin.tend(MANY.snapshot):
+        while plugin.tend(MANY.node_table):
             pass
         assert told(plugin) == [len(MANY.nodes)]
 
     def test_ends_when_the_plugin_is_closed(self, make: Make) -> None:
-        class Closing(Snapshot):
+        class Closing(NodeTable):
             def locate(self, names: Sequence[str]) -> Located:
                 if guest.is_broken:
                     plugin.close()
                 return super().locate(names)
 
         observed = Observed()
-        plugin = make(keeps(says("nodechanged")), Snapshot(), sink=observed.sink)
+        plugin = make(keeps(says("nodechanged")), NodeTable(), sink=observed.sink)
         (guest,) = idle_guests(plugin._pool)
         nodes = Closing()
         nodes.put((name, b"N") for name in MANY.nodes.names)
@@ -291,9 +291,9 @@ def test_a_new_guest_is_told_of_the_nodes_of_the_last_request_or_upkeep(load: Lo
     plugin = load.plugin(NOOP)
     assert plugin.nodes is None
     filter_nodes(plugin, ONE)
-    assert plugin.nodes is ONE.snapshot
-    plugin.tend(MANY.snapshot)
-    assert plugin.nodes is MANY.snapshot
+    assert plugin.nodes is ONE.node_table
+    plugin.tend(MANY.node_table)
+    assert plugin.nodes is MANY.node_table
 
 
 class Observed:
@@ -320,13 +320,13 @@ def test_what_a_guest_does_between_pods_is_no_pods(make: Make) -> None:
         export("filter", says("filter"), "(i32.const 0)"),
     )
     at, observed = world({"node-a": b"A"}), Observed()
-    plugin = make(guest, at.snapshot, sink=observed.sink, observer=observed.observe)
+    plugin = make(guest, at.node_table, sink=observed.sink, observer=observed.observe)
     assert observed.logged == [(None, ["nodechanged"], 0), (None, ["enqueue"], 0)]
-    at.snapshot.put([("node-b", b"B"), ("node-c", b"C")])
-    plugin.tend(at.snapshot)
+    at.node_table.put([("node-b", b"B"), ("node-c", b"C")])
+    plugin.tend(at.node_table)
     filter_nodes(plugin, at)
     idle_guests(plugin._pool)[0].left -= IDLE
-    plugin.tend(at.snapshot)
+    plugin.tend(at.node_table)
     assert observed.logged[2:] == [
         (None, ["nodechanged"] * 2, 0),
         (at.pod, ["filter"], 0),
@@ -337,10 +337,10 @@ def test_what_a_guest_does_between_pods_is_no_pods(make: Make) -> None:
 
 def test_what_a_guest_logs_between_pods_is_not_lost_when_it_breaks(make: Make) -> None:
     at, observed = world({}), Observed()
-    plugin = make(keeps(says("nodechanged") + "unreachable"), at.snapshot, sink=observed.sink)
-    at.snapshot.put([("node-a", b"A")])
+    plugin = make(keeps(says("nodechanged") + "unreachable"), at.node_table, sink=observed.sink)
+    at.node_table.put([("node-a", b"A")])
     with pytest.raises(GuestError, match=r"^nodechanged of node node-a: trap: unreachable in nodechanged$"):
-        plugin.tend(at.snapshot)
+        plugin.tend(at.node_table)
     assert observed.logged[0] == (None, ["nodechanged"], 0)
 
 
@@ -355,9 +355,9 @@ def test_the_time_of_a_list_that_cannot_be_judged_at_once_is_that_of_the_call(
         export("filter", "(i32.const 0)"),
     )
     observed = Observed()
-    plugin = make(guest, ONE.snapshot, observer=observed.observe)
+    plugin = make(guest, ONE.node_table, observer=observed.observe)
     monkeypatch.setattr(time, "perf_counter", map(float, itertools.count()).__next__)
-    filter_nodes(plugin, ONE._replace(nodes=Nodes(ONE.snapshot, ["node-a", "unknown"])))
+    filter_nodes(plugin, ONE._replace(nodes=Nodes(ONE.node_table, ["node-a", "unknown"])))
     assert observed.spans == [Span("filter", 2.0, 3.0)]
 
 
@@ -542,14 +542,14 @@ def test_many_threads_and_one_plugin(load: Loader, open_instances: Callable[[], 
         uses=[REASON, "k8s.io/scheduler/currentPod", "k8s.io/scheduler/currentNodeName"],
     )
     plugin = load.plugin(guest, timeout=30)
-    snapshot = world({f"node-{at}": b"N" for at in range(50)})
+    node_table = world({f"node-{at}": b"N" for at in range(50)})
 
     def run(thread: int) -> None:
         names = [f"node-{at}" for at in range(thread, 50, 7)]
         for number in range(60):
             pod = f"pod-{thread}-{number}/"
             at = world({}, names=names).with_pod(pod, pod.encode())
-            at = at._replace(nodes=type(at.nodes)(snapshot.snapshot, names))
+            at = at._replace(nodes=type(at.nodes)(node_table.node_table, names))
             assert filter_nodes(plugin, at).reasons == [f"{pod}{name}" for name in names]
 
     with ThreadPoolExecutor(4) as pool:

@@ -30,7 +30,7 @@ def keeper(bodies: dict[str, str], *fields: str, uses: tuple[str, ...] = ()) -> 
 
 
 def tend(plugin: Plugin, at: World) -> bool:
-    return plugin.tend(at.snapshot)
+    return plugin.tend(at.node_table)
 
 
 def rest(plugin: Plugin, at: World) -> None:
@@ -42,9 +42,9 @@ def rest(plugin: Plugin, at: World) -> None:
 
 def lose(plugin: Plugin, at: World) -> None:
     """Has the guest know a node that is gone."""
-    at.snapshot.put([("gone", b"G")])
+    at.node_table.put([("gone", b"G")])
     filter_nodes(plugin, at)
-    at.snapshot.remove("gone")
+    at.node_table.remove("gone")
 
 
 Does = Callable[[Plugin, World], object]
@@ -127,7 +127,7 @@ class TestTime:
         uses=(NOW,),
     )
     MANY = world({f"node-{at}": b"N" for at in range(5 * AT_A_TIME)})
-    ONE_OF_THEM = MANY._replace(nodes=Nodes(MANY.snapshot, ["node-0"]))
+    ONE_OF_THEM = MANY._replace(nodes=Nodes(MANY.node_table, ["node-0"]))
 
     def test_of_a_verb_is_over_when_it_has_waited_for_nodes_and_the_guest_goes_on(self, load: Loader) -> None:
         plugin = load.plugin(self.SLOW, timeout=0.3)
@@ -144,7 +144,7 @@ class TestTime:
 
     def test_of_nodes_that_a_guest_is_told_of_before(self, engine: WasmtimeEngine) -> None:
         """Each few of them have a timeout of their own."""
-        plugin = Plugin(engine, binary(self.SLOW), Settings("plugin", timeout=0.3), nodes=self.MANY.snapshot)
+        plugin = Plugin(engine, binary(self.SLOW), Settings("plugin", timeout=0.3), nodes=self.MANY.node_table)
         assert filter_nodes(plugin, self.ONE_OF_THEM) == NodeResults(1, [], [], [])
         close(plugin)
 

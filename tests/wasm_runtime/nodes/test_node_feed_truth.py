@@ -15,7 +15,7 @@ from tests.wasm_runtime import keeper
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import binary
 from tests.wasm_runtime.keeper import SLACK, STEP, Truth, expected, play
-from wasm_runtime import GuestError, Nodes, Pod, Snapshot, WasmtimeEngine
+from wasm_runtime import GuestError, Nodes, NodeTable, Pod, WasmtimeEngine
 from wasm_runtime.engines.wasmtime.engine import WasmtimeModule
 from wasm_runtime.guests.maintenance import Upkeep
 from wasm_runtime.nodes.node_feed import Residents
@@ -45,13 +45,13 @@ def test_what_is_told_is_in_order(steps: list[tuple[str, object]]) -> None:
     """Nobody is gone who was not there, and no name stands for two numbers."""
     truth, residents = Truth(), Residents()
     known: dict[int, tuple[str, bytes]] = {}
-    source, epoch, position = truth.snapshot, -1, 0
+    source, epoch, position = truth.node_table, -1, 0
     for step, argument in [*steps, *[("tell", (0, 3))] * 10]:
         if step not in {"tell", "ask"}:
             getattr(truth, step)(argument)
             continue
-        if truth.snapshot is not source:
-            source, epoch = truth.snapshot, -1
+        if truth.node_table is not source:
+            source, epoch = truth.node_table, -1
             residents.forget_source()
         changes = source.changes(epoch, position)
         if changes:
@@ -80,14 +80,14 @@ def test_beside_upkeep_and_in_several_threads(load: Loader) -> None:
     errors: list[GuestError] = []
     dice = random.Random(1)
     plugin = load.plugin(keeper.GUEST, instances=3)
-    upkeep = Upkeep(lambda: [plugin], lambda: snapshot, lambda _, error: errors.append(error))
-    snapshot = Snapshot(upkeep.wake)
+    upkeep = Upkeep(lambda: [plugin], lambda: node_table, lambda _, error: errors.append(error))
+    node_table = NodeTable(upkeep.wake)
     objects: dict[str, bytes] = {}
     names = [f"node-{at}" for at in range(60)]
 
     def filters(uid: int) -> None:
         asked = random.Random(uid).sample(sorted(objects) if uid % 2 else names, 10)
-        nodes = Nodes(snapshot, asked)
+        nodes = Nodes(node_table, asked)
         with plugin.guest(Pod(str(uid), "default/pod", b""), nodes, "filter") as (guest, deadline):
             assert guest.filter(nodes, deadline) == expected(objects, asked)
 
@@ -98,10 +98,10 @@ def test_beside_upkeep_and_in_several_threads(load: Loader) -> None:
                 changed = {name: dice.randbytes(3) for name in dice.sample(names, 30)}
                 gone = dice.sample(names, 20)
                 objects |= changed
-                snapshot.put(changed.items())
+                node_table.put(changed.items())
                 for name in gone:
                     objects.pop(name, None)
-                    snapshot.remove(name)
+                    node_table.remove(name)
                 for done in [threads.submit(filters, 5 * number + at) for at in range(5)]:
                     done.result(PATIENCE_S)
     finally:

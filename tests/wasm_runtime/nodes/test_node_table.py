@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from tests.patience import Beside
 from tests.wasm_runtime.protobuf_bytes import node_list
-from wasm_runtime import Nodes, Snapshot
+from wasm_runtime import Nodes, NodeTable
 from wasm_runtime.nodes.node_table import ABSENT, NEVER, Changes, Located
 
 
 @pytest.fixture
-def snapshot() -> Snapshot:
-    return Snapshot()
+def node_table() -> NodeTable:
+    return NodeTable()
 
 
 LITTLE = 10
@@ -34,134 +34,134 @@ def nodes(**objects: bytes) -> Mapping[str, bytes]:
     return objects
 
 
-def test_an_empty_one(snapshot: Snapshot) -> None:
-    assert len(snapshot) == 0
-    assert snapshot.node_list() == b""
-    assert snapshot.locate([]) == Located(0, [])
-    assert snapshot.changes(0, 0) is None
-    assert snapshot.changes(NEVER, 0) == Changes(0, 0, 0, 0, [])
+def test_an_empty_one(node_table: NodeTable) -> None:
+    assert len(node_table) == 0
+    assert node_table.node_list() == b""
+    assert node_table.locate([]) == Located(0, [])
+    assert node_table.changes(0, 0) is None
+    assert node_table.changes(NEVER, 0) == Changes(0, 0, 0, 0, [])
 
 
-def test_put_adds_and_replaces(snapshot: Snapshot) -> None:
-    snapshot.put(nodes(a=b"1", b=b"2").items())
-    snapshot.put(nodes(b=b"3", c=b"4").items())
-    assert snapshot.changes(NEVER, 0) == Changes(0, 4, 3, 3, [(0, "a", b"1"), (1, "b", b"3"), (2, "c", b"4")])
-    assert len(snapshot) == 3
+def test_put_adds_and_replaces(node_table: NodeTable) -> None:
+    node_table.put(nodes(a=b"1", b=b"2").items())
+    node_table.put(nodes(b=b"3", c=b"4").items())
+    assert node_table.changes(NEVER, 0) == Changes(0, 4, 3, 3, [(0, "a", b"1"), (1, "b", b"3"), (2, "c", b"4")])
+    assert len(node_table) == 3
 
 
-def test_put_takes_any_iterable_once(snapshot: Snapshot) -> None:
-    snapshot.put(iter([("a", b"1"), ("a", b"2")]))
-    assert snapshot.changes(NEVER, 0) == Changes(0, 2, 1, 1, [(0, "a", b"2")])
+def test_put_takes_any_iterable_once(node_table: NodeTable) -> None:
+    node_table.put(iter([("a", b"1"), ("a", b"2")]))
+    assert node_table.changes(NEVER, 0) == Changes(0, 2, 1, 1, [(0, "a", b"2")])
 
 
-def test_remove_keeps_the_name_and_its_index(snapshot: Snapshot) -> None:
-    snapshot.put(nodes(a=b"1", b=b"2").items())
-    snapshot.remove("a")
-    assert snapshot.changes(NEVER, 0) == Changes(0, 3, 2, 1, [(0, "a", ABSENT), (1, "b", b"2")])
-    snapshot.put(nodes(a=b"3").items())
-    assert snapshot.locate(["a", "b"]) == Located(0, [0, 1])
-    assert len(snapshot) == 2
+def test_remove_keeps_the_name_and_its_index(node_table: NodeTable) -> None:
+    node_table.put(nodes(a=b"1", b=b"2").items())
+    node_table.remove("a")
+    assert node_table.changes(NEVER, 0) == Changes(0, 3, 2, 1, [(0, "a", ABSENT), (1, "b", b"2")])
+    node_table.put(nodes(a=b"3").items())
+    assert node_table.locate(["a", "b"]) == Located(0, [0, 1])
+    assert len(node_table) == 2
 
 
-def test_remove_of_a_name_that_is_not_known(snapshot: Snapshot) -> None:
-    snapshot.remove("a")
-    assert snapshot.changes(NEVER, 0) == Changes(0, 0, 0, 0, [])
+def test_remove_of_a_name_that_is_not_known(node_table: NodeTable) -> None:
+    node_table.remove("a")
+    assert node_table.changes(NEVER, 0) == Changes(0, 0, 0, 0, [])
 
 
-def test_remove_twice_is_one_change(snapshot: Snapshot) -> None:
-    snapshot.put(nodes(a=b"1").items())
-    snapshot.remove("a")
-    snapshot.remove("a")
-    assert snapshot.changes(0, 1) == Changes(0, 2, 1, 0, [(0, "a", ABSENT)])
+def test_remove_twice_is_one_change(node_table: NodeTable) -> None:
+    node_table.put(nodes(a=b"1").items())
+    node_table.remove("a")
+    node_table.remove("a")
+    assert node_table.changes(0, 1) == Changes(0, 2, 1, 0, [(0, "a", ABSENT)])
 
 
-def test_replace_forgets_what_is_not_named(snapshot: Snapshot) -> None:
-    snapshot.put(nodes(a=b"1", b=b"2").items())
-    snapshot.replace(nodes(b=b"2", c=b"3"))
-    assert snapshot.changes(0, 2) == Changes(0, 4, 3, 2, [(0, "a", ABSENT), (2, "c", b"3")])
-    snapshot.replace({})
-    assert len(snapshot) == 0
+def test_replace_forgets_what_is_not_named(node_table: NodeTable) -> None:
+    node_table.put(nodes(a=b"1", b=b"2").items())
+    node_table.replace(nodes(b=b"2", c=b"3"))
+    assert node_table.changes(0, 2) == Changes(0, 4, 3, 2, [(0, "a", ABSENT), (2, "c", b"3")])
+    node_table.replace({})
+    assert len(node_table) == 0
 
 
-def test_what_stays_the_same_is_no_change(snapshot: Snapshot) -> None:
-    snapshot.put(nodes(a=b"1", b=b"2").items())
-    snapshot.put(nodes(a=b"1").items())
-    snapshot.replace(nodes(a=b"1", b=b"2"))
-    assert snapshot.changes(0, 2) is None
+def test_what_stays_the_same_is_no_change(node_table: NodeTable) -> None:
+    node_table.put(nodes(a=b"1", b=b"2").items())
+    node_table.put(nodes(a=b"1").items())
+    node_table.replace(nodes(a=b"1", b=b"2"))
+    assert node_table.changes(0, 2) is None
 
 
-def test_changes_come_once_each_and_in_the_order_of_the_indices(snapshot: Snapshot) -> None:
-    snapshot.put(nodes(a=b"1", b=b"2", c=b"3").items())
+def test_changes_come_once_each_and_in_the_order_of_the_indices(node_table: NodeTable) -> None:
+    node_table.put(nodes(a=b"1", b=b"2", c=b"3").items())
     for value in (b"4", b"5", b"6"):
-        snapshot.put([("c", value), ("a", value)])
-    assert snapshot.changes(0, 3) == Changes(0, 9, 3, 3, [(0, "a", b"6"), (2, "c", b"6")])
-    assert snapshot.changes(0, 8) == Changes(0, 9, 3, 3, [(0, "a", b"6")])
+        node_table.put([("c", value), ("a", value)])
+    assert node_table.changes(0, 3) == Changes(0, 9, 3, 3, [(0, "a", b"6"), (2, "c", b"6")])
+    assert node_table.changes(0, 8) == Changes(0, 9, 3, 3, [(0, "a", b"6")])
 
 
-def test_changes_of_another_epoch_are_all_there_is(snapshot: Snapshot) -> None:
-    snapshot.put(nodes(a=b"1").items())
+def test_changes_of_another_epoch_are_all_there_is(node_table: NodeTable) -> None:
+    node_table.put(nodes(a=b"1").items())
     for epoch in (NEVER, 1, 1000):
-        assert snapshot.changes(epoch, 1) == Changes(0, 1, 1, 1, [(0, "a", b"1")])
+        assert node_table.changes(epoch, 1) == Changes(0, 1, 1, 1, [(0, "a", b"1")])
 
 
-def test_locate_gives_each_name_an_index_of_its_own(snapshot: Snapshot) -> None:
-    snapshot.put(nodes(a=b"1").items())
-    assert snapshot.locate(["x", "a", "y", "x"]) == Located(0, [1, 0, 2, 1])
-    assert snapshot.locate(["y", "x"]) == Located(0, [2, 1])
-    assert len(snapshot) == 1
-    assert snapshot.changes(0, 1) == Changes(0, 3, 3, 1, [(1, "x", ABSENT), (2, "y", ABSENT)])
+def test_locate_gives_each_name_an_index_of_its_own(node_table: NodeTable) -> None:
+    node_table.put(nodes(a=b"1").items())
+    assert node_table.locate(["x", "a", "y", "x"]) == Located(0, [1, 0, 2, 1])
+    assert node_table.locate(["y", "x"]) == Located(0, [2, 1])
+    assert len(node_table) == 1
+    assert node_table.changes(0, 1) == Changes(0, 3, 3, 1, [(1, "x", ABSENT), (2, "y", ABSENT)])
 
 
-def test_locate_keeps_no_list_that_may_change(snapshot: Snapshot) -> None:
-    snapshot.put(nodes(a=b"1", b=b"2").items())
+def test_locate_keeps_no_list_that_may_change(node_table: NodeTable) -> None:
+    node_table.put(nodes(a=b"1", b=b"2").items())
     names = ["a"]
-    assert snapshot.locate(names) == Located(0, [0])
+    assert node_table.locate(names) == Located(0, [0])
     names[0] = "b"
-    assert snapshot.locate(names) == Located(0, [1])
+    assert node_table.locate(names) == Located(0, [1])
 
 
-def test_expect_keeps_no_list_that_may_change(snapshot: Snapshot) -> None:
-    snapshot.put(nodes(a=b"1", b=b"2").items())
+def test_expect_keeps_no_list_that_may_change(node_table: NodeTable) -> None:
+    node_table.put(nodes(a=b"1", b=b"2").items())
     names = ["a"]
-    snapshot.expect(names, Located(0, [0]))
+    node_table.expect(names, Located(0, [0]))
     names[0] = "b"
-    assert snapshot.locate(names) == Located(0, [1])
+    assert node_table.locate(names) == Located(0, [1])
 
 
-def test_node_list_has_live_nodes_in_the_order_of_their_indices(snapshot: Snapshot) -> None:
-    snapshot.put(nodes(b=b"2", a=b"1" * 300, gone=b"3").items())
-    snapshot.locate(["never"])
-    snapshot.remove("gone")
-    assert snapshot.node_list() == node_list([b"2", b"1" * 300])
+def test_node_list_has_live_nodes_in_the_order_of_their_indices(node_table: NodeTable) -> None:
+    node_table.put(nodes(b=b"2", a=b"1" * 300, gone=b"3").items())
+    node_table.locate(["never"])
+    node_table.remove("gone")
+    assert node_table.node_list() == node_list([b"2", b"1" * 300])
 
 
 @pytest.mark.usefixtures("little_slack")
-def test_indices_stay_through_changes_that_are_not_wasteful(snapshot: Snapshot) -> None:
-    snapshot.put((f"n{at}", b"1") for at in range(20))
+def test_indices_stay_through_changes_that_are_not_wasteful(node_table: NodeTable) -> None:
+    node_table.put((f"n{at}", b"1") for at in range(20))
     names = [f"n{at}" for at in range(20)]
-    before = snapshot.locate(names)
+    before = node_table.locate(names)
     for round_ in range(3):
-        snapshot.put((name, str(round_).encode()) for name in names)
-    assert snapshot.locate(names) == before
+        node_table.put((name, str(round_).encode()) for name in names)
+    assert node_table.locate(names) == before
 
 
 @pytest.mark.usefixtures("little_slack")
-def test_changes_without_end_begin_no_epoch(snapshot: Snapshot) -> None:
+def test_changes_without_end_begin_no_epoch(node_table: NodeTable) -> None:
     for value in range(1, 1_001):
-        snapshot.put([("a", str(value).encode()), ("b", b"same")])
-    assert snapshot.locate(["a", "b"]) == Located(0, [0, 1])
-    assert snapshot.changes(0, 1_000) == Changes(0, 1_001, 2, 2, [(0, "a", b"1000")])
-    assert snapshot.changes(0, 1_001) is None
+        node_table.put([("a", str(value).encode()), ("b", b"same")])
+    assert node_table.locate(["a", "b"]) == Located(0, [0, 1])
+    assert node_table.changes(0, 1_000) == Changes(0, 1_001, 2, 2, [(0, "a", b"1000")])
+    assert node_table.changes(0, 1_001) is None
 
 
 @pytest.mark.usefixtures("little_slack")
-def test_an_epoch_drops_names_without_an_object(snapshot: Snapshot) -> None:
-    snapshot.put(nodes(a=b"1", b=b"2", c=b"3").items())
-    snapshot.remove("a")
-    snapshot.locate([f"unknown-{at}" for at in range(40)])
-    assert snapshot.locate(["c", "b"]) == Located(0, [2, 1])
-    assert snapshot.locate(["c", "next", "b"]) == Located(1, [2, 42, 1])
-    changes = snapshot.changes(0, 0)
+def test_an_epoch_drops_names_without_an_object(node_table: NodeTable) -> None:
+    node_table.put(nodes(a=b"1", b=b"2", c=b"3").items())
+    node_table.remove("a")
+    node_table.locate([f"unknown-{at}" for at in range(40)])
+    assert node_table.locate(["c", "b"]) == Located(0, [2, 1])
+    assert node_table.locate(["c", "next", "b"]) == Located(1, [2, 42, 1])
+    changes = node_table.changes(0, 0)
     assert changes == Changes(
         1,
         45,
@@ -173,42 +173,42 @@ def test_an_epoch_drops_names_without_an_object(snapshot: Snapshot) -> None:
 
 @pytest.mark.usefixtures("little_slack")
 @pytest.mark.parametrize("live", [0, 1, 100])
-def test_names_that_come_and_go_take_bounded_room(snapshot: Snapshot, live: int) -> None:
+def test_names_that_come_and_go_take_bounded_room(node_table: NodeTable, live: int) -> None:
     """Names that only requests know, and nodes that live for a moment."""
-    snapshot.put((f"live-{at}", b"1") for at in range(live))
+    node_table.put((f"live-{at}", b"1") for at in range(live))
     largest = 0
     for at in range(1_000):
-        snapshot.locate([f"name-{at}", f"other-{at}"])
-        snapshot.put([(f"short-{at}", b"2")])
-        snapshot.remove(f"short-{at}")
-        largest = max(largest, snapshot.changes(NEVER, 0).entries)  # type: ignore[union-attr]
+        node_table.locate([f"name-{at}", f"other-{at}"])
+        node_table.put([(f"short-{at}", b"2")])
+        node_table.remove(f"short-{at}")
+        largest = max(largest, node_table.changes(NEVER, 0).entries)  # type: ignore[union-attr]
     assert largest <= LITTLE + 4 * (live + 1) + 4
-    assert len(snapshot) == live
+    assert len(node_table) == live
 
 
 @pytest.mark.usefixtures("little_slack")
 @pytest.mark.parametrize("live", [1, 10])
 @pytest.mark.parametrize("asked", [0, 1, 50])
-def test_indices_are_below_the_bound_that_guests_are_told(snapshot: Snapshot, live: int, asked: int) -> None:
+def test_indices_are_below_the_bound_that_guests_are_told(node_table: NodeTable, live: int, asked: int) -> None:
     """Four times the most nodes there were at once, `SLACK`, and the names of a request or list."""
     largest = 0
     for round_ in range(200):
-        snapshot.replace({f"live-{round_}-{at}": b"1" for at in range(live)})
-        snapshot.locate([f"name-{round_}-{at}" for at in range(asked)])
-        largest = max(largest, snapshot.everything().entries)
+        node_table.replace({f"live-{round_}-{at}": b"1" for at in range(live)})
+        node_table.locate([f"name-{round_}-{at}" for at in range(asked)])
+        largest = max(largest, node_table.everything().entries)
     assert LITTLE < largest <= 4 * live + LITTLE + max(asked, live)
 
 
 class TestNodes:
-    def test_are_located_in_the_order_of_the_request(self, snapshot: Snapshot) -> None:
-        snapshot.put(nodes(a=b"1", b=b"2", c=b"3").items())
-        request = Nodes(snapshot, ["c", "new", "a", "c"])
+    def test_are_located_in_the_order_of_the_request(self, node_table: NodeTable) -> None:
+        node_table.put(nodes(a=b"1", b=b"2", c=b"3").items())
+        request = Nodes(node_table, ["c", "new", "a", "c"])
         assert len(request) == 4
         assert request.located(0) == [2, 3, 0, 2]
 
     @pytest.mark.usefixtures("little_slack")
-    def test_are_located_anew_in_a_new_epoch(self, snapshot: Snapshot) -> None:
-        request, epoch = moved(snapshot)
+    def test_are_located_anew_in_a_new_epoch(self, node_table: NodeTable) -> None:
+        request, epoch = moved(node_table)
         assert request.located(epoch) == [21, 1]
         assert request.located(0) is None
         assert request.located(epoch + 1) is None
@@ -222,28 +222,28 @@ class TestNodes:
             ((), [], []),
         ],
     )
-    def test_select(self, snapshot: Snapshot, selectors: list[int], names: list[str], indices: list[int]) -> None:
-        snapshot.put(nodes(a=b"1", b=b"2", c=b"3").items())
-        selected = Nodes(snapshot, ["c", "a", "b"]).select(selectors)
+    def test_select(self, node_table: NodeTable, selectors: list[int], names: list[str], indices: list[int]) -> None:
+        node_table.put(nodes(a=b"1", b=b"2", c=b"3").items())
+        selected = Nodes(node_table, ["c", "a", "b"]).select(selectors)
         assert (selected.names, selected.located(0)) == (names, indices)
 
     @pytest.mark.usefixtures("little_slack")
-    def test_selected_nodes_live_through_an_epoch(self, snapshot: Snapshot) -> None:
-        request, epoch = moved(snapshot)
+    def test_selected_nodes_live_through_an_epoch(self, node_table: NodeTable) -> None:
+        request, epoch = moved(node_table)
         assert request.select([1, 0]).located(epoch) == [21]
 
 
-def moved(snapshot: Snapshot) -> tuple[Nodes, int]:
+def moved(node_table: NodeTable) -> tuple[Nodes, int]:
     """Nodes b and a, found at 0 and 1 and since then at 21 and 1; and the epoch of that."""
-    snapshot.put([("b", b"2"), ("a", b"1")])
-    request = Nodes(snapshot, ["b", "a"])
+    node_table.put([("b", b"2"), ("a", b"1")])
+    request = Nodes(node_table, ["b", "a"])
     assert request.located(0) == [0, 1]
-    snapshot.remove("b")
-    snapshot.locate([f"unknown-{at}" for at in range(20)])
-    snapshot.put([("c", b"3")])
-    epoch = snapshot.locate([]).epoch
+    node_table.remove("b")
+    node_table.locate([f"unknown-{at}" for at in range(20)])
+    node_table.put([("c", b"3")])
+    epoch = node_table.locate([]).epoch
     assert epoch == 1
-    snapshot.put([("b", b"5")])
+    node_table.put([("b", b"5")])
     return request, epoch
 
 
@@ -268,8 +268,8 @@ class Copy:
         self.epoch, self.position = NEVER, 0
         self.entries: dict[int, tuple[str, bytes]] = {}
 
-    def follow(self, snapshot: Snapshot) -> None:
-        changes = snapshot.changes(self.epoch, self.position)
+    def follow(self, node_table: NodeTable) -> None:
+        changes = node_table.changes(self.epoch, self.position)
         if changes is None:
             return
         if changes.epoch != self.epoch:
@@ -285,40 +285,40 @@ class Copy:
 def test_copies_that_follow_changes_equal_the_truth(steps: list[tuple[str, object]]) -> None:
     """Three copies look at different times; each is right whenever it has looked."""
     truth: dict[str, bytes] = {}
-    snapshot, copies = Snapshot(), [Copy() for _ in range(3)]
+    node_table, copies = NodeTable(), [Copy() for _ in range(3)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("wasm_runtime.nodes.node_table.SLACK", 6)
         for step, argument in steps:
             if step == "put":
                 truth |= argument
-                snapshot.put(argument.items())
+                node_table.put(argument.items())
             elif step == "replace":
                 truth = dict(argument)
-                snapshot.replace(argument)
+                node_table.replace(argument)
             elif step == "remove":
                 truth.pop(argument, None)
-                snapshot.remove(argument)
+                node_table.remove(argument)
             elif step == "locate":
-                snapshot.locate(argument)
+                node_table.locate(argument)
             else:
-                check(snapshot, copies[argument], truth)
+                check(node_table, copies[argument], truth)
         for copy in copies:
-            check(snapshot, copy, truth)
+            check(node_table, copy, truth)
 
 
-def check(snapshot: Snapshot, copy: Copy, truth: Mapping[str, bytes]) -> None:
+def check(node_table: NodeTable, copy: Copy, truth: Mapping[str, bytes]) -> None:
     names = [f"n{at}" for at in range(12)]
-    request = Nodes(snapshot, names)
-    copy.follow(snapshot)
+    request = Nodes(node_table, names)
+    copy.follow(node_table)
     located = request.located(copy.epoch)
     assert located is not None
     assert [copy.entries[at] for at in located] == [(name, truth.get(name, b"")) for name in names]
-    assert len(snapshot) == sum(map(bool, truth.values()))
+    assert len(node_table) == sum(map(bool, truth.values()))
 
 
 @pytest.mark.usefixtures("little_slack")
-def test_many_threads(snapshot: Snapshot) -> None:
-    """Writers, requests with names of their own, and copies: every copy ends level with the snapshot."""
+def test_many_threads(node_table: NodeTable) -> None:
+    """Writers, requests with names of their own, and copies: every copy ends level with the node table."""
     stop = threading.Event()
     failures: list[BaseException] = []
 
@@ -334,15 +334,15 @@ def test_many_threads(snapshot: Snapshot) -> None:
 
     def write() -> None:
         value = str(next(counter)).encode()
-        snapshot.put((f"n{at}", value) for at in range(5))
-        snapshot.remove(f"n{int(value) % 5}")
+        node_table.put((f"n{at}", value) for at in range(5))
+        node_table.remove(f"n{int(value) % 5}")
 
     def request() -> None:
         names = [f"n{at}" for at in range(5)] + [f"only-{next(counter)}"]
-        located = snapshot.locate(names)
+        located = node_table.locate(names)
         assert len(set(located.indices)) == 6
 
-    work = [write, request, *(lambda copy=copy: copy.follow(snapshot) for copy in copies)]
+    work = [write, request, *(lambda copy=copy: copy.follow(node_table) for copy in copies)]
     threads = [Beside(partial(guarded, each)) for each in work]
     stop.wait(0.5)
     stop.set()
@@ -350,7 +350,7 @@ def test_many_threads(snapshot: Snapshot) -> None:
         thread.end()
     assert failures == []
     for copy in copies:
-        copy.follow(snapshot)
-        whole = snapshot.changes(NEVER, 0)
+        copy.follow(node_table)
+        whole = node_table.changes(NEVER, 0)
         assert whole is not None
         assert copy.entries == {at: (name, node) for at, name, node in whole.nodes}

@@ -10,7 +10,7 @@ from wasm_runtime.abi import Delivery, Document, Import, Severity
 from wasm_runtime.driver.layout import REASON_LIMIT
 from wasm_runtime.engine import LONGEST_UID, Call, Event, Handle, Log, Settings, largest_delivery
 from wasm_runtime.engines.wasmer.memory import GuestMemory
-from wasm_runtime.engines.wasmer.nodes import NodeTable
+from wasm_runtime.engines.wasmer.node_snapshot import NodeSnapshot
 from wasm_runtime.engines.wasmer.records import Output, Reasons, Records
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ _SIGN: Final = 0x8000_0000
 class Host:
     """What one guest may see and say, from call to call."""
 
-    def __init__(self, settings: Settings, handle: Handle, nodes: NodeTable) -> None:
+    def __init__(self, settings: Settings, handle: Handle, nodes: NodeSnapshot) -> None:
         self._settings = settings
         self._config = settings.config.encode()
         self._handle = handle

@@ -27,7 +27,7 @@ from wasm_runtime.engine import (
 )
 from wasm_runtime.engines.wasmer import start
 from wasm_runtime.engines.wasmer.host import Host
-from wasm_runtime.engines.wasmer.nodes import NodeTable
+from wasm_runtime.engines.wasmer.node_snapshot import NodeSnapshot
 from wasm_runtime.engines.wasmer.trap import describe
 from wasm_runtime.engines.wasmer.wasi import ExitError, Wasi
 from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
@@ -59,7 +59,7 @@ class WasmerInstance:
         self._thread = module.engine.thread
         self._settings = settings
         self._residents = Residents() if "nodechanged" in module.exports else None
-        nodes = NodeTable(images=_IMAGES in module.imports, residents=self._residents)
+        nodes = NodeSnapshot(images=_IMAGES in module.imports, residents=self._residents)
         self._host = Host(settings, handle, nodes)
         self._native: Any = None
         self._imports: dict[str, dict[str, Any]] = {}

@@ -14,7 +14,7 @@ from wasm_runtime.driver import layout
 from wasm_runtime.driver.layout import Header
 from wasm_runtime.nodes.images import ImageStates
 from wasm_runtime.nodes.node_feed import Residents
-from wasm_runtime.nodes.node_table import NEVER, Changes, Nodes, Snapshot
+from wasm_runtime.nodes.node_table import NEVER, Changes, Nodes, NodeTable
 
 _OBJECT: Final = struct.Struct("<4I")
 """The first part of a node's entry: addresses and lengths of its name and of its object."""
@@ -155,7 +155,7 @@ class CallMemory(LinearMemory):
 
 
 class SnapshotMemory(LinearMemory):
-    """A copy of the snapshot for one instance: table of entries, hash index, then an arena of bytes.
+    """A copy of the node table for one instance: table of entries, hash index, then an arena of bytes.
 
     With `images`, the image states of each node are part of the copy. `residents` takes note of each change.
     """
@@ -176,7 +176,7 @@ class SnapshotMemory(LinearMemory):
         self._index = index
         self._images = ImageStates() if images else None
         self._residents = residents
-        self._source: Snapshot | None = None
+        self._source: NodeTable | None = None
         self._epoch = NEVER
         self._position = 0
         self._capacity = 0
@@ -186,19 +186,19 @@ class SnapshotMemory(LinearMemory):
 
     def level(self, nodes: Nodes) -> Sequence[int]:
         """Copies what changed since the last call. Returns the indices of `nodes`."""
-        snapshot = nodes.snapshot
-        if snapshot is not self._source:
-            self._source, self._epoch = snapshot, NEVER
+        node_table = nodes.node_table
+        if node_table is not self._source:
+            self._source, self._epoch = node_table, NEVER
             if self._residents:
                 self._residents.forget_source()
         while True:
             indices = nodes.located(self._epoch)
-            changes = snapshot.changes(self._epoch, self._position)
+            changes = node_table.changes(self._epoch, self._position)
             if changes is None and indices is not None:
                 return indices
             if changes is not None:
                 fits = changes.epoch == self._epoch and self._has_room(changes.entries)
-                self._apply(changes if fits else snapshot.everything())
+                self._apply(changes if fits else node_table.everything())
 
     def name(self, node: int) -> str:
         """The name of the node at an index."""

@@ -18,7 +18,7 @@ from extender.scheduling.requests import Candidates
 from extender.webhook.messages import decode_args
 from tests.extender.objects import node, nodes_args
 from wasm_runtime.guests.guest import Pod
-from wasm_runtime.nodes.node_table import SLACK, Snapshot
+from wasm_runtime.nodes.node_table import SLACK, NodeTable
 from wasm_runtime.protobuf import encode_node, encode_pod
 
 POD = encode_pod({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "main", "args": ["hidden"]}]}})
@@ -74,7 +74,7 @@ def content(pieces: Sequence[bytes], why: str = "pods", dropped: int = 0) -> lis
 
 
 def test_of_a_cluster_it_holds_all_nodes_and_what_changes_between_pods() -> None:
-    cluster = Snapshot()
+    cluster = NodeTable()
     cluster.put([("a", b"a1"), ("b", b"b1"), ("c", b"c1")])
     writer = Writer(NodeSource(Cache(), cluster))
     pieces = [writer.begin("default"), writer.add([arrival(0.5, names("b", "a")), arrival(0.75, names("a", "b"))])]
@@ -99,7 +99,7 @@ def test_of_a_cluster_it_holds_all_nodes_and_what_changes_between_pods() -> None
 
 
 def test_nodes_that_are_dropped_with_their_epoch_are_told_to_be_gone() -> None:
-    cluster = Snapshot()
+    cluster = NodeTable()
     cluster.put([("a", b"a1"), ("b", b"b1")])
     writer = Writer(NodeSource(Cache(), cluster))
     pieces = [writer.begin("default")]
@@ -118,7 +118,7 @@ def test_nodes_that_are_dropped_with_their_epoch_are_told_to_be_gone() -> None:
 
 
 def test_nodes_that_come_whole_are_those_of_the_requests() -> None:
-    writer = Writer(NodeSource(None, Snapshot()))
+    writer = Writer(NodeSource(None, NodeTable()))
     asked = [whole("a", "b"), whole("b", "a"), whole("a", "b", version="2"), names("c", "b")]
     pieces = [writer.begin("default"), writer.add(arrival(at, each) for at, each in enumerate(asked))]
     assert content([*pieces, writer.end("pods", 0)]) == [
@@ -136,7 +136,7 @@ def test_nodes_that_come_whole_are_those_of_the_requests() -> None:
 
 def test_what_cannot_be_read_is_counted_with_what_was_dropped() -> None:
     broken = decode_args(b'{"Pod": {"metadata": {}}, "Nodes": {"items": [{"metadata": {"name": "b"}, "spec": 5}]}}')[1]
-    writer = Writer(NodeSource(None, Snapshot()))
+    writer = Writer(NodeSource(None, NodeTable()))
     arrivals = [arrival(0, broken), arrival(1, names("a"), pod=b"\x0a\x64x"), arrival(2, names("a"))]
     pieces = [writer.begin("default"), writer.add(arrivals), writer.end("pods", 3)]
     assert content(pieces, dropped=5) == [Node("a", b""), cycle(2, 0)]
@@ -144,7 +144,7 @@ def test_what_cannot_be_read_is_counted_with_what_was_dropped() -> None:
 
 def test_it_is_full_when_it_has_grown_large_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_format, "ENOUGH", 300)
-    writer = Writer(NodeSource(None, Snapshot()))
+    writer = Writer(NodeSource(None, NodeTable()))
     pieces = [writer.begin("default")]
     assert not writer.is_full
     pieces.append(writer.add(arrival(at, names("a")) for at in range(100)))
@@ -155,7 +155,7 @@ def test_it_is_full_when_it_has_grown_large_enough(monkeypatch: pytest.MonkeyPat
 
 
 def test_whatever_came_of_it_can_be_unfolded_at_once() -> None:
-    writer = Writer(NodeSource(None, Snapshot()))
+    writer = Writer(NodeSource(None, NodeTable()))
     writer_pieces = writer.begin("default") + writer.add([arrival(0, names("a"))])
     unfolded = file_format.zlib.decompressobj(file_format.GZIP).decompress(writer_pieces)
     assert unfolded.endswith(msgspec.msgpack.encode(cycle(0.0, 0)))

@@ -17,7 +17,7 @@ from extender.scheduling.node_source import NodeSource
 from extender.scheduling.request_samples import Sample, Traffic
 from extender.scheduling.requests import Candidates
 from wasm_runtime.guests.guest import Pod
-from wasm_runtime.nodes.node_table import Snapshot
+from wasm_runtime.nodes.node_table import NodeTable
 
 ASKED = Candidates(["node-1"])
 SAMPLE = Sample("filter", Pod("uid", "default/web", b""), ASKED.names)
@@ -30,7 +30,7 @@ def traffic() -> Traffic:
 
 @pytest.fixture
 def recorders(traffic: Traffic) -> Recorders:
-    return Recorders(traffic, NodeSource(None, Snapshot()))
+    return Recorders(traffic, NodeSource(None, NodeTable()))
 
 
 def test_a_recording_that_is_large_enough_ends(

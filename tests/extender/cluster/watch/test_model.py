@@ -17,9 +17,9 @@ from extender.cluster import ApiServer, NodeCache, PodCache
 from extender.cluster.watch import reflector
 from tests.extender.cluster.support import Ends, running, until
 from tests.extender.cluster.watch.world import Make, UnsteadyServer, World
-from wasm_runtime.nodes import node_table as snapshot_module
+from wasm_runtime.nodes import node_table as node_table_module
 from wasm_runtime.nodes.images import ImageStates
-from wasm_runtime.nodes.node_table import ABSENT, NEVER, Snapshot
+from wasm_runtime.nodes.node_table import ABSENT, NEVER, NodeTable
 from wasm_runtime.protobuf.read import identity
 
 KEYS = 200
@@ -56,8 +56,8 @@ def pod(version: int, key: str) -> bytes:
 class Copy:
     """The nodes as an instance of a guest has them, which takes over what changed."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+    def __init__(self, node_table: NodeTable) -> None:
+        self._node_table = node_table
         self._epoch, self._position = NEVER, 0
         self._nodes: dict[int, tuple[str, bytes]] = {}
         self._images = ImageStates()
@@ -65,7 +65,7 @@ class Copy:
 
     def follow(self) -> tuple[dict[str, bytes], dict[str, bytes]]:
         """Objects and image states by name."""
-        changes = self._snapshot.changes(self._epoch, self._position)
+        changes = self._node_table.changes(self._epoch, self._position)
         if changes:
             self._epoch, self._position = changes.epoch, changes.position
             self._nodes |= {at: (name, content) for at, name, content in changes.nodes}
@@ -109,7 +109,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reflector, "FIRST_PAUSE", 0.001)
     monkeypatch.setattr(reflector, "LONGEST_PAUSE", 0.005)
     monkeypatch.setattr(reflector, "GATHER", 0.0)
-    monkeypatch.setattr(snapshot_module, "SLACK", 10)
+    monkeypatch.setattr(node_table_module, "SLACK", 10)
 
 
 def play(directory: Path, make: Make, scenario: Scenario) -> None:
@@ -134,9 +134,9 @@ def play(directory: Path, make: Make, scenario: Scenario) -> None:
 @pytest.mark.parametrize("events", LENGTHS)
 def test_nodes_and_their_images_are_those_of_the_server_after_each_outage(tmp_path: Path, events: int) -> None:
     async def scenario(world: World, server: UnsteadyServer, api: ApiServer, chance: random.Random) -> None:
-        snapshot = Snapshot()
-        cache = NodeCache(api, snapshot, Ends(), lifetime=20, grace=0.2)
-        copy = Copy(snapshot)
+        node_table = NodeTable()
+        cache = NodeCache(api, node_table, Ends(), lifetime=20, grace=0.2)
+        copy = Copy(node_table)
 
         def is_true() -> bool:
             objects, states = copy.follow()

@@ -17,7 +17,7 @@ from extender.cluster.watch.reflector import PAGE_SIZE
 from tests.extender.cluster.scene import QUIET, bookmark, listed, play, told
 from tests.extender.cluster.scripted import Behaviour, answer, hang_up, stream
 from tests.extender.cluster.support import Ends, objects, running, until, warnings
-from wasm_runtime.nodes.node_table import Snapshot
+from wasm_runtime.nodes.node_table import NodeTable
 
 
 def test_a_list_of_many_pages_is_complete_before_guests_see_it(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_list_of_many_pages_is_complete_before_guests_see_it(tmp_path: Path) -
     asyncio.run(scenario())
 
 
-def test_each_change_reaches_the_snapshot(tmp_path: Path) -> None:
+def test_each_change_reaches_the_node_table(tmp_path: Path) -> None:
     async def scenario() -> None:
         changes = told("ADDED", "c", "8"), told("MODIFIED", "a", "9") + told("DELETED", "b", "10")
         async with play(tmp_path, listed("7", "a", "b"), stream(*changes, linger=60)) as scene:
@@ -166,10 +166,10 @@ def get_node(control_plane: ControlPlane, name: str) -> bytes:
 
 
 @asynccontextmanager
-async def watching(control_plane: ControlPlane, snapshot: Snapshot) -> AsyncIterator[None]:
+async def watching(control_plane: ControlPlane, node_table: NodeTable) -> AsyncIterator[None]:
     """A cache of the real nodes."""
     api = ApiServer.from_kubeconfig(control_plane.kubeconfig())
-    async with running(NodeCache(api, snapshot, Ends())):
+    async with running(NodeCache(api, node_table, Ends())):
         yield
     await api.aclose()
 
@@ -177,22 +177,22 @@ async def watching(control_plane: ControlPlane, snapshot: Snapshot) -> AsyncIter
 def test_real_nodes_are_listed_and_watched(control_plane: ControlPlane) -> None:
     client = control_plane.client
     control_plane.create_nodes(3, labels={"zone": "a"})
-    snapshot = Snapshot()
+    node_table = NodeTable()
 
     async def scenario() -> None:
-        async with watching(control_plane, snapshot):
-            await until(lambda: objects(snapshot).keys() == {"node-0", "node-1", "node-2"})
+        async with watching(control_plane, node_table):
+            await until(lambda: objects(node_table).keys() == {"node-0", "node-1", "node-2"})
             await asyncio.to_thread(client.post, "/api/v1/nodes", json={"metadata": {"name": "new"}})
-            await until(lambda: "new" in objects(snapshot))
+            await until(lambda: "new" in objects(node_table))
             patch = {"Content-Type": "application/merge-patch+json"}
             labels = b'{"metadata": {"labels": {"accelerator": "h100"}}}'
             await asyncio.to_thread(client.patch, "/api/v1/nodes/new", content=labels, headers=patch)
-            await until(lambda: b"h100" in objects(snapshot)["new"])
+            await until(lambda: b"h100" in objects(node_table)["new"])
             await asyncio.to_thread(client.delete, "/api/v1/nodes/new")
-            await until(lambda: "new" not in objects(snapshot))
+            await until(lambda: "new" not in objects(node_table))
             # Byte for byte what the API server itself says of each.
             await until(
-                lambda: objects(snapshot) == {name: get_node(control_plane, name) for name in objects(snapshot)}
+                lambda: objects(node_table) == {name: get_node(control_plane, name) for name in objects(node_table)}
             )
 
     try:
@@ -205,11 +205,11 @@ def test_a_real_list_of_many_pages_is_complete(control_plane: ControlPlane) -> N
     names = {f"many-{number}" for number in range(2 * PAGE_SIZE + 1)}
     for name in names:
         control_plane.client.post("/api/v1/nodes", json={"metadata": {"name": name}}).raise_for_status()
-    snapshot = Snapshot()
+    node_table = NodeTable()
 
     async def scenario() -> None:
-        async with watching(control_plane, snapshot):
-            await until(lambda: objects(snapshot).keys() == names)
+        async with watching(control_plane, node_table):
+            await until(lambda: objects(node_table).keys() == names)
 
     try:
         asyncio.run(scenario())

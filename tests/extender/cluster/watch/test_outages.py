@@ -26,7 +26,7 @@ from extender.cluster.watch import reflector
 from tests.extender.cluster.support import TIMEOUT, Ends, objects, running, until, warnings
 from tests.extender.kwx import Extender, plugin, profile
 from tests.extender.objects import filtered, names_args
-from wasm_runtime.nodes.node_table import Snapshot
+from wasm_runtime.nodes.node_table import NodeTable
 
 READY_TIMEOUT = 60.0
 
@@ -126,29 +126,29 @@ async def delete(outages: Outages, name: str) -> None:
     (await asyncio.to_thread(outages.client.delete, f"/api/v1/nodes/{name}")).raise_for_status()
 
 
-def holds(snapshot: Snapshot, *names: str) -> Callable[[], bool]:
+def holds(node_table: NodeTable, *names: str) -> Callable[[], bool]:
     """Whether guests see just these nodes."""
-    return lambda: objects(snapshot).keys() == set(names)
+    return lambda: objects(node_table).keys() == set(names)
 
 
 @pytest.mark.parametrize("compacted", [False, True], ids=["as it was", "etcd compacted"])
 def test_a_restart_of_the_server_loses_no_change(outages: Outages, compacted: bool) -> None:
     async def scenario() -> None:
         async with api_of(outages) as api:
-            snapshot = Snapshot()
-            cache = NodeCache(api, snapshot, Ends())
+            node_table = NodeTable()
+            cache = NodeCache(api, node_table, Ends())
             async with running(cache):
-                await until(holds(snapshot, "node-0", "node-1", "node-2"))
+                await until(holds(node_table, "node-0", "node-1", "node-2"))
                 await outages.stop()
                 await until(lambda: "cannot be reached" in (cache.problem or ""))
                 assert cache.synced
-                assert holds(snapshot, "node-0", "node-1", "node-2")()
+                assert holds(node_table, "node-0", "node-1", "node-2")()
                 if compacted:
                     await outages.compact()
                 await outages.start()
                 await create(outages, "new")
                 await delete(outages, "node-1")
-                await until(holds(snapshot, "node-0", "node-2", "new"))
+                await until(holds(node_table, "node-0", "node-2", "new"))
                 await until(lambda: cache.problem is None)
 
     asyncio.run(scenario())
@@ -159,17 +159,17 @@ def test_what_happened_before_the_servers_memory_is_read_by_a_new_list(
 ) -> None:
     async def scenario() -> None:
         async with api_of(outages) as api:
-            snapshot, ends = Snapshot(), Ends()
-            cache = NodeCache(api, snapshot, ends)
+            node_table, ends = NodeTable(), Ends()
+            cache = NodeCache(api, node_table, ends)
             async with running(cache):
-                await until(holds(snapshot, "node-0", "node-1", "node-2"))
+                await until(holds(node_table, "node-0", "node-1", "node-2"))
             # A server that starts knows no change from before: the version of the cache is too old for it.
             await delete(outages, "node-1")
             await create(outages, "new")
             await outages.stop()
             await outages.start()
             async with running(cache):
-                await until(holds(snapshot, "node-0", "node-2", "new"))
+                await until(holds(node_table, "node-0", "node-2", "new"))
                 await until(lambda: cache.problem is None)
             assert ends.all == [
                 ("nodes", "list", "done"),
@@ -184,14 +184,14 @@ def test_what_happened_before_the_servers_memory_is_read_by_a_new_list(
 def test_a_server_that_froze_is_noticed_and_found_again(outages: Outages) -> None:
     async def scenario() -> None:
         async with api_of(outages) as api:
-            snapshot = Snapshot()
-            cache = NodeCache(api, snapshot, Ends(), lifetime=2, grace=0.5)
+            node_table = NodeTable()
+            cache = NodeCache(api, node_table, Ends(), lifetime=2, grace=0.5)
             async with running(cache):
-                await until(holds(snapshot, "node-0", "node-1", "node-2"))
+                await until(holds(node_table, "node-0", "node-1", "node-2"))
                 with outages.frozen():
                     await until(lambda: "has fallen silent" in (cache.problem or ""))
                 await create(outages, "new")
-                await until(holds(snapshot, "node-0", "node-1", "node-2", "new"))
+                await until(holds(node_table, "node-0", "node-1", "node-2", "new"))
                 await until(lambda: cache.problem is None)
 
     asyncio.run(scenario())
@@ -224,11 +224,11 @@ def test_a_list_whose_version_is_compacted_between_its_pages_begins_anew(
         api = Interrupted.from_kubeconfig(outages.control_plane.kubeconfig())
         assert isinstance(api, Interrupted)
         api.outages = outages
-        snapshot, ends = Snapshot(), Ends()
-        cache = NodeCache(api, snapshot, ends)
+        node_table, ends = NodeTable(), Ends()
+        cache = NodeCache(api, node_table, ends)
         async with running(cache):
             await until(lambda: cache.problem is None)
-            assert holds(snapshot, "node-0", "node-2", "new")()
+            assert holds(node_table, "node-0", "node-2", "new")()
             assert ends.all == [("nodes", "list", "expired"), ("nodes", "list", "done")]
         await api.aclose()
 

@@ -54,8 +54,8 @@ def test_a_guest_that_was_told_of_some_news_too_late_is_broken(load: Loader) -> 
     at = world({"node-a": b"A", "node-b": b"B"})
     instance = load.instance(WAITS, timeout=0.5)
     assert instance.level(at.nodes, time.monotonic() + 30)
-    at.snapshot.remove("node-a")
-    at.snapshot.put([("node-b", b"X")])
+    at.node_table.remove("node-a")
+    at.node_table.put([("node-b", b"X")])
     with pytest.raises(GuestError) as caught:
         instance.level(at.nodes, time.monotonic() + 0.5)
     message = "noderemoved: returned after its timeout of 500 ms: wasmer interrupts no guest"
@@ -70,7 +70,7 @@ def test_the_time_of_being_told_counts_each_time_and_where_it_fails(load: Loader
     before = call.level
     instance.each("filter", call, -1)
     between = call.level
-    at.snapshot.put([("node-a", b"X")])
+    at.node_table.put([("node-a", b"X")])
     call.deadline = time.monotonic() - 1
     with pytest.raises(GuestError) as caught:
         instance.each("filter", call, -1)

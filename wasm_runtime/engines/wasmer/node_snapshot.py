@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 from wasm_runtime.nodes.images import ImageStates
 from wasm_runtime.nodes.node_feed import Residents
-from wasm_runtime.nodes.node_table import ABSENT, NEVER, Changes, Nodes, Snapshot
+from wasm_runtime.nodes.node_table import ABSENT, NEVER, Changes, Nodes, NodeTable
 
 
-class NodeTable:
-    """The snapshot as it was when a call began: nothing changes while a guest looks.
+class NodeSnapshot:
+    """The node table as it was when a call began: nothing changes while a guest looks.
 
-    `names`, `objects` and `states` are by the snapshot's indices. States are there with `images` only. `residents`
+    `names`, `objects` and `states` are by the node table's indices. States are there with `images` only. `residents`
     takes note of each change.
     """
 
     def __init__(self, *, images: bool, residents: Residents | None) -> None:
         self._with_images = images
         self._residents = residents
-        self._source: Snapshot | None = None
+        self._source: NodeTable | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -39,15 +39,15 @@ class NodeTable:
 
     def level(self, nodes: Nodes) -> Sequence[int]:
         """Takes over what changed since the last call. Returns the indices of `nodes`."""
-        snapshot = nodes.snapshot
-        if snapshot is not self._source:
+        node_table = nodes.node_table
+        if node_table is not self._source:
             self._forget()
-            self._source = snapshot
+            self._source = node_table
             if self._residents:
                 self._residents.forget_source()
         while True:
             indices = nodes.located(self._epoch)
-            changes = snapshot.changes(self._epoch, self._position)
+            changes = node_table.changes(self._epoch, self._position)
             if changes is None and indices is not None:
                 return indices
             if changes is not None:
