@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from bench.report.results import OURS, PEERS, Comparison, Figures, Results
@@ -41,10 +42,18 @@ class Finding(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """The answer in a sentence or two, and what else there is to say."""
+    """What the figures say: the answer, what belongs to it, and what else there is to say."""
 
     answer: str
+    """One sentence."""
     more: list[Finding]
+    aside: str = ""
+    """What limits or explains the answer, in sentences; empty if nothing does."""
+
+    @property
+    def whole_answer(self) -> str:
+        """With what belongs to it."""
+        return f"{self.answer} {self.aside}".strip()
 
 
 def findings(results: Results) -> Findings:
@@ -53,9 +62,8 @@ def findings(results: Results) -> Findings:
     if found is None:
         return Findings(_start(results) or NOTHING, [])
     metric, case = found
-    return Findings(
-        _answer(results, case, metric, explained), [each for each in _more(results, case, metric) if each.text]
-    )
+    answer, aside = _answer(results, case, metric, explained)
+    return Findings(answer, [each for each in _more(results, case, metric) if each.text], aside)
 
 
 def subject_of(results: Results) -> tuple[str, Case] | None:
@@ -75,7 +83,10 @@ def _more(results: Results, case: Case, metric: str) -> Iterator[Finding]:
         yield Finding("Cold start", _start(results))
     else:
         others = [each for each in results.scale("throughput") if each is not case]
-        yield Finding("With other numbers of nodes", " ".join(_answer(results, each, metric, known) for each in others))
+        yield Finding(
+            "With other numbers of nodes",
+            " ".join(filter(None, chain.from_iterable(_answer(results, each, metric, known) for each in others))),
+        )
     yield Finding("Whole nodes", _whole(results, case, metric))
     if results.run.level == "scheduler":
         yield Finding("How long pods wait", _waiting(results))
@@ -88,12 +99,13 @@ def _subject(results: Results, case: Case, metric: str) -> Figures:
     return (results.ours(case, metric) or results.all(case, metric))[0]
 
 
-def _answer(results: Results, case: Case, metric: str, called: Callable[[Variant], str]) -> str:
+def _answer(results: Results, case: Case, metric: str, called: Callable[[Variant], str]) -> tuple[str, str]:
+    """The answer, and what belongs to it."""
     subject = _subject(results, case, metric)
     beside = results.beside(case, subject.variant.name, metric)
     takes = _takes(subject, case, metric, called(subject.variant))
     rounds = _rounds(_chief(results, case, metric), enough=all(each.verdict != "open" for each in beside))
-    return f"{takes}{_beside(results, beside)}.{_transport(subject)}{rounds}"
+    return f"{takes}{_beside(results, beside)}.", f"{_transport(subject)}{rounds}".strip()
 
 
 def _beside(results: Results, compared: Sequence[Comparison], start: str = ": ") -> str:

@@ -24,6 +24,14 @@ TITLES: Final = {
     "scheduler": "What an extender costs: the whole scheduler",
 }
 
+SUBJECTS: Final = {
+    "plugin": "A cycle is all that kube-scheduler asks about one pod: filter, then prioritize of the nodes that passed."
+    " Each line is one way to run the same policy.",
+    "scheduler": "A scheduler binds pods to nodes, one after the other. Each colour is one way to give the same"
+    " scheduler the same policy.",
+}
+"""What the answer and its picture are about."""
+
 
 def page(results: Results, plots: Sequence[Plot]) -> str:
     """The page."""
@@ -34,6 +42,7 @@ def page(results: Results, plots: Sequence[Plot]) -> str:
         .render(
             run=run,
             title=TITLES[run.level],
+            subject=SUBJECTS[run.level],
             findings=findings(results),
             noise=noise(run),
             unfinished=unfinished(run),

@@ -19,7 +19,7 @@ SPECIAL: Final = {"\\": "\\\\", "&": "&amp;", "<": "&lt;", "|": "\\|", "`": "\\`
 def markdown(results: Results) -> str:
     """The answer, a table of medians, and what they depend on; of too noisy a run, first that it is."""
     run = results.run
-    verdict, answer = noise(run).verdict, _escaped(findings(results).answer)
+    verdict, answer = noise(run).verdict, _escaped(findings(results).whole_answer)
     noisy = f"**The machine was {verdict}**{': do not rely on these figures' * (verdict == 'too noisy')}."
     blocks = [noisy, answer] if verdict == "too noisy" else [f"**{answer}**", noisy if verdict == "noisy" else ""]
     blocks += [_escaped(unfinished(run)), _escaped(too_few(run))]

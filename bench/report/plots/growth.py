@@ -13,13 +13,15 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from bench.report.plots.canvas import Plot, draw, logarithmic, spread, tick
 from bench.report.plots.palette import look
-from bench.report.results import Results
+from bench.report.results import Results, quantiles
 from bench.report.words import capital, label, measured
 from bench.run import Case, Variant
 
 HEIGHT: Final = 5.0
 WHAT: Final = {verb: f"a pod's {verb}" for verb in ("cycle", "filter", "prioritize")}
 """What titles call metrics that are of a pod without saying so."""
+MARGIN: Final = 1.6
+"""Times that an axis reaches beyond what is on it."""
 LINE_OF_TEXT: Final = 0.043
 """How far labels are apart at least, as a part of the axis."""
 
@@ -64,7 +66,15 @@ def _paint(results: Results, metric: str, q: float, cases: Sequence[Case], figur
     axes.grid(True)
     axes.set_xlabel("nodes")
     axes.set_ylabel(f"{results.all(cases[0], metric)[0].unit}, {measured(metric)}")
+    axes.set_ylim(*_limits(results, metric, cases))
     _label(axes, ends)
+
+
+def _limits(results: Results, metric: str, cases: Sequence[Case]) -> tuple[float, float]:
+    """Those of all percentiles, whose plots stand side by side."""
+    every = [each for case in cases for each in results.all(case, metric)]
+    values = [value for each in every for q in quantiles(metric) if (value := each.at(q).value) > 0]
+    return min(values) / MARGIN, max(values) * MARGIN
 
 
 def _label(axes: Axes, ends: Sequence[tuple[Variant, float, float]]) -> None:
