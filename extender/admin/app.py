@@ -13,12 +13,17 @@ from extender.admin.auth.access import Access
 from extender.admin.auth.gate import Gate
 from extender.admin.health import Health
 from extender.admin.recording.recorders import Recorders
-from extender.rollouts.controller import Rollouts
+from extender.rollouts.controller import RolloutController
 from extender.telemetry.metrics import Metrics
 
 
 def create_app(
-    health: Health, metrics: Metrics, rollouts: Rollouts, recorders: Recorders, access: Access, module_limit: int
+    health: Health,
+    metrics: Metrics,
+    rollouts: RolloutController,
+    recorders: Recorders,
+    access: Access,
+    module_limit: int,
 ) -> FastAPI:
     """The application for the admin address. An upload may have `module_limit` bytes."""
     app = FastAPI(title="kube-wasm-extender", docs_url=None, redoc_url=None)

@@ -1,4 +1,4 @@
-"""Follows the configuration file."""
+"""Watches the configuration file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from extender import config
 from extender.config import ConfigError, ExtenderConfiguration, ProfileConfig
-from extender.rollouts.controller import NotConfiguredError, Rollouts
+from extender.rollouts.controller import NotConfiguredError, RolloutController
 from extender.rollouts.source_watch import Awaited
 from extender.sources import SourceError
 from extender.sources.download import Limit
@@ -27,13 +27,13 @@ _SECTIONS: Final = ("server", "runtime", "cluster")
 """What is read at the start alone."""
 
 
-class Reloader:
+class ConfigWatcher:
     """A thread that makes the profiles of the configuration file live when the file changes.
 
     A file that cannot be used changes nothing; it is told once, and `problem` says so as long as it is there.
     """
 
-    def __init__(self, file: Path, configuration: ExtenderConfiguration, rollouts: Rollouts) -> None:
+    def __init__(self, file: Path, configuration: ExtenderConfiguration, rollouts: RolloutController) -> None:
         """`configuration` is what the file held when it was read."""
         self._file = file
         self._began_with = configuration

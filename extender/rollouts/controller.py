@@ -18,12 +18,11 @@ from extender.rollouts.pipeline import Pipeline, RolloutFailedError, failing
 from extender.rollouts.requirements import Requirements
 from extender.rollouts.revision import REVISED, Revision, Stage
 from extender.rollouts.rollout import Rollout
-from extender.rollouts.run import Attempt
-from extender.rollouts.runs import Attempts
-from extender.rollouts.slot import Live, Slot
+from extender.rollouts.runs import RolloutRun, RolloutRuns
+from extender.rollouts.slot import ActiveRevision, Slot
 from extender.rollouts.source_watch import Awaited, Watch
-from extender.rollouts.swap_plan import Wanted, before, earlier, expect, understand
-from extender.rollouts.swap_request import Order
+from extender.rollouts.swap_command import SwapCommand
+from extender.rollouts.swap_plan import SwapPlan, before, earlier, expect, understand
 from extender.rollouts.switch import REMOVED, Change, Switch, check, withdraw
 from extender.sources import Fetched, Source, SourceError, UnreachableError
 
@@ -45,7 +44,7 @@ class NotConfiguredError(RolloutFailedError):
         self.given = given
 
 
-class Rollouts:
+class RolloutController:
     """Carries out what sources, the configuration file and operators want to become live. May be used from any thread.
 
     A slot has one rollout at a time. An operator's ends one of the source's, a rollback ends any.
@@ -68,8 +67,8 @@ class Rollouts:
         self._drain = drain
         self._switch = Switch(live, pipeline.store, journal, drain, profiles, wake)
         self._lock = self._switch.lock
-        self._attempts = Attempts(journal, pipeline.store, self._lock)
-        self.requirements = Requirements(live, pipeline, self._switch, self._attempts)
+        self._runs = RolloutRuns(journal, pipeline.store, self._lock)
+        self.requirements = Requirements(live, pipeline, self._switch, self._runs)
         self._threads: list[threading.Thread] = []
 
     def slot(self, profile: str, plugin: str) -> Slot | None:
@@ -98,30 +97,30 @@ class Rollouts:
         self.journal.flush()
         return self.get(number) or self._store.rollout(number)
 
-    def begin(self, slot: Slot, order: Order) -> Rollout:
-        """Begins what an operator orders; what is under way or done already is not begun again.
+    def begin(self, slot: Slot, command: SwapCommand) -> Rollout:
+        """Begins what an operator commands; what is under way or done already is not begun again.
 
-        Raises OrderError, ConflictError.
+        Raises SwapRefusedError, ConflictError.
         """
         with self._lock:
-            wanted = understand(order, slot, self._pipeline)
-            if wanted.revision and not order.dry_run:
-                latest = self._attempts.latest(slot)
+            plan = understand(command, slot, self._pipeline)
+            if plan.revision and not command.dry_run:
+                latest = self._runs.latest(slot)
                 is_signed_later = bool(slot.unmet) and latest is not None and latest.is_over
-                if latest and latest.revision == wanted.revision and not is_signed_later:
+                if latest and latest.revision == plan.revision and not is_signed_later:
                     return latest
-            expect(slot, order.expected)
-            attempt = self._attempts.begin(
+            expect(slot, command.expected)
+            run = self._runs.begin(
                 slot,
-                order.by,
-                order.why,
+                command.by,
+                command.why,
                 is_operators=True,
-                overrules=self._attempts.make_way(slot),
-                dry_run=order.dry_run,
-                revision=wanted.revision,
+                overrules=self._runs.make_way(slot),
+                dry_run=command.dry_run,
+                revision=plan.revision,
             )
-            self._in_background(attempt, slot, partial(self._take_turn, attempt, slot, wanted))
-            return attempt.rollout
+            self._in_background(run, slot, partial(self._take_turn, run, slot, plan))
+            return run.rollout
 
     def roll_back(
         self, slot: Slot, *, by: str, why: str = "", to: str | None = None, expected: str | None = None
@@ -129,26 +128,24 @@ class Rollouts:
         """Begins the way back to an earlier revision, which is not probed.
 
         It leads to the one that is named; else on probation to the last good one, and otherwise to the one before.
-        Raises OrderError, ConflictError.
+        Raises SwapRefusedError, ConflictError.
         """
         with self._lock:
             expect(slot, expected)
             revision = earlier(slot, to) if to else before(slot)
-            overruled = self._attempts.overrule(slot, _going_back(revision))
+            overruled = self._runs.overrule(slot, _going_back(revision))
             if slot.live and slot.live.revision.id == revision.id:
                 if overruled:
                     self._switch.set_offered(slot, overruled)
                 return slot.live.rollout
-            attempt = self._begin_return(slot, revision, by, why, overruled)
-            self._in_background(
-                attempt, slot, partial(self._return, attempt, slot, revision, why or f"rolled back by {by}")
-            )
-            return attempt.rollout
+            run = self._begin_return(slot, revision, by, why, overruled)
+            self._in_background(run, slot, partial(self._return, run, slot, revision, why or f"rolled back by {by}"))
+            return run.rollout
 
     def offer(self, slot: Slot, source: Source, fetched: Fetched) -> bool:
         """Brings live what the source gives, unless that is no news. Returns when it is live or refused.
 
-        False if an order has come before it: it is to be offered again when that is carried out.
+        False if a command has come before it: it is to be offered again when that is carried out.
         """
         self.requirements.review([slot])  # What is required may be what has changed: another key is in its file.
         is_signed_now = bool(slot.unmet) and self._pipeline.admits(slot.config, fetched)
@@ -157,7 +154,7 @@ class Rollouts:
             with self._lock:
                 if source is not slot.source:
                     return True  # Another one was configured meanwhile.
-                if self._attempts.running(slot):
+                if self._runs.running(slot):
                     return False
                 revision = Revision.of(module, slot.config, fetched.origin)
                 slot.refusal = ""
@@ -167,17 +164,17 @@ class Rollouts:
                 if slot.serves(revision.id) and not is_cure:
                     self._switch.set_offered(slot, revision.id)
                     return True
-                attempt = self._attempts.begin(slot, "source", revision=revision.id)
-            self._carry_out(attempt, slot, Wanted(slot.config, lambda: fetched, revision.id, offers=True))
+                run = self._runs.begin(slot, "source", revision=revision.id)
+            self._carry_out(run, slot, SwapPlan(slot.config, lambda: fetched, revision.id, offers=True))
             with self._lock:
-                if source is slot.source and not attempt.is_cancelled:
+                if source is slot.source and not run.is_cancelled:
                     slot.version = fetched.version
-        return not attempt.is_cancelled
+        return not run.is_cancelled
 
     def refuse(self, slot: Slot, problem: str) -> None:
         """Tells that the source gives nothing of use."""
         self._explain(slot, problem)
-        self._attempts.fail(slot, "source", problem)
+        self._runs.fail(slot, "source", problem)
 
     def look(self) -> None:
         """Ends probations, brings the good revision back where one fails, and retires what is drained.
@@ -186,9 +183,9 @@ class Rollouts:
         """
         with self._lock:
             returns = [(slot, slot.live, good, problem) for slot, good, problem in self._switch.failing()]
-            attempts = [self._begin_automatic_return(*each) for each in returns]
-        for attempt, (slot, failed, good, problem) in zip(attempts, returns, strict=True):
-            self._return(attempt, slot, good, problem)
+            runs = [self._begin_automatic_return(*each) for each in returns]
+        for run, (slot, failed, good, problem) in zip(runs, returns, strict=True):
+            self._return(run, slot, good, problem)
             with self._lock:
                 if slot.live is failed:
                     self._switch.end_probation(slot)  # It would fail time and again.
@@ -205,7 +202,7 @@ class Rollouts:
         configs = self._places(profiles)
         changing = self._changing(configs)
         given: Given = {}
-        self._attempts.cancel(changing, CONFIGURED)
+        self._runs.cancel(changing, CONFIGURED)
         with ExitStack() as stack:
             for slot in changing:
                 stack.enter_context(slot.turn)
@@ -216,7 +213,7 @@ class Rollouts:
                 except RolloutFailedError as error:
                     raise NotConfiguredError(error.problems, given) from error
                 for slot in set(self.live.slots) - set(configs):
-                    self._attempts.cancel([slot], REMOVED)
+                    self._runs.cancel([slot], REMOVED)
                     self._switch.remove(slot)
                 for key, slot in zip(keys(profiles), configs, strict=True):
                     self._reconfigure(slot, configs[slot], given.get(slot.place), is_ready=slot in changing)
@@ -232,30 +229,30 @@ class Rollouts:
 
     def close(self) -> None:
         """Ends what is under way; nothing goes live any more."""
-        self._attempts.close()
+        self._runs.close()
         until = time.monotonic() + LONGEST_END
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
 
-    def _take_turn(self, attempt: Attempt, slot: Slot, wanted: Wanted) -> None:
+    def _take_turn(self, run: RolloutRun, slot: Slot, plan: SwapPlan) -> None:
         with slot.turn:
-            self._carry_out(attempt, slot, wanted)
+            self._carry_out(run, slot, plan)
 
-    def _carry_out(self, attempt: Attempt, slot: Slot, wanted: Wanted) -> None:
+    def _carry_out(self, run: RolloutRun, slot: Slot, plan: SwapPlan) -> None:
         """Takes a candidate all the way, or as far as it gets."""
         try:
-            with failing(attempt):
-                live = self._pipeline.prepare(attempt, slot, wanted.config, wanted.fetch, wanted.verified)
+            with failing(run):
+                live = self._pipeline.prepare(run, slot, plan.config, plan.fetch, plan.verified)
                 if live:
-                    self._switch.alone(Change(attempt, slot, live, wanted.offers))
-        except RolloutFailedError as error:  # The attempt has said why.
-            was_refused = attempt.rollout.stage is Stage.FAILED and not attempt.is_cancelled
-            if wanted.offers and was_refused and not attempt.rollout.dry_run:
+                    self._switch.alone(Change(run, slot, live, plan.offers))
+        except RolloutFailedError as error:  # The run has said why.
+            was_refused = run.rollout.stage is Stage.FAILED and not run.is_cancelled
+            if plan.offers and was_refused and not run.rollout.dry_run:
                 slot.refusal = str(error)
                 self._explain(slot, "" if slot.live else str(error))
         finally:
-            self._attempts.end(slot, attempt)
-        settled = _settled(attempt, wanted)
+            self._runs.end(slot, run)
+        settled = _settled(run, plan)
         if settled:
             self._switch.set_offered(slot, settled)
 
@@ -266,13 +263,17 @@ class Rollouts:
             if slot.live is None and slot in self.live.slots:
                 self._switch.again()
 
-    def _begin_automatic_return(self, slot: Slot, failed: Live | None, good: Revision, problem: str) -> Attempt:
+    def _begin_automatic_return(
+        self, slot: Slot, failed: ActiveRevision | None, good: Revision, problem: str
+    ) -> RolloutRun:
         # What the source gives is offered again, and so is a configuration.
-        self._attempts.cancel([slot], _going_back(good), is_passing=True)
+        self._runs.cancel([slot], _going_back(good), is_passing=True)
         return self._begin_return(slot, good, "rollback", f"revision {failed.revision.id if failed else ''}: {problem}")
 
-    def _begin_return(self, slot: Slot, revision: Revision, by: str, why: str, overrules: str | None = None) -> Attempt:
-        return self._attempts.begin(
+    def _begin_return(
+        self, slot: Slot, revision: Revision, by: str, why: str, overrules: str | None = None
+    ) -> RolloutRun:
+        return self._runs.begin(
             slot,
             by,
             why,
@@ -283,23 +284,23 @@ class Rollouts:
             origin=revision.origin,
         )
 
-    def _return(self, attempt: Attempt, slot: Slot, revision: Revision, problem: str) -> None:
+    def _return(self, run: RolloutRun, slot: Slot, revision: Revision, problem: str) -> None:
         """Brings a revision back: with its guests if they are still there, else with new ones."""
         try:
-            with failing(attempt):
+            with failing(run):
                 self._pipeline.allow(slot.config, revision)
                 with self._lock:
-                    attempt.check()
+                    run.check()
                     live = self._drain.take(slot, revision.id)
                     if live:
-                        attempt.advance(Stage.WARMED)
-                        self._switch.alone(Change(attempt, slot, live), problem)
+                        run.advance(Stage.WARMED)
+                        self._switch.alone(Change(run, slot, live), problem)
                         return
-                self._switch.alone(Change(attempt, slot, self._pipeline.restore(attempt, slot, revision)), problem)
+                self._switch.alone(Change(run, slot, self._pipeline.restore(run, slot, revision)), problem)
         except RolloutFailedError:
-            pass  # The attempt has said why.
+            pass  # The run has said why.
         finally:
-            self._attempts.end(slot, attempt)
+            self._runs.end(slot, run)
 
     def _places(self, profiles: Sequence[ProfileConfig]) -> dict[Slot, PluginConfig]:
         """The slot of each plugin, in order, and what it is to be configured to be."""
@@ -340,17 +341,17 @@ class Rollouts:
         for slot in slots:
             config, served = configs[slot], slot.live.revision if slot.live else None
             with self._lock:
-                self._attempts.cancel([slot], CONFIGURED)
-                attempt = self._attempts.begin(slot, "configuration", is_operators=True)
-                stack.callback(self._attempts.end, slot, attempt)
+                self._runs.cancel([slot], CONFIGURED)
+                run = self._runs.begin(slot, "configuration", is_operators=True)
+                stack.callback(self._runs.end, slot, run)
             try:
                 fetch = partial(self._fetch if asks else self._fetch_if_need_be, slot, config, given)
-                live = self._pipeline.prepare(attempt, slot, config, fetch, served)
+                live = self._pipeline.prepare(run, slot, config, fetch, served)
                 if live:
-                    changes.append(Change(attempt, slot, live, offers=True))
+                    changes.append(Change(run, slot, live, offers=True))
             except RolloutFailedError as error:
                 problems += [f"plugin {slot.name} of profile {slot.profile}: {problem}" for problem in error.problems]
-                if attempt.may_be_repeated:
+                if run.may_be_repeated:
                     given.pop(slot.place, None)  # So that what the source gives is news.
         if problems:
             withdraw(changes, "another plugin of the same configuration cannot be had")
@@ -386,21 +387,21 @@ class Rollouts:
         """Without `is_ready` what the new configuration wants of a plugin that changes has yet to be had."""
         is_late = not is_ready and _differs(slot.config, config)
         if is_late:
-            self._attempts.cancel([slot], CONFIGURED)
+            self._runs.cancel([slot], CONFIGURED)
         slot.version = None if is_late else version or slot.version  # Before the source: who follows it looks here.
         if is_late or (slot.config.guest_url, slot.config.source) != (config.guest_url, config.source):
             slot.source = self._pipeline.open(config)  # Another one is offered, whatever this one has given.
         slot.config = config
 
-    def _in_background(self, attempt: Attempt, slot: Slot, work: Callable[[], None]) -> None:
+    def _in_background(self, run: RolloutRun, slot: Slot, work: Callable[[], None]) -> None:
         thread = threading.Thread(target=work, name="rollout", daemon=True)
         self._threads = [each for each in self._threads if each.is_alive()]
         try:
             thread.start()
         except Exception as error:  # Nothing of the slot may wait for it.
             mend = "try again, or let the extender have more threads (pids) or memory"
-            attempt.fail(f"no thread can be started for it: {str(error) or type(error).__name__}; {mend}")
-            self._attempts.end(slot, attempt)
+            run.fail(f"no thread can be started for it: {str(error) or type(error).__name__}; {mend}")
+            self._runs.end(slot, run)
             return
         self._threads.append(thread)
 
@@ -410,13 +411,13 @@ def _going_back(revision: Revision) -> str:
     return f"the plugin goes back to revision {revision.id}"
 
 
-def _settled(attempt: Attempt, wanted: Wanted) -> str | None:
-    """The source's revision that is no news any more after an attempt without a switch. One that was cancelled is."""
-    rollout = attempt.rollout
+def _settled(run: RolloutRun, plan: SwapPlan) -> str | None:
+    """The source's revision that is no news any more after a run without a switch. One that was cancelled is."""
+    rollout = run.rollout
     if rollout.stage is Stage.UNCHANGED:
-        return rollout.revision if wanted.offers else attempt.overrules
-    was_refused = rollout.stage is Stage.FAILED and rollout.report is not None and not attempt.is_cancelled
-    return rollout.revision if wanted.offers and was_refused and not rollout.dry_run else None
+        return rollout.revision if plan.offers else run.overrules
+    was_refused = rollout.stage is Stage.FAILED and rollout.report is not None and not run.is_cancelled
+    return rollout.revision if plan.offers and was_refused and not rollout.dry_run else None
 
 
 def _differs(old: PluginConfig, new: PluginConfig) -> bool:

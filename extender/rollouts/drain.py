@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from extender.rollouts.journal import Journal
 from extender.rollouts.revision import Stage
 from extender.rollouts.rollout import Rollout
-from extender.rollouts.slot import Live, Slot
+from extender.rollouts.slot import ActiveRevision, Slot
 from extender.scheduling.cycle_pins import Cycles
 
 AT_LEAST: Final = 1.0
@@ -22,7 +22,7 @@ for that call alone."""
 
 class _Drained(NamedTuple):
     slot: Slot
-    live: Live
+    live: ActiveRevision
     rollout: Rollout
     since: float
 
@@ -36,7 +36,7 @@ class Drain:
         self._lock = threading.Lock()
         self._drained: list[_Drained] = []
 
-    def add(self, slot: Slot, live: Live, problem: str = "") -> None:
+    def add(self, slot: Slot, live: ActiveRevision, problem: str = "") -> None:
         """Takes a revision that was replaced, and why if it was rolled back."""
         rollout = live.rollout.at(Stage.DRAINING, problem=problem)
         with self._lock:
@@ -49,7 +49,7 @@ class Drain:
             drains = any(each.slot is slot and each.live.revision.id == revision for each in self._drained)
         return Stage.DRAINING if drains else Stage.RETIRED
 
-    def take(self, slot: Slot, revision: str) -> Live | None:
+    def take(self, slot: Slot, revision: str) -> ActiveRevision | None:
         """Takes a revision out that is to serve again, if its guests are still there."""
         with self._lock:
             found = next(

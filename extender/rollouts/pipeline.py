@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Final
 
 from extender.config import PluginConfig, SwapConfig
-from extender.rollouts.plugin_factory import LoadError, Workshop
+from extender.rollouts.plugin_factory import LoadError, PluginFactory
 from extender.rollouts.probe import RefusedError, Report, probe
 from extender.rollouts.revision import Revision, Stage
-from extender.rollouts.run import Attempt, CancelledError
-from extender.rollouts.slot import Live, Slot
+from extender.rollouts.runs import CancelledError, RolloutRun
+from extender.rollouts.slot import ActiveRevision, Slot
 from extender.rollouts.state.store import Store
 from extender.scheduling.profile import Entry
 from extender.scheduling.request_samples import Sample, Traffic
@@ -47,29 +47,29 @@ class RolloutFailedError(Exception):
 
 
 @contextmanager
-def failing(attempt: Attempt) -> Iterator[None]:
-    """Ends the attempt by what keeps it from going on. Raises RolloutFailedError."""
+def failing(run: RolloutRun) -> Iterator[None]:
+    """Ends the run by what keeps it from going on. Raises RolloutFailedError."""
     try:
         yield
     except RolloutFailedError:
         raise
     except RefusedError as error:
-        attempt.fail(str(error), error.report)
+        run.fail(str(error), error.report)
         raise RolloutFailedError([str(error)]) from error
     except LoadError as error:
-        attempt.fail(str(error))
+        run.fail(str(error))
         raise RolloutFailedError(error.problems) from error
     except (SourceError, CancelledError) as error:
-        attempt.fail(str(error))
+        run.fail(str(error))
         raise RolloutFailedError([str(error)]) from error
     except Exception as error:
         logger.exception("a rollout has failed for a fault of our own")
-        attempt.fail(f"a fault of the extender's own, see its log: {error!r}")
+        run.fail(f"a fault of the extender's own, see its log: {error!r}")
         raise RolloutFailedError([str(error)]) from error
 
 
 def verify(
-    attempt: Attempt, config: PluginConfig, fetch: Fetch, folder: Path, verified: Revision | None = None
+    run: RolloutRun, config: PluginConfig, fetch: Fetch, folder: Path, verified: Revision | None = None
 ) -> tuple[Revision, bytes]:
     """Fetches a module and checks that it is the one, and signed by whom, the configuration requires.
 
@@ -81,11 +81,11 @@ def verify(
     key = _required_key(config, folder)
     module = fetched.digest
     revision = Revision.of(module, config, fetched.origin, key.fingerprint if key else None)
-    attempt.advance(Stage.FETCHED, revision=revision.id, module=module, origin=fetched.origin)
+    run.advance(Stage.FETCHED, revision=revision.id, module=module, origin=fetched.origin)
     check_digest(config, module, fetched.origin)
     if key and (verified is None or (verified.module, verified.signer) != (module, key.fingerprint)):
         key.check(fetched)
-    attempt.advance(Stage.VERIFIED)
+    run.advance(Stage.VERIFIED)
     return revision, fetched.wasm
 
 
@@ -110,54 +110,59 @@ def kept_module(store: Store, revision: Revision) -> Fetched:
 
 
 def warmed(
-    attempt: Attempt, store: Store, revision: Revision, wasm: bytes, config: PluginConfig, plugin: Plugin
-) -> Live:
+    run: RolloutRun, store: Store, revision: Revision, wasm: bytes, config: PluginConfig, plugin: Plugin
+) -> ActiveRevision:
     """A plugin that knows the nodes, ready to serve; its module is kept. Raises CancelledError."""
     try:
         store.keep_module(revision.module, wasm)
-        attempt.advance(Stage.WARMED)
+        run.advance(Stage.WARMED)
     except BaseException:
         plugin.close()
         raise
-    return Live(revision, Entry(plugin, config.weight, config.failure_policy), attempt.rollout)
+    return ActiveRevision(revision, Entry(plugin, config.weight, config.failure_policy), run.rollout)
 
 
 class Pipeline:
     """Fetches, verifies, compiles, probes and warms candidates. May be used from any thread."""
 
     def __init__(
-        self, workshop: Workshop, store: Store, traffic: Traffic, nodes: Callable[[], NodeTable], folder: Path
+        self,
+        plugin_factory: PluginFactory,
+        store: Store,
+        traffic: Traffic,
+        nodes: Callable[[], NodeTable],
+        folder: Path,
     ) -> None:
         """`folder` is what the configuration's paths are relative to."""
         self.store = store
-        self._workshop = workshop
+        self._plugin_factory = plugin_factory
         self.traffic = traffic
         self._nodes = nodes
         self._folder = folder
 
     def prepare(
-        self, attempt: Attempt, slot: Slot, config: PluginConfig, fetch: Fetch, verified: Revision | None = None
-    ) -> Live | None:
+        self, run: RolloutRun, slot: Slot, config: PluginConfig, fetch: Fetch, verified: Revision | None = None
+    ) -> ActiveRevision | None:
         """A candidate that is ready to be switched in, and waits for that.
 
         `verified` is an earlier revision, perhaps of the same module. None if there is nothing to switch: it was a dry
-        run, or is active already. Raises RolloutFailedError; then the attempt has failed.
+        run, or is active already. Raises RolloutFailedError; then the run has failed.
         """
-        with failing(attempt):
-            revision, wasm = verify(attempt, config, fetch, self._folder, verified)
+        with failing(run):
+            revision, wasm = verify(run, config, fetch, self._folder, verified)
             replaced = slot.live.revision if slot.live else None
             is_served = replaced and (replaced.id, replaced.signer) == (revision.id, revision.signer)
-            if is_served and not attempt.rollout.dry_run:
-                attempt.advance(Stage.UNCHANGED)
+            if is_served and not run.rollout.dry_run:
+                run.advance(Stage.UNCHANGED)
                 return None
-            with closing(self._workshop.make(wasm, revision.origin, config, self._nodes(), trial=True)) as trial:
-                attempt.advance(Stage.COMPILED, replaces=replaced.id if replaced else None)
-                report = self._probe(attempt, slot, config, trial)
-                attempt.advance(Stage.PROBED, report=report)
-                if attempt.rollout.dry_run:
-                    attempt.advance(Stage.REHEARSED)
+            with closing(self._plugin_factory.make(wasm, revision.origin, config, self._nodes(), trial=True)) as trial:
+                run.advance(Stage.COMPILED, replaces=replaced.id if replaced else None)
+                report = self._probe(run, slot, config, trial)
+                run.advance(Stage.PROBED, report=report)
+                if run.rollout.dry_run:
+                    run.advance(Stage.REHEARSED)
                     return None
-                return warmed(attempt, self.store, revision, wasm, config, self._workshop.twin(trial, self._nodes()))
+                return warmed(run, self.store, revision, wasm, config, self._plugin_factory.twin(trial, self._nodes()))
 
     def allow(self, config: PluginConfig, revision: Revision) -> None:
         """Raises SourceError for a revision that the configuration does not let in any more."""
@@ -184,17 +189,17 @@ class Pipeline:
             return True
         return False
 
-    def restore(self, attempt: Attempt, slot: Slot, revision: Revision) -> Live:
+    def restore(self, run: RolloutRun, slot: Slot, revision: Revision) -> ActiveRevision:
         """A revision that has served before, ready to be switched in; it is not probed. Raises RolloutFailedError."""
-        with failing(attempt):
+        with failing(run):
             config = revision.configure(slot.config)
-            _, wasm = verify(attempt, config, lambda: self.kept(revision), self._folder, revision)
-            plugin = self._workshop.make(wasm, revision.origin, config, self._nodes())
-            return warmed(attempt, self.store, revision, wasm, config, plugin)
+            _, wasm = verify(run, config, lambda: self.kept(revision), self._folder, revision)
+            plugin = self._plugin_factory.make(wasm, revision.origin, config, self._nodes())
+            return warmed(run, self.store, revision, wasm, config, plugin)
 
     def open(self, config: PluginConfig) -> Source:
         """The source of a plugin."""
-        return open_source(config, self._folder, self._workshop.module_limit)
+        return open_source(config, self._folder, self._plugin_factory.module_limit)
 
     def fetch(self, config: PluginConfig) -> Fetched:
         """What a plugin's source gives now. Raises SourceError."""
@@ -204,27 +209,27 @@ class Pipeline:
         """The module of an earlier revision. Raises SourceError."""
         return kept_module(self.store, revision)
 
-    def _probe(self, attempt: Attempt, slot: Slot, config: PluginConfig, trial: Plugin) -> Report:
+    def _probe(self, run: RolloutRun, slot: Slot, config: PluginConfig, trial: Plugin) -> Report:
         """What the candidate and a twin of the active revision say of recorded requests. Raises RefusedError."""
         with ExitStack() as stack:
             active = self._twin(slot.live)
             if active:
                 stack.callback(active.close)
-            samples = self._samples(attempt, slot.profile, config.swap)
-            report = probe(active, trial, samples, self._locate, config.swap, lambda: attempt.is_cancelled)
-        attempt.check()
+            samples = self._samples(run, slot.profile, config.swap)
+            report = probe(active, trial, samples, self._locate, config.swap, lambda: run.is_cancelled)
+        run.check()
         return report
 
-    def _twin(self, live: Live | None) -> Plugin | None:
+    def _twin(self, live: ActiveRevision | None) -> Plugin | None:
         """What a candidate is compared with; None if nothing is live, or does not start any more."""
         with suppress(LoadError):
-            return self._workshop.twin(live.entry.plugin, self._nodes(), trial=True) if live else None
+            return self._plugin_factory.twin(live.entry.plugin, self._nodes(), trial=True) if live else None
         return None
 
     def _locate(self, names: Sequence[str]) -> Nodes:
         return Nodes(self._nodes(), names)
 
-    def _samples(self, attempt: Attempt, profile: str, limits: SwapConfig) -> Iterator[Sample]:
+    def _samples(self, run: RolloutRun, profile: str, limits: SwapConfig) -> Iterator[Sample]:
         """The requests that were recorded; after them those that come, as long as a shadow is wanted."""
         yield from self.traffic.last(profile)
         if limits.shadow_time is None and limits.shadow_requests is None:
@@ -232,7 +237,7 @@ class Pipeline:
         left = limits.shadow_requests
         until = time.monotonic() + (limits.shadow_time or LONGEST_SHADOW)
         with self.traffic.listening(profile) as samples:
-            while (left is None or left > 0) and time.monotonic() < until and not attempt.is_cancelled:
+            while (left is None or left > 0) and time.monotonic() < until and not run.is_cancelled:
                 with suppress(queue.Empty):
                     yield samples.get(timeout=LOOK)
                     left = None if left is None else left - 1

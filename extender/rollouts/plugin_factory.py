@@ -1,4 +1,4 @@
-"""Where plugins are made of modules."""
+"""Makes plugins of modules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Outside(NamedTuple):
     handle: Handle | None = None
 
 
-class Workshop:
+class PluginFactory:
     """Makes plugins of modules, for a process with its limits, its log and its pods that wait."""
 
     def __init__(

@@ -12,8 +12,8 @@ ENOUGH: Final = 20
 """Calls of which a mean time tells something."""
 
 
-class Guard:
-    """Compares how a revision does with how the one before did."""
+class Probation:
+    """Compares a revision's failures and processor time with those of the revision before it."""
 
     def __init__(self, entry: Entry, before: Entry, limits: SwapConfig) -> None:
         self._entry = entry

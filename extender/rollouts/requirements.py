@@ -9,7 +9,7 @@ from typing import Final
 from extender.config import PluginConfig, ProfileConfig
 from extender.rollouts.live_plugins import LivePlugins
 from extender.rollouts.pipeline import Pipeline
-from extender.rollouts.runs import Attempts
+from extender.rollouts.runs import RolloutRuns
 from extender.rollouts.slot import Slot
 from extender.rollouts.switch import Switch
 
@@ -25,11 +25,11 @@ class Requirements:
     after plugins are told.
     """
 
-    def __init__(self, live: LivePlugins, pipeline: Pipeline, switch: Switch, attempts: Attempts) -> None:
+    def __init__(self, live: LivePlugins, pipeline: Pipeline, switch: Switch, runs: RolloutRuns) -> None:
         self._live = live
         self._pipeline = pipeline
         self._switch = switch
-        self._attempts = attempts
+        self._runs = runs
 
     def enforce(self, profiles: Sequence[ProfileConfig]) -> None:
         """Has the requirements of a configuration count, whatever becomes of the rest of it."""
@@ -39,7 +39,7 @@ class Requirements:
                 configured = self._switch.configured(slot)
                 config = _stricter(configured, read.get(slot.place, configured))
                 if config != slot.config:
-                    self._attempts.cancel([slot], REQUIRED)
+                    self._runs.cancel([slot], REQUIRED)
                     slot.version = None  # Before the source: who follows it looks here.
                     slot.config, slot.source = config, self._pipeline.open(config)
         self.review(self._live.slots)

@@ -1,4 +1,4 @@
-"""The rollouts that are under way: one a slot."""
+"""The rollouts that are under way: one a slot, each on its way from stage to stage."""
 
 from __future__ import annotations
 
@@ -7,16 +7,75 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from extender.rollouts.journal import Journal
+from extender.rollouts.probe import Report
+from extender.rollouts.revision import Stage
 from extender.rollouts.rollout import Rollout
-from extender.rollouts.run import Attempt
 from extender.rollouts.slot import Slot
 from extender.rollouts.state.store import Store
-from extender.rollouts.swap_request import ConflictError
+from extender.rollouts.swap_command import ConflictError
 
 THE_END: Final = "the extender ends"
 
 
-class Attempts:
+class CancelledError(Exception):
+    """A rollout must not go on. `str()` says why."""
+
+
+class RolloutRun:
+    """Takes a rollout from stage to stage, each of which the journal is told of. Cancelled from any thread."""
+
+    def __init__(
+        self, rollout: Rollout, journal: Journal, *, is_operators: bool = False, overrules: str | None = None
+    ) -> None:
+        self._journal = journal
+        self._cancelled = threading.Event()
+        self._reason = ""
+        self.may_be_repeated = False
+        """Whether it was cancelled, and what it was for is wanted all the same."""
+        self.is_operators = is_operators
+        """Whether somebody has asked for it, and waits."""
+        self.overrules = overrules
+        """The source's revision that it has come before: once this one is live, that is no news any more."""
+        self.rollout = rollout
+        self.record(rollout)
+
+    def advance(self, stage: Stage, **more: object) -> Rollout:
+        """Takes it one stage further. Raises CancelledError."""
+        self.check()
+        return self.record(self.rollout.at(stage, **more))
+
+    def fail(self, problem: str, report: Report | None = None) -> None:
+        """Ends it. One that is over stays as it is, and is told again: telling is what may have gone wrong."""
+        if not self.rollout.is_over:
+            self.rollout = self.rollout.at(Stage.FAILED, problem=problem, report=report or self.rollout.report)
+        self.record(self.rollout)
+
+    def cancel(self, reason: str, *, is_passing: bool = False) -> None:
+        """Makes it end at its next step, which is never the switch. The first reason counts.
+
+        `is_passing` is for a reason that does not say that somebody wants something else.
+        """
+        if not self._cancelled.is_set():
+            self._reason, self.may_be_repeated = reason, is_passing
+        self._cancelled.set()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it is to end."""
+        return self._cancelled.is_set()
+
+    def check(self) -> None:
+        """Raises CancelledError if it is to end."""
+        if self._cancelled.is_set():
+            raise CancelledError(self._reason)
+
+    def record(self, rollout: Rollout) -> Rollout:
+        """Takes it where it is to be by `Rollout.at`. Who is told of its end may begin another one at once."""
+        self.rollout = rollout
+        return self._journal.record(rollout)
+
+
+class RolloutRuns:
     """Begins rollouts, and ends them before their time.
 
     An operator's comes before one of the source's, another operator's has to wait. `lock` is held for all that decides
@@ -28,7 +87,7 @@ class Attempts:
         self._journal = journal
         self._store = store
         self._lock = lock
-        self._last: dict[Slot, Attempt] = {}
+        self._last: dict[Slot, RolloutRun] = {}
         """It may be over."""
         self._is_closed = False
 
@@ -41,27 +100,27 @@ class Attempts:
         is_operators: bool = False,
         overrules: str | None = None,
         **more: Any,
-    ) -> Attempt:
+    ) -> RolloutRun:
         """Begins one in the place of the last one; `more` is what is known of it already."""
         rollout = self._rollout(slot, by=by, why=why, **more)
-        attempt = Attempt(rollout, self._journal, is_operators=is_operators, overrules=overrules)
+        run = RolloutRun(rollout, self._journal, is_operators=is_operators, overrules=overrules)
         with self._lock:
             if self._is_closed:
-                attempt.cancel(THE_END)
-            self._last[slot] = attempt
-        return attempt
+                run.cancel(THE_END)
+            self._last[slot] = run
+        return run
 
     def fail(self, slot: Slot, by: str, problem: str) -> None:
         """Tells of one that has come to nothing, beside what is under way."""
-        Attempt(self._rollout(slot, by=by), self._journal).fail(problem)
+        RolloutRun(self._rollout(slot, by=by), self._journal).fail(problem)
 
-    def end(self, slot: Slot, attempt: Attempt) -> None:
+    def end(self, slot: Slot, run: RolloutRun) -> None:
         """Forgets one that is over."""
         with self._lock:
-            if self._last.get(slot) is attempt:
+            if self._last.get(slot) is run:
                 del self._last[slot]
 
-    def running(self, slot: Slot) -> Attempt | None:
+    def running(self, slot: Slot) -> RolloutRun | None:
         """The one that is under way."""
         last = self._last.get(slot)
         return last if last and not last.rollout.is_over else None

@@ -1,4 +1,4 @@
-"""All by which something else goes live."""
+"""Everything by which something else goes live: commands, sources, the configuration file."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from extender.config import FailurePolicy
-from extender.rollouts.config_watcher import Reloader
-from extender.rollouts.controller import Rollouts
+from extender.rollouts.config_watcher import ConfigWatcher
+from extender.rollouts.controller import RolloutController
 from extender.rollouts.drain import Drain
 from extender.rollouts.pipeline import Pipeline
-from extender.rollouts.source_poller import Followers
+from extender.rollouts.source_poller import SourcePollers
 from extender.rollouts.startup import Loaded
 from extender.scheduling.cycle_pins import Cycles
 from extender.scheduling.request_samples import Traffic
 from wasm_runtime.nodes.node_table import NodeTable
 
 
-class Updates:
-    """The rollouts, and those who follow the sources and the configuration file."""
+class RolloutService:
+    """The controller of rollouts, and the threads that poll the sources and watch the configuration file."""
 
     def __init__(
         self,
@@ -31,12 +31,12 @@ class Updates:
     ) -> None:
         """`nodes` gives what guests are to know, `wake` has rejected pods tried again."""
         self._loaded = loaded
-        pipeline = Pipeline(loaded.workshop, loaded.store, traffic, nodes, file.absolute().parent)
+        pipeline = Pipeline(loaded.plugin_factory, loaded.store, traffic, nodes, file.absolute().parent)
         drain = Drain(cycles, loaded.journal)
         profiles = loaded.configuration.profiles
-        self.rollouts = Rollouts(loaded.live, pipeline, loaded.journal, drain, profiles, wake)
-        self._followers = Followers(self.rollouts)
-        self._reloader = Reloader(file, loaded.configuration, self.rollouts)
+        self.rollouts = RolloutController(loaded.live, pipeline, loaded.journal, drain, profiles, wake)
+        self._pollers = SourcePollers(self.rollouts)
+        self._config_watcher = ConfigWatcher(file, loaded.configuration, self.rollouts)
 
     @property
     def missing(self) -> str | None:
@@ -54,7 +54,7 @@ class Updates:
         words += self._without_guests(FailurePolicy.IGNORE)
         if self._loaded.store.problem:
             words.append(f"a restart will not know what is live now, nor the history: {self._loaded.store.problem}")
-        return "; ".join(filter(None, [*words, self._reloader.problem])) or None
+        return "; ".join(filter(None, [*words, self._config_watcher.problem])) or None
 
     def _without_guests(self, policy: FailurePolicy) -> list[str]:
         """The plugins of a failure policy that have no guest, since none can be made."""
@@ -69,16 +69,16 @@ class Updates:
 
     def start(self) -> None:
         """Begins."""
-        self._followers.start()
-        self._reloader.start()
+        self._pollers.start()
+        self._config_watcher.start()
 
     def reload(self) -> None:
         """Has the configuration file read now. Signal handlers may call it."""
-        self._reloader.reload()
+        self._config_watcher.reload()
 
     def stop(self) -> None:
         """Ends what is under way."""
-        self._loaded.workshop.close()
+        self._loaded.plugin_factory.close()
         self.rollouts.close()  # First: the others wait for what is under way.
-        self._reloader.stop()
-        self._followers.stop()
+        self._config_watcher.stop()
+        self._pollers.stop()

@@ -14,7 +14,7 @@ from extender.sources import Source
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Live:
+class ActiveRevision:
     """A revision that serves, or has served and is still there."""
 
     revision: Revision
@@ -34,9 +34,9 @@ class Slot:
     source: Source
     version: str | None = None
     """What the source has given last is of this version; None if that is not known."""
-    live: Live | None = None
+    live: ActiveRevision | None = None
     """What serves. None if nothing could be had yet."""
-    standby: Live | None = None
+    standby: ActiveRevision | None = None
     """What comes back at once if `live` fails on probation; None once it has proven good."""
     revisions: list[Revision] = field(default_factory=list)
     """Those that have served, the newest first; going back changes nothing of that, so that one may go further back."""

@@ -1,11 +1,11 @@
-"""Follows the sources of plugins."""
+"""Polls the sources of plugins."""
 
 from __future__ import annotations
 
 import time
 from typing import Final
 
-from extender.rollouts.controller import Rollouts
+from extender.rollouts.controller import RolloutController
 from extender.rollouts.slot import Slot
 from extender.rollouts.source_watch import Watch
 from extender.sources import Source, SourceError
@@ -15,10 +15,10 @@ LOOK: Final = 0.25
 """Seconds between two looks at probations, at what drains and at which plugins there are."""
 
 
-class Follower:
-    """A thread that looks at a source of a slot and offers what is new. Anything that is wrong is told once."""
+class SourcePoller:
+    """A thread that polls the source of a slot and offers what is new. A problem is reported once."""
 
-    def __init__(self, slot: Slot, source: Source, rollouts: Rollouts) -> None:
+    def __init__(self, slot: Slot, source: Source, rollouts: RolloutController) -> None:
         self._slot = slot
         self._watch = Watch(source, slot.version)
         self._rollouts = rollouts
@@ -56,12 +56,12 @@ class Follower:
             self._watch.version = None
 
 
-class Followers:
-    """A follower for the source of each slot, and a thread that looks after all else that takes its time."""
+class SourcePollers:
+    """A poller for the source of each slot, and a thread that looks after all else that takes its time."""
 
-    def __init__(self, rollouts: Rollouts) -> None:
+    def __init__(self, rollouts: RolloutController) -> None:
         self._rollouts = rollouts
-        self._followers: dict[Source, Follower] = {}
+        self._pollers: dict[Source, SourcePoller] = {}
         self._thread = SupervisedThread("rollouts", self._turn)
 
     def start(self) -> None:
@@ -72,11 +72,11 @@ class Followers:
         """Ends; sources that are being asked are waited for no longer than so many seconds."""
         self._thread.stop()
         self._thread.join()
-        for follower in self._followers.values():
-            follower.stop()
+        for poller in self._pollers.values():
+            poller.stop()
         until = time.monotonic() + seconds
-        for follower in self._followers.values():
-            follower.join(max(0.0, until - time.monotonic()))
+        for poller in self._pollers.values():
+            poller.join(max(0.0, until - time.monotonic()))
 
     def _turn(self) -> float:
         self._rollouts.look()
@@ -85,9 +85,9 @@ class Followers:
 
     def _follow(self) -> None:
         slots = {slot.source: slot for slot in self._rollouts.live.slots}
-        for source in slots.keys() - self._followers.keys():
-            follower = Follower(slots[source], source, self._rollouts)
-            follower.start()
-            self._followers[source] = follower
-        for source in self._followers.keys() - slots.keys():
-            self._followers.pop(source).stop()
+        for source in slots.keys() - self._pollers.keys():
+            poller = SourcePoller(slots[source], source, self._rollouts)
+            poller.start()
+            self._pollers[source] = poller
+        for source in self._pollers.keys() - slots.keys():
+            self._pollers.pop(source).stop()

@@ -23,10 +23,10 @@ from extender.rollouts.engines import EngineError
 from extender.rollouts.journal import START, Journal
 from extender.rollouts.live_plugins import LivePlugins
 from extender.rollouts.pipeline import Fetch, RolloutFailedError, check_digest, failing, kept_module, verify, warmed
-from extender.rollouts.plugin_factory import LoadError, Workshop
+from extender.rollouts.plugin_factory import LoadError, PluginFactory
 from extender.rollouts.revision import Revision, Stage, configure, settings_of
 from extender.rollouts.rollout import Rollout
-from extender.rollouts.run import Attempt
+from extender.rollouts.runs import RolloutRun
 from extender.rollouts.slot import Slot
 from extender.rollouts.state.retention import trim
 from extender.rollouts.state.store import Kept, Store
@@ -49,13 +49,13 @@ class Loaded(NamedTuple):
 
     configuration: ExtenderConfiguration
     live: LivePlugins
-    workshop: Workshop
+    plugin_factory: PluginFactory
     store: Store
     journal: Journal
 
     def close(self) -> None:
         """Gives all guests back, ends what is being compiled, and writes down what is left."""
-        self.workshop.close()
+        self.plugin_factory.close()
         self.live.close()
         self.journal.close()
         self.store.close()
@@ -81,27 +81,29 @@ def load(
         modules = _problems_of_modules(file, error.plugins)
         raise ConfigError(file, [*error.problems, *modules]) from error
     try:
-        workshop = Workshop(configuration.runtime, sink, observer, handle)
+        plugin_factory = PluginFactory(configuration.runtime, sink, observer, handle)
     except (CacheError, EngineError) as error:
         raise ConfigError(file, [str(error)]) from error
     state = configuration.server.state_directory
     folder = file.absolute().parent
     limit = configuration.server.state_limit
     store = Store.open(folder / state if state else None, file, limit) if keeps else Store(None)
-    return _Start(file, configuration, workshop, store).load()
+    return _Start(file, configuration, plugin_factory, store).load()
 
 
 class _Start:
     """Starts the plugins of a configuration."""
 
-    def __init__(self, file: Path, configuration: ExtenderConfiguration, workshop: Workshop, store: Store) -> None:
+    def __init__(
+        self, file: Path, configuration: ExtenderConfiguration, plugin_factory: PluginFactory, store: Store
+    ) -> None:
         self._file = file
         self._folder = file.absolute().parent
         self._configuration = configuration
-        self._workshop = workshop
+        self._plugin_factory = plugin_factory
         self._store = store
         self._journal = Journal(store)
-        self._attempts: dict[Slot, Attempt] = {}
+        self._runs: dict[Slot, RolloutRun] = {}
         self._served: dict[Slot, Revision] = {}
         """What did before this process."""
 
@@ -122,20 +124,20 @@ class _Start:
             except RolloutFailedError as error:
                 problems += _name(slot.key, slot.config, error.problems)
         live = LivePlugins(profiles, slots)
-        loaded = Loaded(self._configuration, live, self._workshop, self._store, self._journal)
+        loaded = Loaded(self._configuration, live, self._plugin_factory, self._store, self._journal)
         if problems:
             loaded.close()
             raise ConfigError(self._file, problems)
         self._store.expect([slot.place for slot in slots])
-        for slot, attempt in self._attempts.items():
-            self._settle(slot, attempt)
+        for slot, run in self._runs.items():
+            self._settle(slot, run)
         for slot in trim(slots, self._store.size, self._store.limit):
             self._save(slot)
         self._journal.flush()
         return loaded
 
     def _open(self, plugin: PluginConfig) -> Source:
-        return open_source(plugin, self._folder, self._workshop.module_limit)
+        return open_source(plugin, self._folder, self._plugin_factory.module_limit)
 
     def _fetch(self, plugin: PluginConfig) -> Fetched:
         """Raises UnreachableError or RolloutFailedError."""
@@ -198,19 +200,19 @@ class _Start:
     def _start(self, slot: Slot, config: PluginConfig, fetch: Fetch, verified: Revision | None = None) -> None:
         """Makes the plugin. Raises RolloutFailedError."""
         number = self._store.next_id()
-        attempt = Attempt(Rollout(id=number, profile=slot.profile, plugin=slot.name, by=START), self._journal)
-        with failing(attempt):
-            revision, wasm = verify(attempt, config, fetch, self._folder, verified)
-            plugin = self._workshop.make(wasm, revision.origin, config)
-            slot.live = warmed(attempt, self._store, revision, wasm, config, plugin)
-        self._attempts[slot] = attempt
+        run = RolloutRun(Rollout(id=number, profile=slot.profile, plugin=slot.name, by=START), self._journal)
+        with failing(run):
+            revision, wasm = verify(run, config, fetch, self._folder, verified)
+            plugin = self._plugin_factory.make(wasm, revision.origin, config)
+            slot.live = warmed(run, self._store, revision, wasm, config, plugin)
+        self._runs[slot] = run
 
-    def _settle(self, slot: Slot, attempt: Attempt) -> None:
+    def _settle(self, slot: Slot, run: RolloutRun) -> None:
         """Keeps what serves now that the process starts with it."""
         live = slot.live
         assert live
         before = self._served.get(slot)
-        rollout = attempt.advance(Stage.ACTIVE, replaces=before.id if before else None)
+        rollout = run.advance(Stage.ACTIVE, replaces=before.id if before else None)
         slot.live = dataclasses.replace(live, rollout=rollout)
         if before is None or before.id != live.revision.id:
             slot.revisions = with_newest(slot.revisions, live.revision, before)
@@ -254,18 +256,18 @@ def _settings_after(kept: Kept, config: PluginConfig) -> Mapping[str, Any]:
 def _problems_of_modules(file: Path, plugins: Mapping[str, PluginConfig]) -> Iterator[str]:
     """What is wrong with the modules of a configuration that cannot be used anyway, as far as they are files."""
     try:
-        workshop = Workshop(RuntimeConfig())
+        plugin_factory = PluginFactory(RuntimeConfig())
     except (CacheError, EngineError) as error:
         yield str(error)
         return
     for key, plugin in plugins.items():
-        source = open_source(plugin, file.absolute().parent, workshop.module_limit)
+        source = open_source(plugin, file.absolute().parent, plugin_factory.module_limit)
         if source.is_remote:
             continue
         try:
             fetched = fetch_now(source)
             check_digest(plugin, fetched.digest, fetched.origin)
-            workshop.make(fetched.wasm, fetched.origin, plugin).close()
+            plugin_factory.make(fetched.wasm, fetched.origin, plugin).close()
         except SourceError as error:
             yield from _name(key, plugin, [str(error)])
         except LoadError as error:

@@ -1,4 +1,4 @@
-"""What an order comes to: a module and a configuration."""
+"""What a command comes to: a module and a configuration."""
 
 from __future__ import annotations
 
@@ -12,15 +12,23 @@ from extender.config import PluginConfig, describe
 from extender.rollouts.pipeline import Fetch, Pipeline
 from extender.rollouts.revision import REVISED, Revision, configure
 from extender.rollouts.slot import Slot
-from extender.rollouts.swap_request import ConflictError, Earlier, Look, Order, OrderError, Upload, Url
+from extender.rollouts.swap_command import (
+    ConflictError,
+    FromRevision,
+    FromSource,
+    FromUpload,
+    FromUrl,
+    SwapCommand,
+    SwapRefusedError,
+)
 from extender.sources import Fetched
 
 SHORTEST_PREFIX: Final = 8
 """Hexadecimal digits by which a revision may be named."""
 
 
-class Wanted(NamedTuple):
-    """What is to become live in a slot."""
+class SwapPlan(NamedTuple):
+    """The module and the configuration that are to become live in a slot."""
 
     config: PluginConfig
     fetch: Fetch
@@ -32,22 +40,22 @@ class Wanted(NamedTuple):
     """Whether it is what the configuration wants."""
 
 
-def understand(order: Order, slot: Slot, pipeline: Pipeline) -> Wanted:
-    """What an order comes to as things are now. Raises OrderError."""
-    what = order.what
-    if isinstance(what, Earlier):
+def understand(command: SwapCommand, slot: Slot, pipeline: Pipeline) -> SwapPlan:
+    """The plan of a command, as things are now. Raises SwapRefusedError."""
+    what = command.what
+    if isinstance(what, FromRevision):
         revision = earlier(slot, what.revision)
-        return _again(revision, _set(revision.configure(slot.config), order.settings), pipeline)
-    if isinstance(what, Look) and order.settings:
+        return _again(revision, _set(revision.configure(slot.config), command.settings), pipeline)
+    if isinstance(what, FromSource) and command.settings:
         if slot.live is None:
-            raise OrderError(f"plugin {slot.name} has no module yet whose settings could be changed")
-        return _again(slot.live.revision, _set(_serving(slot), order.settings), pipeline)
-    if isinstance(what, Look):
-        return Wanted(slot.config, partial(pipeline.fetch, slot.config), offers=True)
-    config = _set(_serving(slot), order.settings)
-    if isinstance(what, Url):
-        return Wanted(config, partial(pipeline.fetch, _elsewhere(config, what.url)))
-    return _uploaded(what, config, order.by)
+            raise SwapRefusedError(f"plugin {slot.name} has no module yet whose settings could be changed")
+        return _again(slot.live.revision, _set(_serving(slot), command.settings), pipeline)
+    if isinstance(what, FromSource):
+        return SwapPlan(slot.config, partial(pipeline.fetch, slot.config), offers=True)
+    config = _set(_serving(slot), command.settings)
+    if isinstance(what, FromUrl):
+        return SwapPlan(config, partial(pipeline.fetch, _elsewhere(config, what.url)))
+    return _uploaded(what, config, command.by)
 
 
 def expect(slot: Slot, expected: str | None) -> None:
@@ -58,39 +66,39 @@ def expect(slot: Slot, expected: str | None) -> None:
 
 
 def earlier(slot: Slot, name: str) -> Revision:
-    """The revision of an id, or of the beginning of one. Raises OrderError."""
+    """The revision of an id, or of the beginning of one. Raises SwapRefusedError."""
     digits = name.removeprefix("sha256:")
     found = [each for each in slot.revisions if each.id.startswith(f"sha256:{digits}")]
     if len(digits) >= SHORTEST_PREFIX and len(found) == 1:
         return found[0]
     known = ", ".join(each.id for each in slot.revisions) or "none"
-    raise OrderError(
+    raise SwapRefusedError(
         f"plugin {slot.name} has no revision, or more than one, by {name!r} (an id, or at least {SHORTEST_PREFIX}"
         f" digits); there are: {known}"
     )
 
 
 def before(slot: Slot) -> Revision:
-    """The revision to go back to: the last that has proven good, else the one before. Raises OrderError."""
+    """The revision to go back to: the last that has proven good, else the one before. Raises SwapRefusedError."""
     if slot.standby:
         return slot.standby.revision
     ids = [each.id for each in slot.revisions]
     at = ids.index(slot.live.revision.id) + 1 if slot.live and slot.live.revision.id in ids else 0
     if at == len(ids):
-        raise OrderError(f"plugin {slot.name} has no earlier revision to go back to")
+        raise SwapRefusedError(f"plugin {slot.name} has no earlier revision to go back to")
     return slot.revisions[at]
 
 
-def _again(revision: Revision, config: PluginConfig, pipeline: Pipeline) -> Wanted:
+def _again(revision: Revision, config: PluginConfig, pipeline: Pipeline) -> SwapPlan:
     """A module that has served, perhaps with other settings."""
     wanted = Revision.of(revision.module, config, revision.origin).id
-    return Wanted(config, partial(pipeline.kept, revision), wanted, revision)
+    return SwapPlan(config, partial(pipeline.kept, revision), wanted, revision)
 
 
-def _uploaded(upload: Upload, config: PluginConfig, by: str) -> Wanted:
+def _uploaded(upload: FromUpload, config: PluginConfig, by: str) -> SwapPlan:
     signatures = (upload.signature,) if upload.signature else ()
     fetched = Fetched(upload.wasm, f"upload by {by}", "", signatures)
-    return Wanted(config, lambda: fetched, Revision.of(upload.digest, config, fetched.origin).id)
+    return SwapPlan(config, lambda: fetched, Revision.of(upload.digest, config, fetched.origin).id)
 
 
 def _serving(slot: Slot) -> PluginConfig:
@@ -102,17 +110,19 @@ _KEYS: Final = [str(PluginConfig.model_fields[name].alias) for name in REVISED]
 
 
 def _set(config: PluginConfig, settings: Mapping[str, Any]) -> PluginConfig:
-    """Raises OrderError."""
+    """Raises SwapRefusedError."""
     unknown = sorted(settings.keys() - set(_KEYS))
     if unknown:
-        raise OrderError(f"{', '.join(unknown)}: cannot be set; expected some of {', '.join(_KEYS)}")
+        raise SwapRefusedError(f"{', '.join(unknown)}: cannot be set; expected some of {', '.join(_KEYS)}")
     return _validated(config, settings)
 
 
 def _elsewhere(config: PluginConfig, url: str) -> PluginConfig:
-    """Raises OrderError."""
+    """Raises SwapRefusedError."""
     if url.startswith("file:"):
-        raise OrderError("expected a URL of http, https or oci; a file is uploaded (kwx plugin swap NAME --file FILE)")
+        raise SwapRefusedError(
+            "expected a URL of http, https or oci; a file is uploaded (kwx plugin swap NAME --file FILE)"
+        )
     return _validated(config, {"guestURL": url})
 
 
@@ -120,4 +130,4 @@ def _validated(config: PluginConfig, settings: Mapping[str, Any]) -> PluginConfi
     try:
         return configure(config, settings)
     except ValidationError as error:
-        raise OrderError("; ".join(map(describe, error.errors()))) from error
+        raise SwapRefusedError("; ".join(map(describe, error.errors()))) from error

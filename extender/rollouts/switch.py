@@ -14,10 +14,10 @@ from extender.rollouts.drain import Drain
 from extender.rollouts.journal import Journal
 from extender.rollouts.live_plugins import LivePlugins
 from extender.rollouts.pipeline import RolloutFailedError, failing
-from extender.rollouts.probation import Guard
+from extender.rollouts.probation import Probation
 from extender.rollouts.revision import Revision, Stage
-from extender.rollouts.run import Attempt, CancelledError
-from extender.rollouts.slot import Live, Slot
+from extender.rollouts.runs import CancelledError, RolloutRun
+from extender.rollouts.slot import ActiveRevision, Slot
 from extender.rollouts.state.retention import trim
 from extender.rollouts.state.store import MOST_REVISIONS, Kept, Store
 from extender.scheduling.verbs import used_verbs
@@ -30,9 +30,9 @@ REMOVED = "the plugin was taken out of the configuration"
 class Change(NamedTuple):
     """A candidate that is ready to go live."""
 
-    attempt: Attempt
+    run: RolloutRun
     slot: Slot
-    live: Live
+    live: ActiveRevision
     offers: bool = False
     """Whether it is what the configuration wants."""
 
@@ -61,7 +61,7 @@ class Switch:
         self._drain = drain
         self._profiles = profiles
         self._wake = wake
-        self._guards: dict[Slot, Guard] = {}
+        self._probations: dict[Slot, Probation] = {}
 
     def alone(self, change: Change, problem: str = "") -> None:
         """Makes a candidate live. `problem` is why the one before is taken back.
@@ -70,7 +70,7 @@ class Switch:
         """
         with self.lock:
             if change.slot not in self._live.slots:
-                change.attempt.cancel(REMOVED)
+                change.run.cancel(REMOVED)
             check([change])
             self._exchange([change], self._live.slots, problem)
 
@@ -110,16 +110,16 @@ class Switch:
 
     def end_probation(self, slot: Slot) -> None:
         """Lets what serves in a slot be, however it does. For who has the lock."""
-        self._guards.pop(slot, None)
+        self._probations.pop(slot, None)
         slot.standby = None
 
     def failing(self) -> Iterator[tuple[Slot, Revision, str]]:
         """Those on probation that have to go, for which revision, and why. Ends the probation of the others in time."""
-        for slot, guard in list(self._guards.items()):
-            problem = guard.problem
+        for slot, probation in list(self._probations.items()):
+            problem = probation.problem
             if problem and slot.standby:
                 yield slot, slot.standby.revision, problem
-            elif guard.is_over:
+            elif probation.is_over:
                 self.end_probation(slot)
 
     def _exchange(self, changes: Sequence[Change], slots: Sequence[Slot], problem: str = "") -> None:
@@ -129,7 +129,7 @@ class Switch:
             change.slot.live = change.live
         self._live.switch(self._profiles, slots)
         for change, before in zip(changes, replaced, strict=True):
-            with suppress(RolloutFailedError), failing(change.attempt):  # It serves, and so do those after it.
+            with suppress(RolloutFailedError), failing(change.run):  # It serves, and so do those after it.
                 self._settle(change, before, problem)
         for slot in trim(slots, self._store.size, self._store.limit):
             self._save(slot)
@@ -143,35 +143,35 @@ class Switch:
         if any(change.slot.config.swap.wake_pods for change in changes):
             self._wake()
 
-    def _settle(self, change: Change, before: Live | None, problem: str) -> None:
+    def _settle(self, change: Change, before: ActiveRevision | None, problem: str) -> None:
         """Does what is left to do once a revision serves."""
         slot = change.slot
-        rollout = change.attempt.rollout.at(Stage.ACTIVE, replaces=before.revision.id if before else None)
+        rollout = change.run.rollout.at(Stage.ACTIVE, replaces=before.revision.id if before else None)
         slot.live = dataclasses.replace(change.live, rollout=rollout)
         slot.problem = slot.unmet = ""
         if change.offers:
             slot.offered, slot.refusal = slot.live.revision.id, ""
-        elif change.attempt.overrules:
-            slot.offered = change.attempt.overrules
+        elif change.run.overrules:
+            slot.offered = change.run.overrules
         is_return = bool(problem) and slot.live.revision.id in {each.id for each in slot.revisions}
         if not is_return:
             slot.revisions = with_newest(slot.revisions, slot.live.revision, before.revision if before else None)
         self._put_on_probation(slot, None if problem else before)
         self._save(slot)
         try:
-            change.attempt.record(rollout)  # Now: whoever is told finds it so.
+            change.run.record(rollout)  # Now: whoever is told finds it so.
         finally:
             if before:
                 self._drain.add(slot, before, problem)
 
-    def _put_on_probation(self, slot: Slot, before: Live | None) -> None:
+    def _put_on_probation(self, slot: Slot, before: ActiveRevision | None) -> None:
         """Watches over what is new, unless it is what had proven good before."""
         good = (slot.standby or before) if before and slot.config.swap.rollback == "automatic" else None
         if good is None or slot.live is None or slot.serves(good.revision.id):
             self.end_probation(slot)
             return
         slot.standby = good  # In one step: the drain looks at it.
-        self._guards[slot] = Guard(slot.live.entry, good.entry, slot.config.swap)
+        self._probations[slot] = Probation(slot.live.entry, good.entry, slot.config.swap)
 
     def _save(self, slot: Slot) -> None:
         if slot.live:
@@ -182,7 +182,7 @@ def check(changes: Sequence[Change]) -> None:
     """Raises RolloutFailedError if one was cancelled just before the switch; then none is of use."""
     try:
         for change in changes:
-            change.attempt.check()
+            change.run.check()
     except CancelledError as error:
         withdraw(changes, str(error))
         raise RolloutFailedError([str(error)]) from error
@@ -192,7 +192,7 @@ def withdraw(changes: Sequence[Change], problem: str) -> None:
     """Gives back what does not go live."""
     for change in changes:
         change.live.entry.plugin.close()
-        change.attempt.fail(problem)
+        change.run.fail(problem)
 
 
 def with_newest(revisions: Sequence[Revision], newest: Revision, before: Revision | None) -> list[Revision]:

@@ -41,7 +41,7 @@ from extender.http.clients import Clients, Room
 from extender.rollouts import Loaded, load
 from extender.rollouts.revision import Stage
 from extender.rollouts.rollout import Rollout
-from extender.rollouts.service import Updates
+from extender.rollouts.service import RolloutService
 from extender.scheduling.cycle_pins import Cycles
 from extender.scheduling.feasible_nodes import FeasibleNodes
 from extender.scheduling.guest_log import GuestLog
@@ -183,7 +183,9 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
     cycles, traffic = Cycles(), Traffic()
     loaded.journal.listen(partial(_count_rollout, metrics))
     waker = Waker(watched, _namespace()) if watched else None
-    updates = Updates(file, loaded, cycles, traffic, lambda: source.current, waker.wake if waker else lambda: None)
+    service = RolloutService(
+        file, loaded, cycles, traffic, lambda: source.current, waker.wake if waker else lambda: None
+    )
     background = Background()
     try:
         needs_sync = configuration.cluster.not_synced_policy is FailurePolicy.FAIL
@@ -210,7 +212,7 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
             if profiles.wants_pods:
                 health.add(_check("pods", pod_cache.start(), needs_sync))
             loaded.journal.listen(partial(_start_pods, profiles, pod_cache))
-        health.add(Check("plugins", lambda: updates.missing, lambda: updates.oddities), _THREADS)
+        health.add(Check("plugins", lambda: service.missing, lambda: service.oddities), _THREADS)
         if server.admin_tokens:
             _follow_tokens(access, health, background)
         if waker:
@@ -219,14 +221,14 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
         admin = create_app(
             health,
             metrics,
-            updates.rollouts,
+            service.rollouts,
             Recorders(traffic, source),
             access,
             configuration.runtime.module_limit,
         )
         background.spawn(partial(_admin, admin, admin_socket), "admin server")
         upkeep.start()
-        _start(updates)
+        _start(service)
         context = Context(
             profiles,
             source,
@@ -251,21 +253,21 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
         )
         _Server(_uvicorn(None, connection), waiting).run(sockets=[verbs_socket])
     finally:
-        _end(updates, upkeep, background)
+        _end(service, upkeep, background)
 
 
-def _end(updates: Updates, upkeep: Upkeep, background: Background) -> None:
+def _end(service: RolloutService, upkeep: Upkeep, background: Background) -> None:
     """Ends the threads. If any keeps the process from ending, also later, it ends and says where each is."""
     with suppress(RuntimeError, ValueError, AttributeError, OSError):  # No thread for it, or nowhere to write to.
         faulthandler.dump_traceback_later(EXIT_TIMEOUT_S, exit=True)
-    updates.stop()
+    service.stop()
     upkeep.stop()
     background.stop()
 
 
-def _start(updates: Updates) -> None:
-    updates.start()
-    signal.signal(signal.SIGHUP, lambda *_: updates.reload())
+def _start(service: RolloutService) -> None:
+    service.start()
+    signal.signal(signal.SIGHUP, lambda *_: service.reload())
 
 
 def _start_pods(profiles: LiveProfiles, pods: PodsOnDemand, _: int, rollout: Rollout) -> None:

@@ -17,7 +17,7 @@ from extender.admin.auth.access import DeniedError, check_intent
 from extender.admin.auth.tokens import User
 from extender.admin.recording.recorders import Recorders
 from extender.config import quantity
-from extender.rollouts.controller import Rollouts
+from extender.rollouts.controller import RolloutController
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import Slot
 
@@ -31,7 +31,7 @@ MAX_DISK_READERS: Final = 4
 class Desk:
     """What the routes work with."""
 
-    def __init__(self, rollouts: Rollouts, recorders: Recorders) -> None:
+    def __init__(self, rollouts: RolloutController, recorders: Recorders) -> None:
         self.rollouts = rollouts
         self.recorders = recorders
         self.live = rollouts.live

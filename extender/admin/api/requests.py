@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 
 from extender.admin.auth.tokens import User
 from extender.rollouts.slot import Slot
-from extender.rollouts.swap_request import Earlier, Look, Order, Url
+from extender.rollouts.swap_command import FromRevision, FromSource, FromUrl, SwapCommand
 
 MOST_TEXT: Final = 1000
 """Characters of a reason."""
@@ -73,11 +73,17 @@ class SwapRequest(_Request):
             raise ValueError("url and revision exclude each other")
         return self
 
-    def order(self, slot: Slot, user: User, tag: str | None) -> Order:
+    def order(self, slot: Slot, user: User, tag: str | None) -> SwapCommand:
         """The order of a user; `tag` is the header If-Match."""
-        what = Url(self.url) if self.url is not None else Earlier(self.revision) if self.revision else Look()
+        what = (
+            FromUrl(self.url)
+            if self.url is not None
+            else FromRevision(self.revision)
+            if self.revision
+            else FromSource()
+        )
         expected = expectation(slot, self.expected_revision, tag)
-        return Order(what, user.name, self.reason, self.settings, self.dry_run, expected)
+        return SwapCommand(what, user.name, self.reason, self.settings, self.dry_run, expected)
 
 
 class RollbackRequest(_Request):

@@ -38,10 +38,10 @@ from extender.admin.api.views import PluginView, Problem, ProfileView, RevisionV
 from extender.admin.auth.gate import PREFIX
 from extender.admin.recording import routes
 from extender.admin.recording.recorders import Recorders
-from extender.rollouts.controller import Rollouts
+from extender.rollouts.controller import RolloutController
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import Slot
-from extender.rollouts.swap_request import ConflictError, Order, OrderError, Upload
+from extender.rollouts.swap_command import ConflictError, FromUpload, SwapCommand, SwapRefusedError
 from extender.sources import SourceError
 from extender.sources.signing import detached
 
@@ -49,7 +49,7 @@ UPLOAD_TIME: Final = 60.0
 """Seconds in which a module has to come in."""
 
 MOST_HISTORY: Final = 1000
-"""Rollouts that are looked back on."""
+"""RolloutController that are looked back on."""
 
 WASM: Final = "application/wasm"
 
@@ -168,7 +168,7 @@ async def upload_module(
 
         def begin() -> Rollout:
             signed = detached(module, x_signature.encode()) if x_signature else None
-            order = Order(Upload(module, signed), user.name, reason, values, dry_run, expected)
+            order = SwapCommand(FromUpload(module, signed), user.name, reason, values, dry_run, expected)
             return desk.rollouts.begin(slot, order)
 
         rollout = await _try(begin, slot, if_match)
@@ -280,12 +280,12 @@ async def _answer(desk: Desk, rollout: Rollout, wait: float | None, response: Re
 router.include_router(routes.router)
 
 
-def add_api(app: FastAPI, rollouts: Rollouts, recorders: Recorders) -> None:
+def add_api(app: FastAPI, rollouts: RolloutController, recorders: Recorders) -> None:
     """Adds the routes to an application."""
     app.state.desk = Desk(rollouts, recorders)
     app.include_router(router)
     app.add_exception_handler(RequestValidationError, _refuse_malformed)
-    app.add_exception_handler(OrderError, _refuse(422))
+    app.add_exception_handler(SwapRefusedError, _refuse(422))
     app.add_exception_handler(SourceError, _refuse(422))
     app.add_exception_handler(TooManyError, _refuse(503))
 

@@ -17,7 +17,7 @@ from extender.commands.call.request import CallError, Request
 from extender.commands.terminal import compiling
 from extender.config import PluginConfig, RuntimeConfig, ServerConfig
 from extender.rollouts.engines import EngineError
-from extender.rollouts.plugin_factory import LoadError, Workshop
+from extender.rollouts.plugin_factory import LoadError, PluginFactory
 from extender.scheduling.cycle_pins import Cycles
 from extender.scheduling.feasible_nodes import FeasibleNodes
 from extender.scheduling.live_profiles import LiveProfiles
@@ -79,10 +79,10 @@ def call(verb: Verb, module: Path, config: PluginConfig, request: Request) -> Ou
 def _load(module: Path, config: PluginConfig, sink: Sink, waiting: WaitingPods) -> tuple[LiveProfiles, Plugin]:
     """A profile of one plugin."""
     try:
-        workshop = Workshop(RuntimeConfig(), sink, handle=waiting)
-        wasm = read(module, Limit(workshop.module_limit, "runtime.moduleLimit"))
+        plugin_factory = PluginFactory(RuntimeConfig(), sink, handle=waiting)
+        wasm = read(module, Limit(plugin_factory.module_limit, "runtime.moduleLimit"))
         with compiling(module, len(wasm)):
-            plugin = workshop.make(wasm, str(module), config)
+            plugin = plugin_factory.make(wasm, str(module), config)
     except LoadError as error:
         raise CallError("\n".join(map(_here, error.problems))) from error
     except (CacheError, EngineError, SourceError) as error:

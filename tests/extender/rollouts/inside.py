@@ -15,9 +15,9 @@ from extender.cluster import Binder, DryRunBinder
 from extender.rollouts import load
 from extender.rollouts.revision import Stage
 from extender.rollouts.rollout import Rollout
-from extender.rollouts.service import Updates
+from extender.rollouts.service import RolloutService
 from extender.rollouts.slot import Slot
-from extender.rollouts.swap_request import Order, Upload
+from extender.rollouts.swap_command import FromUpload, SwapCommand
 from extender.scheduling.cycle_pins import Cycles
 from extender.scheduling.feasible_nodes import FeasibleNodes
 from extender.scheduling.guest_log import GuestLog
@@ -60,8 +60,8 @@ class Inside:
         nodes, waiting = NodeTable(), WaitingPods()
         self._loaded = load(self.config, GuestLog().report, handle=waiting, keeps=True)
         self.live = self._loaded.live
-        self.updates = Updates(self.config, self._loaded, self.cycles, self.traffic, lambda: nodes, self._wake)
-        self.rollouts = self.updates.rollouts
+        self.service = RolloutService(self.config, self._loaded, self.cycles, self.traffic, lambda: nodes, self._wake)
+        self.rollouts = self.service.rollouts
         source = NodeSource(None, nodes, NodeTable)
         context = Context(
             self.live.profiles, source, PodSource(None, None), Metrics(), self.cycles, self.traffic, FeasibleNodes()
@@ -76,7 +76,7 @@ class Inside:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.updates.stop()
+        self.service.stop()
         self._loaded.close()
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
@@ -134,7 +134,7 @@ class Inside:
 
     def begin(self, wasm: bytes, by: str = "ann", plugin: str = "told", **order: Any) -> Rollout:
         """Begins to bring an uploaded module live."""
-        return self.rollouts.begin(self.slot(plugin), Order(Upload(wasm), by, **order))
+        return self.rollouts.begin(self.slot(plugin), SwapCommand(FromUpload(wasm), by, **order))
 
     def upload(self, wasm: bytes, **order: Any) -> str:
         """Brings an uploaded module live: its revision."""

@@ -16,7 +16,7 @@ import yaml
 
 from extender.rollouts import load
 from extender.rollouts.revision import Stage
-from extender.rollouts.service import Updates
+from extender.rollouts.service import RolloutService
 from extender.scheduling.cycle_pins import Cycles
 from extender.scheduling.request_samples import Traffic
 from extender.sources.signing import PublicKey
@@ -487,26 +487,26 @@ def test_exchanged_links_are_followed_as_in_a_mounted_config_map(tmp_path: Path)
 
 
 @pytest.fixture
-def updates(tmp_path: Path) -> Iterator[Updates]:
+def service(tmp_path: Path) -> Iterator[RolloutService]:
     """What follows a file with BASE."""
     file = kwx.write(tmp_path, BASE | {"server": {"stateDirectory": "state"}})
     loaded = load(file, keeps=True)
-    updates = Updates(file, loaded, Cycles(), Traffic(), NodeTable, lambda: None)
+    service = RolloutService(file, loaded, Cycles(), Traffic(), NodeTable, lambda: None)
     try:
-        updates.start()
-        yield updates
+        service.start()
+        yield service
     finally:
-        updates.stop()
+        service.stop()
         loaded.close()
 
 
-def serving(updates: Updates) -> list[str]:
+def serving(service: RolloutService) -> list[str]:
     """The modules that serve."""
-    return [slot.live.entry.plugin.digest for slot in updates.rollouts.live.slots if slot.live]
+    return [slot.live.entry.plugin.digest for slot in service.rollouts.live.slots if slot.live]
 
 
 def test_what_was_refused_is_tried_again_when_its_sources_give_something_else(
-    updates: Updates, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    service: RolloutService, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And only then: else each time would be an error in the log and a line of history."""
     wanted, module = changed(guestURL="file://./late.wasm"), tmp_path / "late.wasm"
@@ -516,14 +516,14 @@ def test_what_was_refused_is_tried_again_when_its_sources_give_something_else(
         f"{module} is no valid WebAssembly module: begins with b'bad', not with b'\\x00asm'",
     )
     refusals = [f"{REFUSED}plugin only of profile default: {cause}; {LATER}" for cause in causes]
-    wait_until(lambda: updates.oddities == refusals[0], lambda: updates.oddities)
+    wait_until(lambda: service.oddities == refusals[0], lambda: service.oddities)
     delay(SETTLED_S)
     put(module, b"bad")
-    wait_until(lambda: updates.oddities == refusals[1], lambda: updates.oddities)
-    history = [(each.stage, each.by, each.problem) for each in updates.rollouts.history(10)]
+    wait_until(lambda: service.oddities == refusals[1], lambda: service.oddities)
+    history = [(each.stage, each.by, each.problem) for each in service.rollouts.history(10)]
     assert history[:2] == [(Stage.FAILED, "configuration", cause) for cause in causes[::-1]]
     assert len(history) == 3
     assert [line.getMessage() for line in caplog.records if line.getMessage().startswith(REFUSED)] == refusals
     put(module, guests.constant_score(70))
-    wait_until(lambda: updates.oddities is None, lambda: updates.oddities)
-    assert serving(updates) == [digest(guests.constant_score(70))]
+    wait_until(lambda: service.oddities is None, lambda: service.oddities)
+    assert serving(service) == [digest(guests.constant_score(70))]

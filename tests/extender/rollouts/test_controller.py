@@ -13,10 +13,18 @@ from typing import Any
 import pytest
 
 from extender import config
-from extender.rollouts.controller import Rollouts
+from extender.rollouts.controller import RolloutController
 from extender.rollouts.revision import Revision, Stage
 from extender.rollouts.rollout import Rollout
-from extender.rollouts.swap_request import ConflictError, Earlier, Look, Order, OrderError, Upload, Url
+from extender.rollouts.swap_command import (
+    ConflictError,
+    FromRevision,
+    FromSource,
+    FromUpload,
+    FromUrl,
+    SwapCommand,
+    SwapRefusedError,
+)
 from extender.rollouts.switch import Change
 from tests.extender import guests, kwx, versions
 from tests.extender.kwx import Extender, plugin, profile
@@ -62,7 +70,7 @@ def revision(inside: Inside, version: int = 10, **settings: Any) -> str:
 
 
 def begin(inside: Inside, what: Any, by: str = "ann", **order: Any) -> Rollout:
-    return inside.rollouts.begin(inside.slot(), Order(what, by, **order))
+    return inside.rollouts.begin(inside.slot(), SwapCommand(what, by, **order))
 
 
 def in_shadow(inside: Inside, rollout: Rollout) -> Rollout:
@@ -111,7 +119,7 @@ def test_a_url_is_taken_once_and_the_source_stays_the_configured_one(inside: Ins
     with web.serving() as server:
         server.pages["/told.wasm"] = web.answer(200, versions.module(12))
         url = server.url("/told.wasm")
-        rollout = inside.over(begin(inside, Url(url)))
+        rollout = inside.over(begin(inside, FromUrl(url)))
     assert (rollout.stage, rollout.problem, rollout.origin) == (Stage.ACTIVE, "", url)
     assert (inside.score("any"), inside.slot().config.guest_url) == (12, "file://./told.wasm")
     assert inside.offer()
@@ -119,7 +127,7 @@ def test_a_url_is_taken_once_and_the_source_stays_the_configured_one(inside: Ins
 
 
 def test_settings_alone_change_and_are_kept_by_what_comes_after(inside: Inside) -> None:
-    assert outcome(inside, begin(inside, Look(), settings={"weight": 7})) == (Stage.ACTIVE, "")
+    assert outcome(inside, begin(inside, FromSource(), settings={"weight": 7})) == (Stage.ACTIVE, "")
     assert inside.active() == revision(inside, weight=7)
     inside.upload(versions.module(11))
     assert inside.active() == revision(inside, 11, weight=7)
@@ -128,19 +136,19 @@ def test_settings_alone_change_and_are_kept_by_what_comes_after(inside: Inside) 
 
 
 def test_a_look_takes_what_the_source_gives_or_says_that_it_is_there_already(inside: Inside) -> None:
-    assert outcome(inside, begin(inside, Look())) == (Stage.UNCHANGED, "")
+    assert outcome(inside, begin(inside, FromSource())) == (Stage.UNCHANGED, "")
     put(inside.folder / "told.wasm", versions.module(11))
-    assert outcome(inside, begin(inside, Look())) == (Stage.ACTIVE, "")
+    assert outcome(inside, begin(inside, FromSource())) == (Stage.ACTIVE, "")
     assert (inside.score("any"), inside.slot().offered) == (11, revision(inside, 11))
 
 
 def test_an_earlier_revision_is_made_of_the_module_that_is_kept(inside: Inside) -> None:
     first = inside.active()
     inside.upload(versions.module(11))
-    rollout = inside.over(begin(inside, Earlier(first)))
+    rollout = inside.over(begin(inside, FromRevision(first)))
     assert (rollout.stage, rollout.problem, rollout.revision) == (Stage.ACTIVE, "", first)
     inside.upload(versions.module(12))
-    again = inside.over(begin(inside, Earlier(first[7:15]), settings={"weight": 3}))
+    again = inside.over(begin(inside, FromRevision(first[7:15]), settings={"weight": 3}))
     assert (again.stage, again.revision, inside.score("any")) == (Stage.ACTIVE, revision(inside, weight=3), 10)
 
 
@@ -156,12 +164,12 @@ SETTABLE = (
 @pytest.mark.parametrize(
     ("what", "settings", "problem"),
     [
-        (Earlier("00000000"), {}, NO_REVISION.replace("{name!r}", "'00000000'")),
-        (Earlier(""), {}, NO_REVISION.replace("{name!r}", "''")),
-        (Look(), {"guestURL": "file://./a.wasm"}, f"guestURL: cannot be set; expected some of {SETTABLE}"),
-        (Look(), {"weight": 0}, "weight: input should be greater than or equal to 1, found 0"),
+        (FromRevision("00000000"), {}, NO_REVISION.replace("{name!r}", "'00000000'")),
+        (FromRevision(""), {}, NO_REVISION.replace("{name!r}", "''")),
+        (FromSource(), {"guestURL": "file://./a.wasm"}, f"guestURL: cannot be set; expected some of {SETTABLE}"),
+        (FromSource(), {"weight": 0}, "weight: input should be greater than or equal to 1, found 0"),
         (
-            Url("file:///etc/passwd"),
+            FromUrl("file:///etc/passwd"),
             {},
             "expected a URL of http, https or oci; a file is uploaded (kwx plugin swap NAME --file FILE)",
         ),
@@ -172,7 +180,7 @@ def test_an_order_that_makes_no_sense_begins_nothing(
     inside: Inside, what: Any, settings: Mapping[str, Any], problem: str
 ) -> None:
     before = inside.latest()
-    with pytest.raises(OrderError) as refused:
+    with pytest.raises(SwapRefusedError) as refused:
         begin(inside, what, settings=settings)
     assert str(refused.value) == problem.replace("{there}", inside.active())
     assert inside.latest() == before
@@ -184,7 +192,7 @@ def test_a_revision_whose_module_is_not_kept_cannot_come_back(inside: Inside) ->
     for path in (inside.folder / "state").rglob("*.wasm"):
         path.unlink()
     problem = f"the module of revision {first} is not kept in server.stateDirectory"
-    assert outcome(inside, begin(inside, Earlier(first))) == (Stage.FAILED, problem)
+    assert outcome(inside, begin(inside, FromRevision(first))) == (Stage.FAILED, problem)
     assert inside.score("any") == 11
 
 
@@ -192,7 +200,7 @@ def test_a_dry_run_reports_and_changes_nothing(inside: Inside) -> None:
     inside.filter("web-1")
     put(inside.folder / "told.wasm", versions.module(11))
     before, offered = inside.active(), inside.slot().offered
-    for what in (Upload(versions.module(11)), Look()):
+    for what in (FromUpload(versions.module(11)), FromSource()):
         rollout = inside.over(begin(inside, what, dry_run=True))
         assert (rollout.stage, rollout.dry_run, rollout.replaces) == (Stage.REHEARSED, True, before)
         assert rollout.report
@@ -215,9 +223,9 @@ def test_a_dry_run_that_is_refused_settles_nothing(inside: Inside) -> None:
     inside.filter("web-1")
     put(inside.folder / "told.wasm", guests.module("trap"))
     offered = inside.slot().offered
-    assert inside.over(begin(inside, Look(), dry_run=True)).stage is Stage.FAILED
+    assert inside.over(begin(inside, FromSource(), dry_run=True)).stage is Stage.FAILED
     assert inside.slot().offered == offered
-    assert inside.over(begin(inside, Look())).stage is Stage.FAILED
+    assert inside.over(begin(inside, FromSource())).stage is Stage.FAILED
     inside.wait_until(lambda: inside.slot().offered != offered)
 
 
@@ -248,7 +256,7 @@ def test_an_upload_is_not_taken_for_its_own_dry_run(shadowing: Inside) -> None:
 
 def test_a_second_operator_has_to_wait(shadowing: Inside) -> None:
     first = in_shadow(shadowing, shadowing.begin(versions.module(11)))
-    for what in (Upload(versions.module(12)), Look(), Url("http://127.0.0.1:1/a.wasm")):
+    for what in (FromUpload(versions.module(12)), FromSource(), FromUrl("http://127.0.0.1:1/a.wasm")):
         with pytest.raises(ConflictError) as refused:
             begin(shadowing, what, by="bob")
         assert str(refused.value) == (
@@ -256,12 +264,12 @@ def test_a_second_operator_has_to_wait(shadowing: Inside) -> None:
         )
 
 
-@pytest.mark.parametrize("act", [Rollouts.begin, Rollouts.roll_back], ids=["begin", "roll_back"])
+@pytest.mark.parametrize("act", [RolloutController.begin, RolloutController.roll_back], ids=["begin", "roll_back"])
 def test_another_revision_than_the_expected_one_is_a_conflict(inside: Inside, act: Any) -> None:
     first = inside.active()
     second = inside.upload(versions.module(11), expected=first)
     with pytest.raises(ConflictError) as refused:
-        if act is Rollouts.begin:
+        if act is RolloutController.begin:
             inside.begin(versions.module(12), expected=first)
         else:
             inside.rollouts.roll_back(inside.slot(), by="bob", expected=first)
@@ -351,7 +359,7 @@ def test_an_order_for_what_serves_ends_a_shadow_of_the_sources_and_then_that_is_
     sources = shadowing.latest()
     with web.serving() as server:
         server.pages["/told.wasm"] = web.answer(200, versions.module(10))
-        what = Url(server.url("/told.wasm")) if how == "url" else Upload(versions.module(10))
+        what = FromUrl(server.url("/told.wasm")) if how == "url" else FromUpload(versions.module(10))
         ordered = begin(shadowing, what)
         assert outcome(shadowing, ordered) == (Stage.UNCHANGED, "")
     assert outcome(shadowing, sources) == (Stage.FAILED, OVERRULED)
@@ -443,7 +451,7 @@ def test_each_rollback_goes_one_further_back(tmp_path: Path) -> None:
     with start(tmp_path, told(swap={"rollback": "manual"})) as inside:
         ids = [inside.active(), *(inside.upload(versions.module(version)) for version in (11, 12))]
         assert [(back(inside).revision, inside.score("any")) for _ in range(2)] == [(ids[1], 11), (ids[0], 10)]
-        with pytest.raises(OrderError) as refused:
+        with pytest.raises(SwapRefusedError) as refused:
             back(inside)
         assert str(refused.value) == "plugin told has no earlier revision to go back to"
         assert [each.id for each in inside.slot().revisions] == [ids[2], ids[1], ids[0]]
@@ -539,7 +547,7 @@ def retire(inside: Inside, revision: str) -> None:
 def test_a_rollback_ends_what_is_under_way_for_good(tmp_path: Path, by: str) -> None:
     with start(tmp_path, told(swap={"rollback": "manual", "shadowRequests": 1})) as inside:
         first = inside.active()
-        second = let_in(inside, begin(inside, Look(), settings={"weight": 2})).revision
+        second = let_in(inside, begin(inside, FromSource(), settings={"weight": 2})).revision
         source = offering(inside, 12) if by == "source" else None
         rollout = inside.latest() if by == "source" else in_shadow(inside, inside.begin(versions.module(12)))
         assert (rollout.by, inside.active()) == (by, second)

@@ -16,7 +16,7 @@ from extender import config
 from extender.rollouts import drain
 from extender.rollouts.pipeline import RolloutFailedError
 from extender.rollouts.revision import Stage
-from extender.rollouts.slot import Live, Slot
+from extender.rollouts.slot import ActiveRevision, Slot
 from extender.scheduling import cycle_pins
 from tests.clock import Clock
 from tests.extender import guests, kwx, versions
@@ -58,13 +58,13 @@ def inside(tmp_path: Path, clock: Clock) -> Iterator[Inside]:  # noqa: ARG001 - 
         yield inside
 
 
-def live(inside: Inside) -> Live:
+def live(inside: Inside) -> ActiveRevision:
     now = inside.slot().live
     assert now
     return now
 
 
-def guests_of(of: Live) -> int:
+def guests_of(of: ActiveRevision) -> int:
     """How many there are."""
     return len(of.entry.plugin._pool)
 

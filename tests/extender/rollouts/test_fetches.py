@@ -13,7 +13,7 @@ import yaml
 
 from extender import config
 from extender.rollouts import load
-from extender.rollouts.service import Updates
+from extender.rollouts.service import RolloutService
 from extender.scheduling.cycle_pins import Cycles
 from extender.scheduling.request_samples import Traffic
 from extender.sources import file as file_source
@@ -128,23 +128,23 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sources
 
 
 @contextmanager
-def serving(file: Path) -> Iterator[Updates]:
+def serving(file: Path) -> Iterator[RolloutService]:
     """What serves by a configuration, and follows it and its sources."""
     with ExitStack() as stack:
         loaded = load(file, keeps=True)
         stack.callback(loaded.close)
-        updates = Updates(file, loaded, Cycles(), Traffic(), NodeTable, lambda: None)
-        updates.start()
-        stack.callback(updates.stop)
-        yield updates
+        service = RolloutService(file, loaded, Cycles(), Traffic(), NodeTable, lambda: None)
+        service.start()
+        stack.callback(service.stop)
+        yield service
 
 
-def reconfigure(sources: Sources, updates: Updates, **settings: Any) -> None:
+def reconfigure(sources: Sources, service: RolloutService, **settings: Any) -> None:
     """Returns when other settings are live."""
     (wanted,) = config.read(sources.write(**settings)).profiles
     wait_until(
-        lambda: [slot.config for slot in updates.rollouts.live.slots] == list(wanted.plugins),
-        updates.oddities or "",
+        lambda: [slot.config for slot in service.rollouts.live.slots] == list(wanted.plugins),
+        service.oddities or "",
     )
 
 
@@ -172,20 +172,20 @@ SETTINGS: list[Mapping[str, Any]] = [
 
 
 def test_a_change_of_settings_asks_no_source_and_compiles_nothing(sources: Sources) -> None:
-    with serving(sources.write()) as updates:
+    with serving(sources.write()) as service:
         assert sources.asked == FIRST
         for settings in SETTINGS:
-            reconfigure(sources, updates, **settings)
+            reconfigure(sources, service, **settings)
         assert sources.asked == FIRST
-        assert [len(slot.revisions) for slot in updates.rollouts.live.slots] == [5, 5, 5]
+        assert [len(slot.revisions) for slot in service.rollouts.live.slots] == [5, 5, 5]
 
 
 def test_a_change_of_settings_takes_a_file_with_it_that_has_changed(sources: Sources) -> None:
     """Else what comes together would go live one after the other."""
-    with serving(sources.write()) as updates:
+    with serving(sources.write()) as service:
         sources.give(OTHER, OTHER_TAG)
-        reconfigure(sources, updates, weight=3)
-        *_, file = updates.rollouts.live.slots
+        reconfigure(sources, service, weight=3)
+        *_, file = service.rollouts.live.slots
         assert [each.module for each in file.revisions] == [digest(OTHER), digest(MODULE)]
 
 
@@ -193,8 +193,8 @@ def test_what_settings_do_not_suit_is_asked_for_anew(sources: Sources) -> None:
     """The source may have something by now that they suit."""
     often = {"source": {"interval": "2s"}}
     sources.give(LARGE, TAG)
-    with serving(sources.write(**often)) as updates:
+    with serving(sources.write(**often)) as service:
         sources.give(OTHER, OTHER_TAG)
-        reconfigure(sources, updates, memoryLimit="1Mi", **often)
-        serving_now = [slot.live and slot.live.revision.module for slot in updates.rollouts.live.slots]
+        reconfigure(sources, service, memoryLimit="1Mi", **often)
+        serving_now = [slot.live and slot.live.revision.module for slot in service.rollouts.live.slots]
         assert serving_now == [digest(OTHER)] * 3

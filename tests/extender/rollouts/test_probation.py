@@ -311,7 +311,7 @@ def test_two_bad_ones_in_a_row_lead_back_to_the_one_before_both(
 def test_a_configuration_that_a_way_back_ends_goes_live_after_it(inside: Inside) -> None:
     good = inside.active()
     inside.upload(TRAPS)
-    inside.updates.start()
+    inside.service.start()
     wanted = swapped(shadowRequests=4) | {"weight": 2, "source": {"interval": "100ms"}}
     put(inside.config, yaml.safe_dump(kwx.configuration(profile("default", wanted))).encode())
 

@@ -126,7 +126,7 @@ def configure(inside: Inside, content: Mapping[str, Any]) -> None:
 
 
 def oddities(inside: Inside) -> str:
-    return inside.updates.oddities or ""
+    return inside.service.oddities or ""
 
 
 def wait_for(inside: Inside, text: str) -> None:
@@ -154,7 +154,7 @@ def test_a_configuration_goes_live_when_the_signature_that_it_requires_has_come(
 ) -> None:
     place.put(OLD)
     with Inside(tmp_path, profile("default", told(place.url))) as inside:
-        inside.updates.start()
+        inside.service.start()
         configure(inside, told(place.url, signed=True) | {"weight": 2})
         wait_for(inside, REFUSED)
         place.sign(OLD, sign)
@@ -167,7 +167,7 @@ def test_a_module_goes_live_when_its_signature_has_come(place: Place, tmp_path: 
     place.put(OLD)
     place.sign(OLD, sign)
     with Inside(tmp_path, profile("default", told(place.url, signed=True))) as inside:
-        inside.updates.start()
+        inside.service.start()
         place.put(NEW)
         wait_for(inside, "expected a signature by")
         place.sign(NEW, sign)
@@ -237,7 +237,7 @@ def test_what_is_outside_of_the_module_is_mended(
     secure.pages.update(cause.pages)
     put(tmp_path / "old.wasm", OLD)
     with Inside(tmp_path, profile("default", told("file://./old.wasm"))) as inside:
-        inside.updates.start()
+        inside.service.start()
         configure(inside, told(secure.url("/new.wasm"), **cause.source))
         wait_for(inside, REFUSED)
         wait_for(inside, cause.problem)

@@ -208,8 +208,8 @@ def test_a_plugin_without_a_guest_is_told_until_there_is_one(
         (plugin,) = inside.live.plugins
 
         def told() -> str | None:
-            updates = inside.updates
-            return updates.missing if policy == "Fail" else updates.oddities
+            service = inside.service
+            return service.missing if policy == "Fail" else service.oddities
 
         assert told() is None
         no_threads.is_so = True
@@ -217,7 +217,7 @@ def test_a_plugin_without_a_guest_is_told_until_there_is_one(
         assert told() == (
             f"plugin filter_by_digit has no guest, and none can be made: {NO_THREAD}; it is tried again now and then"
         )
-        assert (inside.updates.missing is None) is (policy == "Ignore")
+        assert (inside.service.missing is None) is (policy == "Ignore")
         no_threads.is_so = False
         plugin._pool._retry_at = time.monotonic()
         plugin.tend(NodeTable())

@@ -1,4 +1,4 @@
-"""What somebody wants to become live."""
+"""What an operator wants to become live."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from extender.sources import Signature
 from wasm_runtime.guests.plugin import digest
 
 
-class OrderError(Exception):
-    """An order cannot be carried out. `str()` says why."""
+class SwapRefusedError(Exception):
+    """A command cannot be carried out. `str()` says why."""
 
 
-class ConflictError(OrderError):
-    """An order comes after another one that it does not know of. `str()` names it."""
+class ConflictError(SwapRefusedError):
+    """A command comes after another one that it does not know of. `str()` names it."""
 
 
 @dataclass(frozen=True)
-class Upload:
-    """A module that comes with the order."""
+class FromUpload:
+    """A module that comes with the command."""
 
     wasm: bytes
     signature: Signature | None = None
@@ -31,31 +31,31 @@ class Upload:
         object.__setattr__(self, "digest", digest(self.wasm))
 
 
-class Url(NamedTuple):
+class FromUrl(NamedTuple):
     """A module that another source than the configured one gives: http, https or oci."""
 
     url: str
 
 
-class Earlier(NamedTuple):
+class FromRevision(NamedTuple):
     """A revision that has served before."""
 
     revision: str
     """Its id, or at least eight characters of the digest by which that begins."""
 
 
-class Look(NamedTuple):
+class FromSource(NamedTuple):
     """What the configured source gives now."""
 
 
-class Order(NamedTuple):
-    """What is to become live, and for whom."""
+class SwapCommand(NamedTuple):
+    """An operator's command: what is to become live in a slot, and for whom."""
 
-    what: Upload | Url | Earlier | Look
+    what: FromUpload | FromUrl | FromRevision | FromSource
     by: str
     why: str = ""
     settings: Mapping[str, Any] = {}
     """Keys of the plugin's configuration that are part of a revision, as the configuration file writes them."""
     dry_run: bool = False
     expected: str | None = None
-    """The revision that is active, as far as who orders knows."""
+    """The revision that is active, as far as the operator knows."""
