@@ -23,7 +23,7 @@ from bench.errors import BenchError
 from bench.progress import Meter
 from bench.run import FILE, Preset, Run, RunError
 from bench.schema import schema
-from extender.admin.recording.recorders import LONGEST, MOST_PODS
+from extender.admin.recording.recorders import MAX_PODS, MAX_RECORDING_S
 from extender.commands.inspect import InspectionError
 from extender.commands.output import View, ViewOption, fail, write_json
 from extender.commands.plugin.client import RemoteError
@@ -240,8 +240,8 @@ def bench_record(
     profile: Annotated[
         str | None, typer.Option(metavar="NAME", help="Of this profile, not of the one of unknown schedulers.")
     ] = None,
-    pods: Annotated[int, typer.Option(min=1, max=MOST_PODS, help="Ends after so many.")] = 500,
-    seconds: Annotated[float, typer.Option(min=1, max=LONGEST, help="Ends after so long.")] = 60.0,
+    pods: Annotated[int, typer.Option(min=1, max=MAX_PODS, help="Ends after so many.")] = 500,
+    seconds: Annotated[float, typer.Option(min=1, max=MAX_RECORDING_S, help="Ends after so long.")] = 60.0,
     server: ServerOption = SERVER,
     token_file: TokenOption = None,
 ) -> None:

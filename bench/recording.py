@@ -15,8 +15,18 @@ from typing import BinaryIO, Final, NamedTuple
 import msgspec
 
 from bench.errors import BenchError
-from extender.admin.recording.file_format import FORMAT, GZIP, LARGEST, LENGTH_BYTES, Begun, Ended, Node, Record, Why
-from extender.admin.recording.file_format import Cycle as Frame
+from extender.admin.recording.file_format import (
+    FORMAT,
+    GZIP,
+    LENGTH_BYTES,
+    MAX_RECORDING_BYTES,
+    BegunRecord,
+    CycleRecord,
+    EndedRecord,
+    NodeRecord,
+    Record,
+    Why,
+)
 from extender.commands.plugin.client import AdminClient, RemoteError
 from wasm_runtime.engine import MEBIBYTE
 
@@ -156,8 +166,8 @@ class _Reader:
         self._decoder = msgspec.msgpack.Decoder(Record)
         self._buffer = bytearray()
         self._size = 0
-        self._begun: Begun | None = None
-        self._ended: Ended | None = None
+        self._begun: BegunRecord | None = None
+        self._ended: EndedRecord | None = None
         self._names: list[str] = []
         self._known: set[str] = set()
         self._nodes: dict[str, bytes] = {}
@@ -213,8 +223,8 @@ class _Reader:
                 raise self._damaged("something follows its end")
             unfolded = self._inflate.decompress(piece, PIECE)
             self._size += len(unfolded)
-            if self._size > LARGEST:
-                problem = f"{self._source} unfolds to more than {LARGEST // MEBIBYTE} MiB"
+            if self._size > MAX_RECORDING_BYTES:
+                problem = f"{self._source} unfolds to more than {MAX_RECORDING_BYTES // MEBIBYTE} MiB"
                 raise RecordingError(f"{problem}; record fewer pods, or for a shorter time")
             yield unfolded
             piece = self._inflate.unconsumed_tail or self._inflate.unused_data
@@ -231,18 +241,18 @@ class _Reader:
         del self._buffer[:begin]
 
     def _take(self, record: Record) -> None:
-        if self._begun is None and not isinstance(record, Begun):
+        if self._begun is None and not isinstance(record, BegunRecord):
             raise self._foreign()
-        if self._ended or (self._begun and isinstance(record, Begun)):
+        if self._ended or (self._begun and isinstance(record, BegunRecord)):
             raise self._damaged("its records are out of order")
-        if isinstance(record, Begun):
+        if isinstance(record, BegunRecord):
             if record.format != FORMAT:
                 problem = f"{self._source} has the format {record.format[:100]!r}, this release reads {FORMAT!r}"
                 raise RecordingError(f"{problem}; record anew")
             self._begun = record
-        elif isinstance(record, Node):
+        elif isinstance(record, NodeRecord):
             self._take_node(record)
-        elif isinstance(record, Frame):
+        elif isinstance(record, CycleRecord):
             if max(record.nodes, default=-1) >= len(self._names):
                 raise self._damaged("a pod is about a node that did not come up before")
             nodes = tuple(map(self._names.__getitem__, record.nodes))
@@ -252,7 +262,7 @@ class _Reader:
         else:
             self._ended = record
 
-    def _take_node(self, node: Node) -> None:
+    def _take_node(self, node: NodeRecord) -> None:
         if node.name not in self._known:
             self._known.add(node.name)
             self._names.append(node.name)

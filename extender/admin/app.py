@@ -9,8 +9,8 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from extender.admin.api.routes import add_api
-from extender.admin.auth.access import Access
-from extender.admin.auth.gate import Gate
+from extender.admin.auth.access import TokenAccess
+from extender.admin.auth.middleware import AuthMiddleware
 from extender.admin.health import Health
 from extender.admin.recording.recorders import Recorders
 from extender.rollouts.controller import RolloutController
@@ -22,7 +22,7 @@ def create_app(
     metrics: Metrics,
     rollouts: RolloutController,
     recorders: Recorders,
-    access: Access,
+    access: TokenAccess,
     module_limit: int,
 ) -> FastAPI:
     """The application for the admin address. An upload may have `module_limit` bytes."""
@@ -46,5 +46,5 @@ def create_app(
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     add_api(app, rollouts, recorders)
-    app.add_middleware(Gate, access=access, module_limit=module_limit)
+    app.add_middleware(AuthMiddleware, access=access, module_limit=module_limit)
     return app

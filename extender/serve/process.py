@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import uvicorn
 
-from extender.admin import Access, AdminConnection, Check, Health, Recorders, TokensError, create_app
+from extender.admin import AdminConnection, Check, Health, Recorders, TokenAccess, TokensError, create_app
 from extender.cluster import (
     AccessError,
     ApiBinder,
@@ -280,15 +280,15 @@ def _count_rollout(metrics: Metrics, _: int, rollout: Rollout) -> None:
         metrics.rollout(rollout.profile, rollout.plugin, rollout.end)
 
 
-def _access(file: Path, server: ServerConfig) -> Access:
+def _access(file: Path, server: ServerConfig) -> TokenAccess:
     """Raises ConfigError."""
     try:
-        return Access(server.admin_tokens and file.absolute().parent / server.admin_tokens)
+        return TokenAccess(server.admin_tokens and file.absolute().parent / server.admin_tokens)
     except TokensError as error:
         raise ConfigError(file, [f"server.adminTokens: {problem}" for problem in error.problems]) from error
 
 
-def _follow_tokens(access: Access, health: Health, background: Background) -> None:
+def _follow_tokens(access: TokenAccess, health: Health, background: Background) -> None:
     health.add(Check("tokens", warning=access.warning))
     background.spawn(access.follow, "tokens")
 

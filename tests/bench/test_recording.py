@@ -17,8 +17,15 @@ from bench.controlplane.ports import free_port
 from bench.peers import objects
 from bench.peers.apiserver import FIRST_VERSION, Cluster, api_server
 from bench.recording import Cycle, Recording, RecordingError, record
-from extender.admin.recording.file_format import FORMAT, LARGEST, Begun, Ended, Node, Record
-from extender.admin.recording.file_format import Cycle as Frame
+from extender.admin.recording.file_format import (
+    FORMAT,
+    MAX_RECORDING_BYTES,
+    BegunRecord,
+    CycleRecord,
+    EndedRecord,
+    NodeRecord,
+    Record,
+)
 from extender.commands.plugin.client import AdminClient, RemoteError
 from tests.extender.kwx import Extender, plugin, profile
 from tests.extender.objects import names_args, node, nodes_args, pod
@@ -200,9 +207,9 @@ def test_ctrl_c_before_the_first_pod_leaves_no_file(alone: Extender, file: Path)
     assert not file.exists()
 
 
-BEGUN = Begun(FORMAT, "default", "2026-01-31T12:00:00.000+00:00")
-FRAME = Frame(0.5, "uid", "default/web", b"pod", [0])
-WHOLE: list[Record] = [BEGUN, Node("a", b"a1"), FRAME, Ended("pods", 3)]
+BEGUN = BegunRecord(FORMAT, "default", "2026-01-31T12:00:00.000+00:00")
+FRAME = CycleRecord(0.5, "uid", "default/web", b"pod", [0])
+WHOLE: list[Record] = [BEGUN, NodeRecord("a", b"a1"), FRAME, EndedRecord("pods", 3)]
 
 
 def packed(*records: Record) -> bytes:
@@ -224,8 +231,8 @@ def test_a_file_is_read_and_so_is_what_is_left_of_one(file: Path) -> None:
 
 
 def test_nodes_come_and_go(file: Path) -> None:
-    changes = [Node("a", b"a2"), Node("a", b""), Node("b", b""), Node("b", b"b1")]
-    file.write_bytes(packed(*WHOLE[:3], *changes, FRAME, Node("a", b"a3"), FRAME, Ended("pods", 0)))
+    changes = [NodeRecord("a", b"a2"), NodeRecord("a", b""), NodeRecord("b", b""), NodeRecord("b", b"b1")]
+    file.write_bytes(packed(*WHOLE[:3], *changes, FRAME, NodeRecord("a", b"a3"), FRAME, EndedRecord("pods", 0)))
     made = Recording.read(file)
     assert made.nodes == {"a": b"a1", "b": b"b1"}
     assert [cycle.changes for cycle in made.cycles] == [{}, {"a": b""}, {"a": b"a3"}]
@@ -233,8 +240,13 @@ def test_nodes_come_and_go(file: Path) -> None:
 
 def test_nodes_that_come_up_later_are_there_from_the_start(file: Path) -> None:
     """As they were first."""
-    later = [Node("b", b"b1"), Frame(1.0, "uid", "default/web", b"pod", [1, 0]), Node("b", b"b2"), FRAME]
-    file.write_bytes(packed(*WHOLE[:3], *later, Ended("pods", 0)))
+    later = [
+        NodeRecord("b", b"b1"),
+        CycleRecord(1.0, "uid", "default/web", b"pod", [1, 0]),
+        NodeRecord("b", b"b2"),
+        FRAME,
+    ]
+    file.write_bytes(packed(*WHOLE[:3], *later, EndedRecord("pods", 0)))
     made = Recording.read(file)
     assert made.nodes == {"a": b"a1", "b": b"b1"}
     assert [(cycle.nodes, cycle.changes) for cycle in made.cycles] == [
@@ -280,7 +292,7 @@ EMPTY = "{} holds no pod: profile default judged none meanwhile; record while po
         (gzip.compress(b""), FOREIGN),
         (packed(FRAME), FOREIGN),
         (
-            packed(Begun("kwx.dev/recording/v2", "default", "")),
+            packed(BegunRecord("kwx.dev/recording/v2", "default", "")),
             "{} has the format 'kwx.dev/recording/v2', this release reads 'kwx.dev/recording/v1'; record anew",
         ),
         (packed(BEGUN, BEGUN), DAMAGED % "its records are out of order"),
@@ -299,8 +311,8 @@ EMPTY = "{} holds no pod: profile default judged none meanwhile; record while po
             FOREIGN,
         ),
         (packed_frames(b"\x94" + b"".join(map(msgspec.msgpack.encode, ("begun", FORMAT, "a"))) + b"\xa1\xff"), FOREIGN),
-        (packed(BEGUN, Ended("time", 0)), EMPTY),
-        (packed(BEGUN, Node("a", b"a1"))[:-8], EMPTY),
+        (packed(BEGUN, EndedRecord("time", 0)), EMPTY),
+        (packed(BEGUN, NodeRecord("a", b"a1"))[:-8], EMPTY),
     ],
 )
 def test_what_is_no_recording_is_refused(file: Path, content: bytes, problem: str) -> None:
@@ -311,12 +323,12 @@ def test_what_is_no_recording_is_refused(file: Path, content: bytes, problem: st
 
 
 def test_one_that_unfolds_without_end_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "LARGEST", 3 * recording.PIECE)
-    file.write_bytes(packed(BEGUN, Node("a", bytes(4 * recording.PIECE))))
+    monkeypatch.setattr(recording, "MAX_RECORDING_BYTES", 3 * recording.PIECE)
+    file.write_bytes(packed(BEGUN, NodeRecord("a", bytes(4 * recording.PIECE))))
     with pytest.raises(RecordingError) as caught:
         Recording.read(file)
     assert str(caught.value) == f"{file} unfolds to more than 3 MiB; record fewer pods, or for a shorter time"
-    assert file.stat().st_size < LARGEST / 1000
+    assert file.stat().st_size < MAX_RECORDING_BYTES / 1000
 
 
 def test_one_that_is_not_there_is_named(file: Path) -> None:

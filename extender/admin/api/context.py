@@ -12,7 +12,7 @@ from anyio.to_thread import run_sync
 from fastapi import Depends, Header, HTTPException, Path, Query, Request
 from pydantic import BeforeValidator
 
-from extender.admin.api.event_stream import Listening, Step
+from extender.admin.api.event_stream import EventStream, RolloutStep
 from extender.admin.auth.access import DeniedError, check_intent
 from extender.admin.auth.tokens import User
 from extender.admin.recording.recorders import Recorders
@@ -21,22 +21,22 @@ from extender.rollouts.controller import RolloutController
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import Slot
 
-MOST_UPLOADS: Final = 2
+MAX_UPLOADS: Final = 2
 """Modules that are read at a time; others wait."""
 
 MAX_DISK_READERS: Final = 4
 """Threads that read the history at a time: while the disk hangs, those of all other requests are still to be had."""
 
 
-class Desk:
+class AdminContext:
     """What the routes work with."""
 
     def __init__(self, rollouts: RolloutController, recorders: Recorders) -> None:
         self.rollouts = rollouts
         self.recorders = recorders
         self.live = rollouts.live
-        self.listening = Listening(rollouts.journal)
-        self.uploads = asyncio.Semaphore(MOST_UPLOADS)
+        self.event_stream = EventStream(rollouts.journal)
+        self.uploads = asyncio.Semaphore(MAX_UPLOADS)
         self.disk = CapacityLimiter(MAX_DISK_READERS)
         """Of the threads that read what is on the disk."""
 
@@ -45,9 +45,9 @@ class Desk:
         return {(each.profile, each.plugin): each for each in self.rollouts.journal.under_way()}
 
 
-def _desk(request: Request) -> Desk:
-    desk: Desk = request.app.state.desk
-    return desk
+def _context(request: Request) -> AdminContext:
+    context: AdminContext = request.app.state.context
+    return context
 
 
 def _user(request: Request) -> User:
@@ -55,8 +55,8 @@ def _user(request: Request) -> User:
     return user
 
 
-AtDesk = Annotated[Desk, Depends(_desk)]
-By = Annotated[User, Depends(_user)]
+ContextDep = Annotated[AdminContext, Depends(_context)]
+CurrentUser = Annotated[User, Depends(_user)]
 Wait = Annotated[
     float | None,
     BeforeValidator(lambda text: text if text is None else quantity.seconds(text), json_schema_input_type=str | None),
@@ -74,11 +74,11 @@ ProfileName = Annotated[
 PluginName = Annotated[str, Path(description="The plugin's name.", examples=["nodenumber"])]
 
 
-def _slot(desk: AtDesk, plugin: PluginName, profile: ProfileName = None) -> Slot:
-    named = [slot for slot in desk.live.slots if slot.name == plugin]
+def _slot(context: ContextDep, plugin: PluginName, profile: ProfileName = None) -> Slot:
+    named = [slot for slot in context.live.slots if slot.name == plugin]
     found = [slot for slot in named if profile in {None, slot.profile}]
     if not named:
-        names = ", ".join(sorted({slot.name for slot in desk.live.slots}))
+        names = ", ".join(sorted({slot.name for slot in context.live.slots}))
         raise HTTPException(404, f"there is no plugin {plugin!r}; there are {names}")
     profiles = ", ".join(slot.profile for slot in named)
     if not found:
@@ -88,50 +88,50 @@ def _slot(desk: AtDesk, plugin: PluginName, profile: ProfileName = None) -> Slot
     return found[0]
 
 
-Place = Annotated[Slot, Depends(_slot)]
+SlotDep = Annotated[Slot, Depends(_slot)]
 
 
-async def _rollout(desk: AtDesk, rollout: Annotated[int, Path(description="The rollout's id.")]) -> Rollout:
-    return await _find(desk, rollout)
+async def _rollout(context: ContextDep, rollout: Annotated[int, Path(description="The rollout's id.")]) -> Rollout:
+    return await _find(context, rollout)
 
 
 async def _followed(
-    desk: AtDesk, rollout: Annotated[int | None, Query(description="Only this one, until it is over.")] = None
+    context: ContextDep, rollout: Annotated[int | None, Query(description="Only this one, until it is over.")] = None
 ) -> Rollout | None:
-    return None if rollout is None else await _find(desk, rollout)
+    return None if rollout is None else await _find(context, rollout)
 
 
-async def _find(desk: Desk, number: int) -> Rollout:
-    found = desk.rollouts.get(number)
+async def _find(context: AdminContext, number: int) -> Rollout:
+    found = context.rollouts.get(number)
     if found is None:
-        found = await run_sync(desk.rollouts.find, number, limiter=desk.disk)
+        found = await run_sync(context.rollouts.find, number, limiter=context.disk)
     if found is None:
         raise HTTPException(404, f"there is no rollout {number}, or it is long over")
     return found
 
 
-def _intent(request: Request, user: By) -> None:
+def _intent(request: Request, user: CurrentUser) -> None:
     try:
         check_intent(user, request.headers)
     except DeniedError as error:
         raise HTTPException(error.status, str(error)) from None
 
 
-async def _intent_to_wait(request: Request, user: By, wait: Wait = None) -> None:
+async def _intent_to_wait(request: Request, user: CurrentUser, wait: Wait = None) -> None:
     if wait:
         _intent(request, user)
 
 
-OnPurpose = Depends(_intent)
+IntentRequired = Depends(_intent)
 """That no web page has asked for it; needed for a GET that takes one of a few places."""
-WaitsOnPurpose = Depends(_intent_to_wait)
+IntentRequiredToWait = Depends(_intent_to_wait)
 
 
-async def _steps(desk: AtDesk, wait: Wait = None) -> AsyncIterator[MemoryObjectReceiveStream[Step]]:
-    with desk.listening.listen(wait) as stream:
+async def _steps(context: ContextDep, wait: Wait = None) -> AsyncIterator[MemoryObjectReceiveStream[RolloutStep]]:
+    with context.event_stream.listen(wait) as stream:
         yield stream
 
 
-TheRollout = Annotated[Rollout, Depends(_rollout)]
-Following = Annotated[Rollout | None, Depends(_followed)]
-Steps = Annotated[MemoryObjectReceiveStream[Step], Depends(_steps)]
+RolloutDep = Annotated[Rollout, Depends(_rollout)]
+FollowedDep = Annotated[Rollout | None, Depends(_followed)]
+StepsDep = Annotated[MemoryObjectReceiveStream[RolloutStep], Depends(_steps)]

@@ -13,28 +13,28 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from extender.rollouts.journal import Journal
 from extender.rollouts.rollout import Rollout
 
-MOST: Final = 64
+MAX_LISTENERS: Final = 64
 """Listeners at a time."""
 
-BACKLOG: Final = 256
-"""Steps that wait for a listener; who is slower than that is left behind."""
+MAX_BACKLOG_STEPS: Final = 256
+"""StepsDep that wait for a listener; who is slower than that is left behind."""
 
 
-class TooManyError(Exception):
+class TooManyListenersError(Exception):
     """There is no room for another listener. `str()` says what to do."""
 
     def __init__(self) -> None:
-        super().__init__(f"{MOST} clients wait for rollouts already; end one of them or ask again later")
+        super().__init__(f"{MAX_LISTENERS} clients wait for rollouts already; end one of them or ask again later")
 
 
-class Step(NamedTuple):
+class RolloutStep(NamedTuple):
     """A rollout as it was after a step, and the step's number."""
 
     number: int
     rollout: Rollout
 
 
-class Listening:
+class EventStream:
     """Tells coroutines of what is written into the journal. Of one event loop, but for the journal's side."""
 
     def __init__(self, journal: Journal) -> None:
@@ -42,14 +42,14 @@ class Listening:
         self._listeners = 0
 
     @contextmanager
-    def listen(self, seconds: float | None = None) -> Iterator[MemoryObjectReceiveStream[Step]]:
-        """The steps from now on, until the time is up or the listener is too slow. Raises TooManyError."""
-        if self._listeners >= MOST:
-            raise TooManyError
+    def listen(self, seconds: float | None = None) -> Iterator[MemoryObjectReceiveStream[RolloutStep]]:
+        """The steps from now on, until the time is up or the listener is too slow. Raises TooManyListenersError."""
+        if self._listeners >= MAX_LISTENERS:
+            raise TooManyListenersError
         loop = asyncio.get_running_loop()
-        send, receive = anyio.create_memory_object_stream[Step](BACKLOG)
+        send, receive = anyio.create_memory_object_stream[RolloutStep](MAX_BACKLOG_STEPS)
 
-        def put(step: Step) -> None:
+        def put(step: RolloutStep) -> None:
             try:
                 send.send_nowait(step)
             except anyio.WouldBlock:
@@ -58,7 +58,7 @@ class Listening:
                 pass  # It was too slow before, or has gone.
 
         timer = loop.call_later(seconds, send.close) if seconds else None
-        remove = self._journal.listen(lambda *step: loop.call_soon_threadsafe(put, Step(*step)))
+        remove = self._journal.listen(lambda *step: loop.call_soon_threadsafe(put, RolloutStep(*step)))
         self._listeners += 1
         try:
             yield receive
@@ -70,12 +70,14 @@ class Listening:
             send.close()
             receive.close()
 
-    async def steps(self, stream: MemoryObjectReceiveStream[Step], after: int | None) -> AsyncIterator[Step]:
+    async def steps(
+        self, stream: MemoryObjectReceiveStream[RolloutStep], after: int | None
+    ) -> AsyncIterator[RolloutStep]:
         """What comes, and before it what came after a step, as far as that is still known; every step once.
 
         A number that is still to come is of another process: all that is known came later.
         """
-        past = [] if after is None else [Step(*entry) for entry in self._journal.since(0)]
+        past = [] if after is None else [RolloutStep(*entry) for entry in self._journal.since(0)]
         newest = past[-1].number if past else 0
         begin = after if after is not None and after <= newest else 0
         for step in past:
@@ -86,8 +88,8 @@ class Listening:
                 yield step
 
     async def until_over(
-        self, stream: MemoryObjectReceiveStream[Step], rollout: int, after: int = 0
-    ) -> AsyncIterator[Step]:
+        self, stream: MemoryObjectReceiveStream[RolloutStep], rollout: int, after: int = 0
+    ) -> AsyncIterator[RolloutStep]:
         """The steps of a rollout after one, as far as they are still known, until it is over."""
         async for step in self.steps(stream, 0):
             if step.rollout.id == rollout:
@@ -97,7 +99,7 @@ class Listening:
                     return
 
     async def end_of(self, rollout: Rollout, seconds: float) -> Rollout:
-        """The rollout when it is over, or as it is when the time is up. Raises TooManyError."""
+        """The rollout when it is over, or as it is when the time is up. Raises TooManyListenersError."""
         if not rollout.is_over:
             with self.listen(seconds) as stream:
                 async for step in self.until_over(stream, rollout.id):

@@ -1,4 +1,4 @@
-"""What operators ask of the admin API, as orders."""
+"""What operators ask of the admin API."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from extender.admin.auth.tokens import User
 from extender.rollouts.slot import Slot
 from extender.rollouts.swap_command import FromRevision, FromSource, FromUrl, SwapCommand
 
-MOST_TEXT: Final = 1000
+MAX_REASON_CHARACTERS: Final = 1000
 """Characters of a reason."""
 
-Reason = Annotated[str, Field(max_length=MOST_TEXT)]
+Reason = Annotated[str, Field(max_length=MAX_REASON_CHARACTERS)]
 """Why, for the history."""
 
 _NAME: Final = r"^(sha256:)?[0-9a-f]{8,64}$"
@@ -35,7 +35,7 @@ RevisionName = Annotated[str, AfterValidator(_check_name), Field(json_schema_ext
 _TAG: Final = re.compile(r'"(sha256:[0-9a-f]{64})"')
 
 
-class _Request(BaseModel):
+class _RequestBody(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", use_attribute_docstrings=True)
 
     expected_revision: RevisionName | None = None
@@ -44,7 +44,7 @@ class _Request(BaseModel):
     """Why, for the history."""
 
 
-class SwapRequest(_Request):
+class SwapRequest(_RequestBody):
     """What is to become live. With neither url nor revision: what the configured source gives now."""
 
     model_config = ConfigDict(
@@ -73,8 +73,8 @@ class SwapRequest(_Request):
             raise ValueError("url and revision exclude each other")
         return self
 
-    def order(self, slot: Slot, user: User, tag: str | None) -> SwapCommand:
-        """The order of a user; `tag` is the header If-Match."""
+    def command(self, slot: Slot, user: User, tag: str | None) -> SwapCommand:
+        """The command of a user; `tag` is the header If-Match."""
         what = (
             FromUrl(self.url)
             if self.url is not None
@@ -86,7 +86,7 @@ class SwapRequest(_Request):
         return SwapCommand(what, user.name, self.reason, self.settings, self.dry_run, expected)
 
 
-class RollbackRequest(_Request):
+class RollbackRequest(_RequestBody):
     """The way back."""
 
     revision: RevisionName | None = None

@@ -19,23 +19,23 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import TypeAdapter
 
 from extender.admin.api.context import (
-    AtDesk,
-    By,
-    Desk,
+    AdminContext,
+    ContextDep,
+    CurrentUser,
     DryRun,
-    Following,
+    FollowedDep,
     IfMatch,
-    OnPurpose,
-    Place,
-    Steps,
-    TheRollout,
+    IntentRequired,
+    IntentRequiredToWait,
+    RolloutDep,
+    SlotDep,
+    StepsDep,
     Wait,
-    WaitsOnPurpose,
 )
-from extender.admin.api.event_stream import Step, TooManyError
+from extender.admin.api.event_stream import RolloutStep, TooManyListenersError
 from extender.admin.api.requests import Reason, RevisionName, RollbackRequest, SwapRequest, decode_settings, expectation
 from extender.admin.api.views import PluginView, Problem, ProfileView, RevisionView, RolloutView
-from extender.admin.auth.gate import PREFIX
+from extender.admin.auth.middleware import PREFIX
 from extender.admin.recording import routes
 from extender.admin.recording.recorders import Recorders
 from extender.rollouts.controller import RolloutController
@@ -45,11 +45,11 @@ from extender.rollouts.swap_command import ConflictError, FromUpload, SwapComman
 from extender.sources import SourceError
 from extender.sources.signing import detached
 
-UPLOAD_TIME: Final = 60.0
+UPLOAD_TIMEOUT_S: Final = 60.0
 """Seconds in which a module has to come in."""
 
-MOST_HISTORY: Final = 1000
-"""RolloutController that are looked back on."""
+MAX_HISTORY_ENTRIES: Final = 1000
+"""Rollouts that are looked back on."""
 
 WASM: Final = "application/wasm"
 
@@ -75,39 +75,39 @@ router = APIRouter(
 
 
 @router.get("/profiles")
-async def list_profiles(desk: AtDesk) -> list[ProfileView]:
+async def list_profiles(context: ContextDep) -> list[ProfileView]:
     """The profiles, in the order of the configuration."""
-    return [ProfileView.of(profile, desk.live.slots) for profile in desk.live.profiles]
+    return [ProfileView.of(profile, context.live.slots) for profile in context.live.profiles]
 
 
 @router.get("/plugins")
-async def list_plugins(desk: AtDesk) -> list[PluginView]:
+async def list_plugins(context: ContextDep) -> list[PluginView]:
     """The plugins of all profiles, in their order."""
-    under_way = desk.under_way()
-    return [PluginView.of(slot, under_way.get((slot.profile, slot.name))) for slot in desk.live.slots]
+    under_way = context.under_way()
+    return [PluginView.of(slot, under_way.get((slot.profile, slot.name))) for slot in context.live.slots]
 
 
 @router.get("/plugins/{plugin}")
-async def show_plugin(desk: AtDesk, slot: Place, response: Response) -> PluginView:
+async def show_plugin(context: ContextDep, slot: SlotDep, response: Response) -> PluginView:
     """A plugin; ETag is the id of its active revision."""
     if slot.live:
         response.headers["ETag"] = f'"{slot.live.revision.id}"'
-    return PluginView.of(slot, desk.under_way().get((slot.profile, slot.name)))
+    return PluginView.of(slot, context.under_way().get((slot.profile, slot.name)))
 
 
 @router.get("/plugins/{plugin}/revisions")
-async def list_revisions(desk: AtDesk, slot: Place) -> list[RevisionView]:
+async def list_revisions(context: ContextDep, slot: SlotDep) -> list[RevisionView]:
     """The revisions that can be gone back to, and the active one; the newest first."""
-    return [RevisionView.of(revision, stage) for revision, stage in desk.rollouts.revisions(slot)]
+    return [RevisionView.of(revision, stage) for revision, stage in context.rollouts.revisions(slot)]
 
 
 @router.get("/plugins/{plugin}/revisions/{revision}")
 async def show_revision(
-    desk: AtDesk, slot: Place, revision: Annotated[RevisionName, Path(description="Its id, or a beginning.")]
+    context: ContextDep, slot: SlotDep, revision: Annotated[RevisionName, Path(description="Its id, or a beginning.")]
 ) -> RevisionView:
     """A revision, by its id or so much of its beginning that it is unique."""
     whole = revision if revision.startswith("sha256:") else f"sha256:{revision}"
-    found = [view for view in await list_revisions(desk, slot) if view.id.startswith(whole)]
+    found = [view for view in await list_revisions(context, slot) if view.id.startswith(whole)]
     if len(found) != 1:
         how_many = "no revision" if not found else "more than one revision"
         raise HTTPException(404, f"{how_many} of plugin {slot.name!r} begins with {whole}")
@@ -116,18 +116,18 @@ async def show_revision(
 
 @router.post("/plugins/{plugin}/swap", responses=_CONFLICT)
 async def swap(
-    desk: AtDesk,
-    slot: Place,
-    user: By,
+    context: ContextDep,
+    slot: SlotDep,
+    user: CurrentUser,
     request: SwapRequest,
     response: Response,
     wait: Wait = None,
     if_match: IfMatch = None,
 ) -> RolloutView:
     """Brings another module, other settings or an earlier revision live."""
-    order = request.order(slot, user, if_match)
-    rollout = await _try(partial(desk.rollouts.begin, slot, order), slot, if_match)
-    return await _answer(desk, rollout, wait, response)
+    command = request.command(slot, user, if_match)
+    rollout = await _try(partial(context.rollouts.begin, slot, command), slot, if_match)
+    return await _answer(context, rollout, wait, response)
 
 
 @router.put(
@@ -141,9 +141,9 @@ async def swap(
     },
 )
 async def upload_module(
-    desk: AtDesk,
-    slot: Place,
-    user: By,
+    context: ContextDep,
+    slot: SlotDep,
+    user: CurrentUser,
     request: Request,
     response: Response,
     dry_run: DryRun = False,
@@ -161,25 +161,25 @@ async def upload_module(
     """Brings the module in the body live."""
     if request.headers.get("content-type") != WASM:
         raise HTTPException(415, f"expected a module, and Content-Type: {WASM}")
-    async with desk.uploads:
+    async with context.uploads:
         module = await read_module(request)
         expected = expectation(slot, expected_revision, if_match)
         values = decode_settings(settings)
 
         def begin() -> Rollout:
             signed = detached(module, x_signature.encode()) if x_signature else None
-            order = SwapCommand(FromUpload(module, signed), user.name, reason, values, dry_run, expected)
-            return desk.rollouts.begin(slot, order)
+            command = SwapCommand(FromUpload(module, signed), user.name, reason, values, dry_run, expected)
+            return context.rollouts.begin(slot, command)
 
         rollout = await _try(begin, slot, if_match)
-    return await _answer(desk, rollout, wait, response)
+    return await _answer(context, rollout, wait, response)
 
 
 @router.post("/plugins/{plugin}/rollback", responses=_CONFLICT)
 async def roll_back(
-    desk: AtDesk,
-    slot: Place,
-    user: By,
+    context: ContextDep,
+    slot: SlotDep,
+    user: CurrentUser,
     response: Response,
     request: RollbackRequest | None = None,
     wait: Wait = None,
@@ -189,38 +189,38 @@ async def roll_back(
     request = request or RollbackRequest()
     expected = expectation(slot, request.expected_revision, if_match)
     begin = partial(
-        desk.rollouts.roll_back, slot, by=user.name, why=request.reason, to=request.revision, expected=expected
+        context.rollouts.roll_back, slot, by=user.name, why=request.reason, to=request.revision, expected=expected
     )
-    return await _answer(desk, await _try(begin, slot, if_match), wait, response)
+    return await _answer(context, await _try(begin, slot, if_match), wait, response)
 
 
-@router.get("/rollouts/{rollout}", dependencies=[WaitsOnPurpose])
-async def show_rollout(desk: AtDesk, rollout: TheRollout, wait: Wait = None) -> RolloutView:
+@router.get("/rollouts/{rollout}", dependencies=[IntentRequiredToWait])
+async def show_rollout(context: ContextDep, rollout: RolloutDep, wait: Wait = None) -> RolloutView:
     """A rollout; with `wait` when it is over, or as it is when the time is up."""
-    return RolloutView.of(await desk.listening.end_of(rollout, wait) if wait else rollout)
+    return RolloutView.of(await context.event_stream.end_of(rollout, wait) if wait else rollout)
 
 
 @router.get("/history", response_model=list[RolloutView])
 async def list_history(
-    desk: AtDesk,
+    context: ContextDep,
     profile: Annotated[str | None, Query(description="Only of plugins of this profile.")] = None,
     plugin: Annotated[str | None, Query(description="Only of plugins of this name.")] = None,
-    limit: Annotated[int, Query(ge=1, le=MOST_HISTORY, description="How many.")] = 100,
+    limit: Annotated[int, Query(ge=1, le=MAX_HISTORY_ENTRIES, description="How many.")] = 100,
 ) -> Response:
     """How rollouts have ended, the newest first."""
 
     def read() -> bytes:
-        views = map(RolloutView.of, desk.rollouts.history(limit, profile, plugin))  # One at a time: they are large.
+        views = map(RolloutView.of, context.rollouts.history(limit, profile, plugin))  # One at a time: they are large.
         return _HISTORY.dump_json(views, by_alias=True)
 
-    return Response(await run_sync(read, limiter=desk.disk), media_type="application/json")
+    return Response(await run_sync(read, limiter=context.disk), media_type="application/json")
 
 
-@router.get("/events", response_class=EventSourceResponse, dependencies=[OnPurpose])
+@router.get("/events", response_class=EventSourceResponse, dependencies=[IntentRequired])
 async def stream_events(
-    desk: AtDesk,
-    rollout: Following,
-    steps: Steps,
+    context: ContextDep,
+    rollout: FollowedDep,
+    steps: StepsDep,
     last_event_id: Annotated[int | None, Header(description="Begins after this event, if it is still known.")] = None,
 ) -> AsyncIterator[ServerSentEvent]:
     """Each step of each rollout as it happens: the stage as the event's name, the rollout as its data.
@@ -232,16 +232,16 @@ async def stream_events(
     Last-Event-ID.
     """
     if rollout is None:
-        async for step in desk.listening.steps(steps, last_event_id):
+        async for step in context.event_stream.steps(steps, last_event_id):
             yield _event(step)
-    elif desk.rollouts.journal.get(rollout.id) is None:
-        yield _event(Step(0, rollout))
+    elif context.rollouts.journal.get(rollout.id) is None:
+        yield _event(RolloutStep(0, rollout))
     else:
-        async for step in desk.listening.until_over(steps, rollout.id, last_event_id or 0):
+        async for step in context.event_stream.until_over(steps, rollout.id, last_event_id or 0):
             yield _event(step)
 
 
-def _event(step: Step) -> ServerSentEvent:
+def _event(step: RolloutStep) -> ServerSentEvent:
     data = RolloutView.of(step.rollout).model_dump_json(by_alias=True)
     return ServerSentEvent(raw_data=data, event=step.rollout.stage.value, id=str(step.number))
 
@@ -250,11 +250,11 @@ async def read_module(request: Request) -> bytes:
     """The body of an upload. Raises HTTPException for one that does not come in."""
     body = bytearray()
     try:
-        with anyio.fail_after(UPLOAD_TIME):
+        with anyio.fail_after(UPLOAD_TIMEOUT_S):
             async for part in request.stream():
                 body += part
     except TimeoutError:
-        raise HTTPException(408, f"the module did not come in within {UPLOAD_TIME:g} s") from None
+        raise HTTPException(408, f"the module did not come in within {UPLOAD_TIMEOUT_S:g} s") from None
     return bytes(body)
 
 
@@ -268,10 +268,10 @@ async def _try(begin: Callable[[], Rollout], slot: Slot, tag: str | None) -> Rol
         raise HTTPException(412 if failed_tag else 409, str(error)) from error
 
 
-async def _answer(desk: Desk, rollout: Rollout, wait: float | None, response: Response) -> RolloutView:
+async def _answer(context: AdminContext, rollout: Rollout, wait: float | None, response: Response) -> RolloutView:
     if wait:
-        with suppress(TooManyError):  # It has begun all the same, and who asks is told so.
-            rollout = await desk.listening.end_of(rollout, wait)
+        with suppress(TooManyListenersError):  # It has begun all the same, and who asks is told so.
+            rollout = await context.event_stream.end_of(rollout, wait)
     response.headers["Location"] = f"{PREFIX}/rollouts/{rollout.id}"
     response.status_code = HTTPStatus.OK if rollout.is_over else HTTPStatus.ACCEPTED
     return RolloutView.of(rollout)
@@ -282,12 +282,12 @@ router.include_router(routes.router)
 
 def add_api(app: FastAPI, rollouts: RolloutController, recorders: Recorders) -> None:
     """Adds the routes to an application."""
-    app.state.desk = Desk(rollouts, recorders)
+    app.state.context = AdminContext(rollouts, recorders)
     app.include_router(router)
     app.add_exception_handler(RequestValidationError, _refuse_malformed)
     app.add_exception_handler(SwapRefusedError, _refuse(422))
     app.add_exception_handler(SourceError, _refuse(422))
-    app.add_exception_handler(TooManyError, _refuse(503))
+    app.add_exception_handler(TooManyListenersError, _refuse(503))
 
 
 class _Refusal(JSONResponse):

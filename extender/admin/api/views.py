@@ -37,7 +37,7 @@ EXAMPLE_ROLLOUT: JsonDict = {
 }
 
 
-class View(BaseModel):
+class ApiModel(BaseModel):
     """Read off the attributes of what it shows."""
 
     model_config = ConfigDict(
@@ -51,7 +51,7 @@ class Problem(BaseModel):
     detail: str
 
 
-class NodeDifferenceView(View):
+class NodeDifferenceView(ApiModel):
     """What each revision says of a node: `passes`, why it is rejected, the plugin's score, or `skipped`."""
 
     node: str
@@ -59,7 +59,7 @@ class NodeDifferenceView(View):
     candidate: str | int
 
 
-class DifferenceView(View):
+class DifferenceView(ApiModel):
     """A request on which the candidate says something else."""
 
     pod: str
@@ -73,7 +73,7 @@ class DifferenceView(View):
     """Why the active revision has no answer for the pod at all, where the candidate has one."""
 
 
-class FailureView(View):
+class FailureView(ApiModel):
     """How a revision has failed, and how often."""
 
     side: str
@@ -83,7 +83,7 @@ class FailureView(View):
     count: int
 
 
-class VerbReportView(View):
+class VerbReportView(ApiModel):
     """What became of the requests of a verb."""
 
     requests: int
@@ -100,7 +100,7 @@ class VerbReportView(View):
     candidate_milliseconds: float | None
 
 
-class ReportView(View):
+class ReportView(ApiModel):
     """What the candidate and the active revision have said of the same requests."""
 
     verbs: dict[str, VerbReportView]
@@ -112,7 +112,7 @@ class ReportView(View):
     """What was not compared, and why."""
 
 
-class RolloutView(View):
+class RolloutView(ApiModel):
     """One attempt to bring a module and its configuration live: who wants what and why, how far it has come."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_ROLLOUT]})
@@ -153,7 +153,7 @@ class RolloutView(View):
         return cls.model_validate(rollout)
 
 
-class RevisionView(View):
+class RevisionView(ApiModel):
     """A module and the settings that it runs with."""
 
     id: str
@@ -237,7 +237,7 @@ class PluginView(BaseModel):
         )
 
 
-class ProfileView(View):
+class ProfileView(ApiModel):
     """What pods of one scheduler name are judged by."""
 
     name: str

@@ -34,7 +34,7 @@ _OWN_PAGES: Final = frozenset({"same-origin", "none"})
 _SET_TOKENS: Final = "set server.adminTokens and send a token"
 
 
-class Visit(NamedTuple):
+class Visitor(NamedTuple):
     """What of a request tells who asks, and from where."""
 
     peer: str
@@ -54,20 +54,20 @@ class DeniedError(Exception):
         """The WWW-Authenticate header."""
 
 
-class Access:
+class TokenAccess:
     """Lets in who has a token; where there are no tokens, who is on this machine and no web page."""
 
     def __init__(self, file: Path | None = None) -> None:
         """Takes the file of `server.adminTokens`. Raises TokensError."""
         self._tokens = Tokens(file) if file else None
 
-    def admit(self, visit: Visit) -> User:
+    def admit(self, visitor: Visitor) -> User:
         """Who it is. Raises DeniedError."""
         if self._tokens is None:
-            _check_local(visit)
+            _check_local(visitor)
             return LOCAL
-        user = _identify(self._tokens, visit.headers.get("authorization", ""))
-        if user.role is not Role.WRITE and visit.method not in READING:
+        user = _identify(self._tokens, visitor.headers.get("authorization", ""))
+        if user.role is not Role.WRITE and visitor.method not in READING:
             reason = f"the token of {user.name} has the role read, which changes nothing; use one with the role write"
             raise DeniedError(403, reason, 'Bearer realm="kwx", error="insufficient_scope"')
         return user
@@ -104,14 +104,14 @@ def _identify(tokens: Tokens, authorization: str) -> User:
     return user
 
 
-def _check_local(visit: Visit) -> None:
+def _check_local(visitor: Visitor) -> None:
     """Raises DeniedError for who is not on this machine, or is a web page that a browser here shows.
 
     A page may ask any address by its number or by a name of its own that leads there (DNS rebinding), but cannot
     choose what the browser says in Host, Origin and Sec-Fetch-Site.
     """
-    headers = visit.headers
-    if not is_loopback(visit.peer):
+    headers = visitor.headers
+    if not is_loopback(visitor.peer):
         raise DeniedError(403, f"without tokens only clients on this machine are let in; {_SET_TOKENS}")
     if any(name.startswith(_PROXIED) for name in headers):
         raise DeniedError(403, f"without tokens nobody is let in through a proxy; {_SET_TOKENS}")

@@ -16,10 +16,10 @@ from extender.sources.file_version import FileVersion
 
 logger = logging.getLogger(__name__)
 
-SHORTEST: Final = 16
+MIN_TOKEN_LENGTH: Final = 16
 """Characters of a token."""
 
-LARGEST: Final = 64 * 1024
+MAX_FILE_BYTES: Final = 64 * 1024
 """Bytes of a file of tokens."""
 
 RESERVED: Final = frozenset({"configuration", "local", "rollback", "source", "start"})
@@ -135,12 +135,12 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
         if not stat.S_ISREG(file.stat().st_mode):
             raise TokensError([f"{file} is no regular file"])
         with file.open("rb") as opened:
-            content = opened.read(LARGEST + 1)
+            content = opened.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise TokensError([f"{file} cannot be read: {reason}"]) from error
-    if len(content) > LARGEST:
-        raise TokensError([f"{file} has more than {LARGEST} bytes"])
+    if len(content) > MAX_FILE_BYTES:
+        raise TokensError([f"{file} has more than {MAX_FILE_BYTES} bytes"])
     for number, line in enumerate(content.decode(errors="replace").splitlines(), start=1):
         text = line.strip()
         if text and not text.startswith("#"):
@@ -153,8 +153,8 @@ def _mistakes(fields: Sequence[str]) -> Iterator[str]:
         yield "expected TOKEN,NAME,ROLE"
         return
     token, name, role = fields
-    if len(token) < SHORTEST:
-        yield f"the token has {len(token)} characters, {SHORTEST} are needed; openssl rand -hex 32 makes one"
+    if len(token) < MIN_TOKEN_LENGTH:
+        yield f"the token has {len(token)} characters, {MIN_TOKEN_LENGTH} are needed; openssl rand -hex 32 makes one"
     elif not _TOKEN.fullmatch(token):
         yield "a token is made of letters, digits and any of -._~+/"
     if not _NAME.fullmatch(name):

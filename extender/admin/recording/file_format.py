@@ -31,10 +31,10 @@ from wasm_runtime.protobuf.errors import DecodeError
 
 FORMAT: Final = "kwx.dev/recording/v1"
 
-LARGEST: Final = 1024 * MEBIBYTE
+MAX_RECORDING_BYTES: Final = 1024 * MEBIBYTE
 """Bytes that a recording may unfold to."""
 
-ENOUGH: Final = LARGEST // 2
+END_AT_BYTES: Final = MAX_RECORDING_BYTES // 2
 """Bytes at which one ends by itself."""
 
 GZIP: Final = 31
@@ -46,7 +46,7 @@ _LEVEL: Final = 1
 """Of zlib: a recording is made beside what serves."""
 
 
-class Begun(Struct, tag="begun", array_like=True):
+class BegunRecord(Struct, tag="begun", array_like=True):
     """The first record."""
 
     format: str
@@ -55,7 +55,7 @@ class Begun(Struct, tag="begun", array_like=True):
     """RFC 3339, UTC."""
 
 
-class Node(Struct, tag="node", array_like=True):
+class NodeRecord(Struct, tag="node", array_like=True):
     """A node as it is from now on. Its number is how many names have come up before its own."""
 
     name: str
@@ -63,7 +63,7 @@ class Node(Struct, tag="node", array_like=True):
     """Protobuf v1.Node; empty for one that is not known, or not any more."""
 
 
-class Cycle(Struct, tag="cycle", array_like=True):
+class CycleRecord(Struct, tag="cycle", array_like=True):
     """A pod that filter was asked about."""
 
     seconds: float
@@ -80,7 +80,7 @@ class Cycle(Struct, tag="cycle", array_like=True):
 Why = Literal["pods", "time", "size", "gone"]
 
 
-class Ended(Struct, tag="ended", array_like=True):
+class EndedRecord(Struct, tag="ended", array_like=True):
     """The last record."""
 
     why: Why
@@ -89,10 +89,10 @@ class Ended(Struct, tag="ended", array_like=True):
     """Pods that came meanwhile and are not in it, since too many others waited or a node could not be read."""
 
 
-Record = Begun | Node | Cycle | Ended
+Record = BegunRecord | NodeRecord | CycleRecord | EndedRecord
 
 
-class Writer:
+class RecordingWriter:
     """Makes a recording, piece by piece. Not for two threads at a time."""
 
     def __init__(self, nodes: NodeSource) -> None:
@@ -112,13 +112,13 @@ class Writer:
     @property
     def is_full(self) -> bool:
         """Whether it has grown as large as it may."""
-        return self._size >= ENOUGH
+        return self._size >= END_AT_BYTES
 
     def begin(self, profile: str) -> bytes:
         """The beginning, and the nodes as they are."""
         self._begun = time.monotonic()
         at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        return self._written([Begun(FORMAT, profile, at), *self._changed(self._source.current)])
+        return self._written([BegunRecord(FORMAT, profile, at), *self._changed(self._source.current)])
 
     def add(self, arrivals: Iterable[Arrival]) -> bytes:
         """Requests, and what has changed of the nodes, until it is full."""
@@ -126,7 +126,7 @@ class Writer:
 
     def end(self, why: Why, dropped: int) -> bytes:
         """The end. `dropped` are requests that were not added."""
-        return self._written([Ended(why, dropped + self._unreadable)]) + self._deflate.flush()
+        return self._written([EndedRecord(why, dropped + self._unreadable)]) + self._deflate.flush()
 
     def _cycle(self, arrival: Arrival) -> Iterator[Record]:
         if self.is_full:
@@ -145,9 +145,9 @@ class Writer:
             yield from [self._node(name, ABSENT) for name in dict.fromkeys(asked.names) if name not in self._numbers]
             numbers = list(map(number, asked.names))
         self.pods += 1
-        yield Cycle(arrival.at - self._begun, pod.uid, pod.name, content, numbers)
+        yield CycleRecord(arrival.at - self._begun, pod.uid, pod.name, content, numbers)
 
-    def _changed(self, node_table: NodeTable) -> Iterator[Node]:
+    def _changed(self, node_table: NodeTable) -> Iterator[NodeRecord]:
         """The nodes that are not as they were written last."""
         if node_table is not self._node_table:
             self._node_table, self._epoch = node_table, NEVER
@@ -162,10 +162,10 @@ class Writer:
             if self._objects.get(name, ABSENT) != content:
                 yield self._node(name, content)
 
-    def _node(self, name: str, content: bytes) -> Node:
+    def _node(self, name: str, content: bytes) -> NodeRecord:
         self._numbers.setdefault(name, len(self._numbers))
         self._objects[name] = content
-        return Node(name, content)
+        return NodeRecord(name, content)
 
     def _written(self, records: Iterable[Record]) -> bytes:
         parts: list[bytes] = []

@@ -11,18 +11,18 @@ from typing import Final
 import anyio
 from anyio.to_thread import run_sync
 
-from extender.admin.recording.file_format import Why, Writer
+from extender.admin.recording.file_format import RecordingWriter, Why
 from extender.scheduling.node_source import NodeSource
 from extender.scheduling.request_samples import Tape, Traffic
 
-MOST: Final = 2
+MAX_RECORDINGS: Final = 2
 """Recordings at a time."""
 
-MOST_PODS: Final = 10_000
-LONGEST: Final = 600
+MAX_PODS: Final = 10_000
+MAX_RECORDING_S: Final = 600
 """Pods and seconds of a recording."""
 
-LOOK: Final = 0.1
+POLL_INTERVAL_S: Final = 0.1
 """Seconds between two looks at what has come."""
 
 
@@ -30,15 +30,15 @@ class BusyError(Exception):
     """There is no room for another recording. `str()` says what to do."""
 
     def __init__(self) -> None:
-        super().__init__(f"{MOST} recordings are being made already; end one of them or ask again later")
+        super().__init__(f"{MAX_RECORDINGS} recordings are being made already; end one of them or ask again later")
 
 
-class Recording:
+class OngoingRecording:
     """One that is being made."""
 
     def __init__(self, tape: Tape, nodes: NodeSource, pods: int, seconds: float) -> None:
         self._tape = tape
-        self._writer = Writer(nodes)
+        self._writer = RecordingWriter(nodes)
         self._most = pods
         self._seconds = seconds
         self.ended: Why | None = None
@@ -61,7 +61,7 @@ class Recording:
         yield beginning
         why: Why | None = None
         while not why:
-            await anyio.sleep(min(LOOK, max(0.0, until - time.monotonic())))
+            await anyio.sleep(min(POLL_INTERVAL_S, max(0.0, until - time.monotonic())))
             why = "pods" if tape.is_full else "time" if time.monotonic() >= until else None
             if piece := await run_sync(writer.add, tape.take()):
                 yield piece
@@ -82,13 +82,13 @@ class Recorders:
         self._recordings = 0
 
     @contextmanager
-    def recording(self, profile: str, pods: int, seconds: float) -> Iterator[Recording]:
+    def recording(self, profile: str, pods: int, seconds: float) -> Iterator[OngoingRecording]:
         """A recording of a profile, for whoever takes its pieces while the context lasts. Raises BusyError."""
-        if self._recordings >= MOST:
+        if self._recordings >= MAX_RECORDINGS:
             raise BusyError
         self._recordings += 1
         try:
             with self._traffic.recording(profile) as tape:
-                yield Recording(tape, self._nodes, pods, seconds)
+                yield OngoingRecording(tape, self._nodes, pods, seconds)
         finally:
             self._recordings -= 1

@@ -9,10 +9,10 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, HTTPException, Query
 from fastapi.responses import StreamingResponse
 
-from extender.admin.api.context import AtDesk, By, OnPurpose
+from extender.admin.api.context import ContextDep, CurrentUser, IntentRequired
 from extender.admin.api.views import Problem
 from extender.admin.auth.tokens import Role
-from extender.admin.recording.recorders import LONGEST, MOST_PODS, BusyError, Recording
+from extender.admin.recording.recorders import MAX_PODS, MAX_RECORDING_S, BusyError, OngoingRecording
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class _RecordingResponse(StreamingResponse):
     media_type = MEDIA_TYPE
 
 
-def _check_role(user: By) -> None:
+def _check_role(user: CurrentUser) -> None:
     """Who records sees all of the pods; that a request changes nothing does not suffice."""
     if user.role is not Role.WRITE:
         reason = f"the token of {user.name} has the role read, which does not show pods; use one with the role write"
@@ -38,21 +38,23 @@ def _check_role(user: By) -> None:
 
 
 async def _recording(
-    desk: AtDesk,
-    user: By,
+    context: ContextDep,
+    user: CurrentUser,
     profile: Annotated[
         str | None, Query(description="The one whose traffic it is; by default that of pods of any other scheduler.")
     ] = None,
-    pods: Annotated[int, Query(ge=1, le=MOST_PODS, description="It ends after so many pods.")] = 500,
-    seconds: Annotated[float, Query(gt=0, le=LONGEST, description="It ends after this time at the latest.")] = 60,
-) -> AsyncIterator[Recording]:
+    pods: Annotated[int, Query(ge=1, le=MAX_PODS, description="It ends after so many pods.")] = 500,
+    seconds: Annotated[
+        float, Query(gt=0, le=MAX_RECORDING_S, description="It ends after this time at the latest.")
+    ] = 60,
+) -> AsyncIterator[OngoingRecording]:
     _check_role(user)
-    found = desk.live.profiles.named(profile) if profile is not None else desk.live.profiles.of_scheduler("")
+    found = context.live.profiles.named(profile) if profile is not None else context.live.profiles.of_scheduler("")
     if found is None:
-        known = ", ".join(each.name for each in desk.live.profiles)
+        known = ", ".join(each.name for each in context.live.profiles)
         raise HTTPException(404, f"no profile is named {profile!r}; there are: {known}")
     try:
-        with desk.recorders.recording(found.name, pods, seconds) as recording:
+        with context.recorders.recording(found.name, pods, seconds) as recording:
             told = {"profile": found.name, "by": user.name}
             logger.info("traffic is recorded", extra=told)
             try:
@@ -64,8 +66,8 @@ async def _recording(
         raise HTTPException(429, str(error)) from error
 
 
-@router.get("/traffic", response_class=_RecordingResponse, responses=_ANSWERS, dependencies=[OnPurpose])
-async def record_traffic(recording: Annotated[Recording, Depends(_recording)]) -> AsyncIterator[bytes]:
+@router.get("/traffic", response_class=_RecordingResponse, responses=_ANSWERS, dependencies=[IntentRequired])
+async def record_traffic(recording: Annotated[OngoingRecording, Depends(_recording)]) -> AsyncIterator[bytes]:
     """Records what filter is asked from now on, and the nodes: a file for `kwx bench plugin --record`.
 
     It holds pods, which may hold secrets: keep it from others. x's stand in it for what containers run with and what

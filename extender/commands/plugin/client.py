@@ -16,17 +16,17 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from extender.admin.api.views import RolloutView
 from extender.admin.auth.access import INTENT
-from extender.admin.auth.gate import PREFIX
+from extender.admin.auth.middleware import PREFIX
 from extender.telemetry.printable import printable
 
 T = TypeVar("T")
 
 _MEND: Final = "is that the admin address (server.adminAddress) of an extender?"
 
-TIMEOUT: Final = 30.0
+SILENCE_TIMEOUT_S: Final = 30.0
 """Seconds without a byte after which the extender is given up; the stream of events has one every 15."""
 
-MOST_TEXT: Final = 500
+MAX_QUOTED_CHARACTERS: Final = 500
 """Characters that are shown of an answer that is not the admin API's."""
 
 
@@ -64,7 +64,7 @@ class AdminClient:
         self._client = httpx.Client(
             base_url=f"{server.rstrip('/')}{PREFIX}",
             headers={INTENT: "kwx"} | ({"Authorization": f"Bearer {token}"} if token else {}),
-            timeout=TIMEOUT,
+            timeout=SILENCE_TIMEOUT_S,
             trust_env=False,
             verify=ssl.create_default_context(),
         )
@@ -109,7 +109,7 @@ class AdminClient:
     @contextmanager
     def stream(self, path: str, *, silence: float, **query: str | float | None) -> Iterator[Iterator[bytes]]:
         """The bytes at a path as they come; for `silence` seconds there may be none."""
-        timeout = httpx.Timeout(TIMEOUT, read=silence + TIMEOUT)
+        timeout = httpx.Timeout(SILENCE_TIMEOUT_S, read=silence + SILENCE_TIMEOUT_S)
         try:
             with self._client.stream("GET", path, params=_given(query), timeout=timeout) as answer:
                 if not answer.is_success:
@@ -139,7 +139,7 @@ class AdminClient:
         try:
             refusal = _Refusal.model_validate_json(answer.content)
         except ValidationError:
-            said = printable(answer.text)[:MOST_TEXT]
+            said = printable(answer.text)[:MAX_QUOTED_CHARACTERS]
             return RemoteError(f"{self._server} answers with status {answer.status_code}: {said}; {_MEND}")
         if answer.status_code == HTTPStatus.UNAUTHORIZED:
             return RemoteError(f"{refusal}; give one by --token-file")

@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from extender.admin.api.event_stream import BACKLOG, MOST, Listening, Step, TooManyError
+from extender.admin.api.event_stream import (
+    MAX_BACKLOG_STEPS,
+    MAX_LISTENERS,
+    EventStream,
+    RolloutStep,
+    TooManyListenersError,
+)
 from extender.rollouts.journal import Journal
 from extender.rollouts.revision import Stage
 from extender.rollouts.rollout import Rollout
@@ -31,8 +37,8 @@ def journal() -> Iterator[Journal]:
 
 
 @pytest.fixture
-def listening(journal: Journal) -> Listening:
-    return Listening(journal)
+def event_stream(journal: Journal) -> EventStream:
+    return EventStream(journal)
 
 
 def record(journal: Journal, *rollouts: Rollout) -> None:
@@ -46,31 +52,31 @@ def run(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(story)
 
 
-def test_a_listener_hears_what_happens_from_now_on(journal: Journal, listening: Listening) -> None:
+def test_a_listener_hears_what_happens_from_now_on(journal: Journal, event_stream: EventStream) -> None:
     async def story() -> None:
         record(journal, rollout(1))
-        with listening.listen() as stream:
+        with event_stream.listen() as stream:
             record(journal, rollout(2), rollout(3))
-            steps = listening.steps(stream, None)
-            assert [await anext(steps), await anext(steps)] == [Step(2, rollout(2)), Step(3, rollout(3))]
+            steps = event_stream.steps(stream, None)
+            assert [await anext(steps), await anext(steps)] == [RolloutStep(2, rollout(2)), RolloutStep(3, rollout(3))]
 
     run(story())
 
 
 @pytest.mark.parametrize(("after", "first"), [(0, 1), (1, 2), (2, 3), (3, 1), (99, 1)])
 def test_who_comes_back_hears_what_was_missed_and_every_step_once(
-    journal: Journal, listening: Listening, after: int, first: int
+    journal: Journal, event_stream: EventStream, after: int, first: int
 ) -> None:
     """A number that has not come yet is of an earlier process: all is told."""
 
     async def story() -> None:
         record(journal, rollout(1))
-        with listening.listen() as stream:
+        with event_stream.listen() as stream:
             record(journal, rollout(2))
             await asyncio.sleep(0)
             asyncio.get_running_loop().call_soon(record, journal, rollout(3))
             numbers = []
-            async for step in listening.steps(stream, after):
+            async for step in event_stream.steps(stream, after):
                 numbers.append(step.number)
                 if step.number == 3:
                     break
@@ -79,50 +85,50 @@ def test_who_comes_back_hears_what_was_missed_and_every_step_once(
     run(story())
 
 
-def test_a_listener_that_is_too_slow_is_left_behind(journal: Journal, listening: Listening) -> None:
+def test_a_listener_that_is_too_slow_is_left_behind(journal: Journal, event_stream: EventStream) -> None:
     async def story() -> None:
-        with listening.listen() as stream:
-            record(journal, *map(rollout, range(1, BACKLOG + 3)))
+        with event_stream.listen() as stream:
+            record(journal, *map(rollout, range(1, MAX_BACKLOG_STEPS + 3)))
             await asyncio.sleep(0)
-            numbers = [step.number async for step in listening.steps(stream, None)]
-        assert numbers == list(range(1, BACKLOG + 1))
-        with listening.listen() as stream:
-            steps = listening.steps(stream, numbers[-1])
-            assert [(await anext(steps)).number for _ in range(2)] == [BACKLOG + 1, BACKLOG + 2]
+            numbers = [step.number async for step in event_stream.steps(stream, None)]
+        assert numbers == list(range(1, MAX_BACKLOG_STEPS + 1))
+        with event_stream.listen() as stream:
+            steps = event_stream.steps(stream, numbers[-1])
+            assert [(await anext(steps)).number for _ in range(2)] == [MAX_BACKLOG_STEPS + 1, MAX_BACKLOG_STEPS + 2]
 
     run(story())
 
 
-def test_a_listener_may_set_a_time(listening: Listening) -> None:
+def test_a_listener_may_set_a_time(event_stream: EventStream) -> None:
     async def story() -> None:
-        with listening.listen(0.05) as stream:
-            assert [step async for step in listening.steps(stream, None)] == []
+        with event_stream.listen(0.05) as stream:
+            assert [step async for step in event_stream.steps(stream, None)] == []
 
     run(story())
 
 
-def test_there_is_room_for_so_many_listeners_and_those_who_leave_make_room(listening: Listening) -> None:
+def test_there_is_room_for_so_many_listeners_and_those_who_leave_make_room(event_stream: EventStream) -> None:
     async def story() -> None:
         with ExitStack() as all_of_them:
-            for _ in range(MOST):
-                all_of_them.enter_context(listening.listen())
-            with pytest.raises(TooManyError) as caught, listening.listen():
+            for _ in range(MAX_LISTENERS):
+                all_of_them.enter_context(event_stream.listen())
+            with pytest.raises(TooManyListenersError) as caught, event_stream.listen():
                 pass
             refusal = "64 clients wait for rollouts already; end one of them or ask again later"
             assert str(caught.value) == refusal
-            with pytest.raises(TooManyError):
-                await listening.end_of(rollout(), LONG)
-        with listening.listen():
+            with pytest.raises(TooManyListenersError):
+                await event_stream.end_of(rollout(), LONG)
+        with event_stream.listen():
             pass
 
     run(story())
 
 
 def test_nobody_is_told_of_what_happens_after_a_listener_has_left(
-    journal: Journal, listening: Listening, caplog: pytest.LogCaptureFixture
+    journal: Journal, event_stream: EventStream, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
-        with listening.listen():
+        with event_stream.listen():
             record(journal, rollout(1))  # Is told below, when the stream is closed.
         record(journal, rollout(2))
         await asyncio.sleep(0)
@@ -137,31 +143,31 @@ STEPS = [rollout(1), rollout(2), rollout(1, Stage.FETCHED), rollout(1, Stage.FAI
 
 @pytest.mark.parametrize(("after", "stages"), [(0, ["fetching", "fetched", "failed"]), (3, ["failed"]), (4, [])])
 def test_a_rollout_is_followed_until_it_is_over(
-    journal: Journal, listening: Listening, after: int, stages: list[str]
+    journal: Journal, event_stream: EventStream, after: int, stages: list[str]
 ) -> None:
     async def story() -> None:
-        with listening.listen() as stream:
+        with event_stream.listen() as stream:
             record(journal, *STEPS)
-            assert [step.rollout.stage.value async for step in listening.until_over(stream, 1, after)] == stages
+            assert [step.rollout.stage.value async for step in event_stream.until_over(stream, 1, after)] == stages
 
     run(story())
 
 
-def test_the_end_of_a_rollout_is_waited_for(journal: Journal, listening: Listening) -> None:
+def test_the_end_of_a_rollout_is_waited_for(journal: Journal, event_stream: EventStream) -> None:
     async def story() -> None:
         record(journal, STEPS[0])
-        ended = asyncio.create_task(listening.end_of(STEPS[0], LONG))
+        ended = asyncio.create_task(event_stream.end_of(STEPS[0], LONG))
         await asyncio.sleep(0.01)
         record(journal, *STEPS[1:])
         assert await ended == rollout(1, Stage.FAILED)
-        assert await listening.end_of(rollout(1, Stage.FAILED), LONG) == rollout(1, Stage.FAILED)
+        assert await event_stream.end_of(rollout(1, Stage.FAILED), LONG) == rollout(1, Stage.FAILED)
 
     run(story())
 
 
-def test_a_rollout_that_takes_longer_is_told_as_it_is(journal: Journal, listening: Listening) -> None:
+def test_a_rollout_that_takes_longer_is_told_as_it_is(journal: Journal, event_stream: EventStream) -> None:
     async def story() -> None:
         record(journal, *STEPS[:3])
-        assert await listening.end_of(rollout(1), 0.05) == rollout(1, Stage.FETCHED)
+        assert await event_stream.end_of(rollout(1), 0.05) == rollout(1, Stage.FETCHED)
 
     run(story())

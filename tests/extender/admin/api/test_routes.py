@@ -17,8 +17,8 @@ from fastapi import HTTPException, Request
 
 from bench.controlplane.ports import free_port
 from extender.admin.api import event_stream, routes
-from extender.admin.api.context import MOST_UPLOADS
-from extender.admin.auth.gate import LONGEST
+from extender.admin.api.context import MAX_UPLOADS
+from extender.admin.auth.middleware import MAX_BODY_BYTES
 from extender.config import PluginConfig
 from extender.rollouts.revision import Revision
 from tests.extender import guests
@@ -35,7 +35,7 @@ WASM = {"Content-Type": "application/wasm"}
 OWN = ["looked", "changed", "expected", "tagged", "uploaded", "tried", "returned", "refused", "named", "followed"]
 """Plugins that a test each may change."""
 
-HELD = [f"held-{number}" for number in range(MOST_UPLOADS)]
+HELD = [f"held-{number}" for number in range(MAX_UPLOADS)]
 """Plugins whose rollouts wait for a request to their profiles, which have their names."""
 
 Json = Any
@@ -416,14 +416,14 @@ def test_a_body_that_is_too_long_is_not_read(extender: Extender, chunked: bool) 
         413,
         f"the body has more than the {MODULE_LIMIT} bytes that runtime.moduleLimit allows",
     )
-    assert send("POST", "/plugins/refused/swap", LONGEST, {}) == (
+    assert send("POST", "/plugins/refused/swap", MAX_BODY_BYTES, {}) == (
         413,
-        f"the body has more than the {LONGEST} bytes that a body may have",
+        f"the body has more than the {MAX_BODY_BYTES} bytes that a body may have",
     )
 
 
 def test_a_module_that_does_not_come_in_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routes, "UPLOAD_TIME", 0.05)
+    monkeypatch.setattr(routes, "UPLOAD_TIMEOUT_S", 0.05)
 
     async def receive() -> dict[str, Json]:
         await asyncio.sleep(60)
@@ -464,7 +464,7 @@ def test_uploads_that_wait_for_their_end_are_in_nobodys_way(extender: Extender) 
 def test_a_rollout_that_has_begun_is_told_even_if_too_many_wait(extender: Extender) -> None:
     name = HELD[0]
     with ExitStack() as streams:
-        for _ in range(event_stream.MOST):
+        for _ in range(event_stream.MAX_LISTENERS):
             stream = httpx.stream("GET", f"{extender.admin_url}{API}/events", headers=ON_PURPOSE, trust_env=False)
             assert streams.enter_context(stream).status_code == httpx.codes.OK
         refused = extender.admin.get(f"{API}/events")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.admin.auth.access import LOCAL, Access, DeniedError, Visit, check_intent
+from extender.admin.auth.access import LOCAL, DeniedError, TokenAccess, Visitor, check_intent
 from extender.admin.auth.tokens import Role, User
 
 WRITER, READER = "a-token-that-writes", "a-token-that-reads-only"
@@ -23,7 +23,7 @@ NO_INTENT = (
 FOREIGN = f"without tokens no page of another origin is let in; {SET}"
 
 
-def denied(access: Access, visit: Visit) -> tuple[int, str, str | None]:
+def denied(access: TokenAccess, visit: Visitor) -> tuple[int, str, str | None]:
     with pytest.raises(DeniedError) as caught:
         access.admit(visit)
     return caught.value.status, str(caught.value), caught.value.challenge
@@ -33,7 +33,7 @@ def denied(access: Access, visit: Visit) -> tuple[int, str, str | None]:
 @pytest.mark.parametrize("host", ["localhost", "localhost:8889", "127.0.0.1:8889", "[::1]:8889", "LOCALHOST:1"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_without_tokens_whoever_is_on_this_machine_may_do_everything(peer: str, host: str, method: str) -> None:
-    assert Access().admit(Visit(peer, method, {"host": host})) == LOCAL
+    assert TokenAccess().admit(Visitor(peer, method, {"host": host})) == LOCAL
 
 
 HOST = {"host": "127.0.0.1:8889"}
@@ -67,11 +67,11 @@ HOST = {"host": "127.0.0.1:8889"}
     ],
 )
 def test_without_tokens_nobody_else_is_let_in(peer: str, headers: dict[str, str], reason: str) -> None:
-    assert denied(Access(), Visit(peer, "GET", headers)) == (403, reason, None)
+    assert denied(TokenAccess(), Visitor(peer, "GET", headers)) == (403, reason, None)
 
 
 def test_without_tokens_a_page_of_the_extender_itself_is_let_in() -> None:
-    assert Access().admit(Visit("127.0.0.1", "POST", HOST | {"origin": "http://127.0.0.1:8889"})) == LOCAL
+    assert TokenAccess().admit(Visitor("127.0.0.1", "POST", HOST | {"origin": "http://127.0.0.1:8889"})) == LOCAL
 
 
 def test_what_takes_a_place_needs_what_no_page_can_send() -> None:
@@ -84,18 +84,20 @@ def test_what_takes_a_place_needs_what_no_page_can_send() -> None:
 
 
 @pytest.fixture
-def access(tmp_path: Path) -> Access:
+def access(tmp_path: Path) -> TokenAccess:
     file = tmp_path / "tokens"
     file.write_text(f"{WRITER},alice,write\n{READER},bob,read\n")
     file.chmod(0o600)
-    return Access(file)
+    return TokenAccess(file)
 
 
 @pytest.mark.parametrize("peer", ["127.0.0.1", "10.0.0.7"])
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer"])
-def test_with_tokens_everybody_needs_one_and_may_do_what_its_role_says(access: Access, peer: str, scheme: str) -> None:
-    def visit(method: str, token: str) -> Visit:
-        return Visit(peer, method, {"host": "kwx.example", "authorization": f"{scheme} {token}"})
+def test_with_tokens_everybody_needs_one_and_may_do_what_its_role_says(
+    access: TokenAccess, peer: str, scheme: str
+) -> None:
+    def visit(method: str, token: str) -> Visitor:
+        return Visitor(peer, method, {"host": "kwx.example", "authorization": f"{scheme} {token}"})
 
     for method in ("GET", "HEAD", "POST", "PUT"):
         assert access.admit(visit(method, WRITER)) == User("alice", Role.WRITE)
@@ -128,15 +130,15 @@ def test_with_tokens_everybody_needs_one_and_may_do_what_its_role_says(access: A
     ],
 )
 def test_with_tokens_who_has_none_is_told_so(
-    access: Access, authorization: str | None, reason: str, challenge: str
+    access: TokenAccess, authorization: str | None, reason: str, challenge: str
 ) -> None:
     headers = HOST if authorization is None else HOST | {"authorization": authorization}
-    assert denied(access, Visit("127.0.0.1", "GET", headers)) == (401, reason, challenge)
+    assert denied(access, Visitor("127.0.0.1", "GET", headers)) == (401, reason, challenge)
 
 
 def test_what_is_wrong_with_the_file_is_a_warning(tmp_path: Path) -> None:
-    assert Access().warning() is None
+    assert TokenAccess().warning() is None
     file = tmp_path / "tokens"
     file.write_text(f"{WRITER},alice,write\n")
     file.chmod(0o644)
-    assert Access(file).warning() == f"{file} is open to all users of this machine (mode 0644); chmod o= it"
+    assert TokenAccess(file).warning() == f"{file} is open to all users of this machine (mode 0644); chmod o= it"

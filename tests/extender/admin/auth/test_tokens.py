@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.admin.auth.tokens import LARGEST, Role, Tokens, TokensError, User
+from extender.admin.auth.tokens import MAX_FILE_BYTES, Role, Tokens, TokensError, User
 
 ALICE, BOB = "a-token-of-alice-1", "a-token-of-bob-2222"
 
@@ -93,7 +93,7 @@ def test_a_file_without_tokens_is_a_mistake(file: Path, text: str) -> None:
 def test_what_is_no_readable_file_of_a_fair_size_is_refused(tmp_path: Path) -> None:
     assert mistakes(tmp_path / "none") == [" cannot be read: No such file or directory"]
     assert mistakes(tmp_path) == [" is no regular file"]
-    assert mistakes(write(tmp_path / "big", "#" * (LARGEST + 1))) == [f" has more than {LARGEST} bytes"]
+    assert mistakes(write(tmp_path / "big", "#" * (MAX_FILE_BYTES + 1))) == [f" has more than {MAX_FILE_BYTES} bytes"]
 
 
 def test_a_file_that_changes_is_read_again(file: Path) -> None:

@@ -11,7 +11,15 @@ import msgspec
 import pytest
 
 from extender.admin.recording import file_format
-from extender.admin.recording.file_format import FORMAT, Begun, Cycle, Ended, Node, Record, Writer
+from extender.admin.recording.file_format import (
+    FORMAT,
+    BegunRecord,
+    CycleRecord,
+    EndedRecord,
+    NodeRecord,
+    Record,
+    RecordingWriter,
+)
 from extender.scheduling.node_source import NodeSource
 from extender.scheduling.request_samples import Arrival, Sample
 from extender.scheduling.requests import Candidates
@@ -51,8 +59,8 @@ def whole(*nodes: str, version: str = "1") -> Candidates:
     return decode_args(msgspec.json.encode(nodes_args([node(name, version=version) for name in nodes])))[1]
 
 
-def cycle(seconds: float, *nodes: int) -> Cycle:
-    return Cycle(seconds, "uid", "default/web", BLANK, list(nodes))
+def cycle(seconds: float, *nodes: int) -> CycleRecord:
+    return CycleRecord(seconds, "uid", "default/web", BLANK, list(nodes))
 
 
 def records(pieces: Sequence[bytes]) -> Iterator[Record]:
@@ -67,16 +75,16 @@ def records(pieces: Sequence[bytes]) -> Iterator[Record]:
 def content(pieces: Sequence[bytes], why: str = "pods", dropped: int = 0) -> list[Record]:
     """All between the beginning and the end."""
     begun, *between, ended = records(pieces)
-    assert isinstance(begun, Begun)
+    assert isinstance(begun, BegunRecord)
     assert (begun.format, begun.profile, begun.at[10:11], begun.at[-6:]) == (FORMAT, "default", "T", "+00:00")
-    assert (ended.why, ended.dropped) == (why, dropped) if isinstance(ended, Ended) else pytest.fail(str(ended))
+    assert (ended.why, ended.dropped) == (why, dropped) if isinstance(ended, EndedRecord) else pytest.fail(str(ended))
     return between
 
 
 def test_of_a_cluster_it_holds_all_nodes_and_what_changes_between_pods() -> None:
     cluster = NodeTable()
     cluster.put([("a", b"a1"), ("b", b"b1"), ("c", b"c1")])
-    writer = Writer(NodeSource(Cache(), cluster))
+    writer = RecordingWriter(NodeSource(Cache(), cluster))
     pieces = [writer.begin("default"), writer.add([arrival(0.5, names("b", "a")), arrival(0.75, names("a", "b"))])]
     cluster.put([("a", b"a2"), ("d", b"d1")])
     cluster.put([("a", b"a3")])
@@ -85,15 +93,15 @@ def test_of_a_cluster_it_holds_all_nodes_and_what_changes_between_pods() -> None
     cluster.put([("unknown", b"u1")])
     pieces += [writer.add([]), writer.add([arrival(2.5, names("unknown"))]), writer.end("pods", 7)]
     assert content(pieces, dropped=7) == [
-        *(Node(name, f"{name}1".encode()) for name in "abc"),
+        *(NodeRecord(name, f"{name}1".encode()) for name in "abc"),
         cycle(0.5, 1, 0),
         cycle(0.75, 0, 1),
-        Node("a", b"a3"),
-        Node("c", b""),
-        Node("d", b"d1"),
-        Node("unknown", b""),
+        NodeRecord("a", b"a3"),
+        NodeRecord("c", b""),
+        NodeRecord("d", b"d1"),
+        NodeRecord("unknown", b""),
         cycle(1.5, 3, 4, 0),
-        Node("unknown", b"u1"),
+        NodeRecord("unknown", b"u1"),
         cycle(2.5, 4),
     ]
 
@@ -101,7 +109,7 @@ def test_of_a_cluster_it_holds_all_nodes_and_what_changes_between_pods() -> None
 def test_nodes_that_are_dropped_with_their_epoch_are_told_to_be_gone() -> None:
     cluster = NodeTable()
     cluster.put([("a", b"a1"), ("b", b"b1")])
-    writer = Writer(NodeSource(Cache(), cluster))
+    writer = RecordingWriter(NodeSource(Cache(), cluster))
     pieces = [writer.begin("default")]
     cluster.remove("a")
     cluster.locate([f"gone-{at}" for at in range(SLACK + 10)])
@@ -109,53 +117,53 @@ def test_nodes_that_are_dropped_with_their_epoch_are_told_to_be_gone() -> None:
     assert cluster.changes(0, 0).epoch == 1  # type: ignore[union-attr]
     pieces += [writer.add([arrival(1.0, names("b"))]), writer.end("time", 0)]
     assert content(pieces, "time") == [
-        Node("a", b"a1"),
-        Node("b", b"b1"),
-        Node("a", b""),
-        Node("c", b"c1"),
+        NodeRecord("a", b"a1"),
+        NodeRecord("b", b"b1"),
+        NodeRecord("a", b""),
+        NodeRecord("c", b"c1"),
         cycle(1.0, 1),
     ]
 
 
 def test_nodes_that_come_whole_are_those_of_the_requests() -> None:
-    writer = Writer(NodeSource(None, NodeTable()))
+    writer = RecordingWriter(NodeSource(None, NodeTable()))
     asked = [whole("a", "b"), whole("b", "a"), whole("a", "b", version="2"), names("c", "b")]
     pieces = [writer.begin("default"), writer.add(arrival(at, each) for at, each in enumerate(asked))]
     assert content([*pieces, writer.end("pods", 0)]) == [
-        Node("a", encode_node(node("a"))),
-        Node("b", encode_node(node("b"))),
+        NodeRecord("a", encode_node(node("a"))),
+        NodeRecord("b", encode_node(node("b"))),
         cycle(0, 0, 1),
         cycle(1, 1, 0),
-        Node("a", encode_node(node("a", version="2"))),
-        Node("b", encode_node(node("b", version="2"))),
+        NodeRecord("a", encode_node(node("a", version="2"))),
+        NodeRecord("b", encode_node(node("b", version="2"))),
         cycle(2, 0, 1),
-        Node("c", b""),
+        NodeRecord("c", b""),
         cycle(3, 2, 1),
     ]
 
 
 def test_what_cannot_be_read_is_counted_with_what_was_dropped() -> None:
     broken = decode_args(b'{"Pod": {"metadata": {}}, "Nodes": {"items": [{"metadata": {"name": "b"}, "spec": 5}]}}')[1]
-    writer = Writer(NodeSource(None, NodeTable()))
+    writer = RecordingWriter(NodeSource(None, NodeTable()))
     arrivals = [arrival(0, broken), arrival(1, names("a"), pod=b"\x0a\x64x"), arrival(2, names("a"))]
     pieces = [writer.begin("default"), writer.add(arrivals), writer.end("pods", 3)]
-    assert content(pieces, dropped=5) == [Node("a", b""), cycle(2, 0)]
+    assert content(pieces, dropped=5) == [NodeRecord("a", b""), cycle(2, 0)]
 
 
 def test_it_is_full_when_it_has_grown_large_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_format, "ENOUGH", 300)
-    writer = Writer(NodeSource(None, NodeTable()))
+    monkeypatch.setattr(file_format, "END_AT_BYTES", 300)
+    writer = RecordingWriter(NodeSource(None, NodeTable()))
     pieces = [writer.begin("default")]
     assert not writer.is_full
     pieces.append(writer.add(arrival(at, names("a")) for at in range(100)))
     assert writer.is_full
     found = content([*pieces, writer.end("size", 0)], "size")
-    assert found == [Node("a", b""), *(cycle(at, 0) for at in range(len(found) - 1))]
+    assert found == [NodeRecord("a", b""), *(cycle(at, 0) for at in range(len(found) - 1))]
     assert 1 < len(found) < 10
 
 
 def test_whatever_came_of_it_can_be_unfolded_at_once() -> None:
-    writer = Writer(NodeSource(None, NodeTable()))
+    writer = RecordingWriter(NodeSource(None, NodeTable()))
     writer_pieces = writer.begin("default") + writer.add([arrival(0, names("a"))])
     unfolded = file_format.zlib.decompressobj(file_format.GZIP).decompress(writer_pieces)
     assert unfolded.endswith(msgspec.msgpack.encode(cycle(0.0, 0)))

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from extender.admin.recording import file_format
-from extender.admin.recording.file_format import Ended
-from extender.admin.recording.recorders import MOST, BusyError, Recorders
+from extender.admin.recording.file_format import EndedRecord
+from extender.admin.recording.recorders import MAX_RECORDINGS, BusyError, Recorders
 from extender.scheduling.node_source import NodeSource
 from extender.scheduling.request_samples import Sample, Traffic
 from extender.scheduling.requests import Candidates
@@ -36,7 +36,7 @@ def recorders(traffic: Traffic) -> Recorders:
 def test_a_recording_that_is_large_enough_ends(
     traffic: Traffic, recorders: Recorders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_format, "ENOUGH", 1)
+    monkeypatch.setattr(file_format, "END_AT_BYTES", 1)
 
     async def story() -> bytes:
         with recorders.recording("default", pods=100, seconds=60) as recording:
@@ -47,7 +47,7 @@ def test_a_recording_that_is_large_enough_ends(
             assert (recording.pods, recording.ended) == (0, "size")
             return content
 
-    assert gzip.decompress(asyncio.run(story())).endswith(msgspec.msgpack.encode(Ended("size", 0)))
+    assert gzip.decompress(asyncio.run(story())).endswith(msgspec.msgpack.encode(EndedRecord("size", 0)))
 
 
 def test_a_recording_of_a_profile_that_is_gone_ends(traffic: Traffic, recorders: Recorders) -> None:
@@ -67,11 +67,13 @@ def test_a_recording_of_a_profile_that_is_gone_ends(traffic: Traffic, recorders:
 
 def test_so_many_are_made_at_a_time(recorders: Recorders) -> None:
     with ExitStack() as made:
-        for _ in range(MOST):
+        for _ in range(MAX_RECORDINGS):
             made.enter_context(recorders.recording("default", pods=1, seconds=60))
         with pytest.raises(BusyError) as caught, recorders.recording("default", pods=1, seconds=60):
             pytest.fail("one more has begun")
-    assert str(caught.value) == f"{MOST} recordings are being made already; end one of them or ask again later"
+    assert (
+        str(caught.value) == f"{MAX_RECORDINGS} recordings are being made already; end one of them or ask again later"
+    )
     with recorders.recording("default", pods=1, seconds=60):
         pass
 

@@ -12,8 +12,8 @@ import httpx
 import msgspec
 import pytest
 
-from extender.admin.recording.file_format import GZIP, Begun, Cycle, Ended, Node, Record
-from extender.admin.recording.recorders import LONGEST, MOST, MOST_PODS
+from extender.admin.recording.file_format import GZIP, BegunRecord, CycleRecord, EndedRecord, NodeRecord, Record
+from extender.admin.recording.recorders import MAX_PODS, MAX_RECORDING_S, MAX_RECORDINGS
 from extender.admin.recording.routes import MEDIA_TYPE
 from tests.extender.kwx import ON_PURPOSE, Extender, plugin, profile
 from tests.extender.objects import filtered, names_args, node, nodes_args, pod
@@ -64,7 +64,7 @@ def ask(extender: Extender, name: str, path: str = "/filter") -> None:
 
 
 def cycles(records: list[Record]) -> list[str]:
-    return [record.name for record in records if isinstance(record, Cycle)]
+    return [record.name for record in records if isinstance(record, CycleRecord)]
 
 
 def test_it_ends_when_enough_pods_have_come(extender: Extender) -> None:
@@ -72,14 +72,14 @@ def test_it_ends_when_enough_pods_have_come(extender: Extender) -> None:
         for name in "abcd":
             ask(extender, name)
         begun, *records, ended = read(pieces)
-    assert isinstance(begun, Begun)
+    assert isinstance(begun, BegunRecord)
     assert begun.profile == "default"
-    assert records[:2] == [Node("node-1", b""), Node("node-2", b"")]
-    assert [(each.uid, each.pod, each.nodes) for each in records[2:] if isinstance(each, Cycle)] == [
+    assert records[:2] == [NodeRecord("node-1", b""), NodeRecord("node-2", b"")]
+    assert [(each.uid, each.pod, each.nodes) for each in records[2:] if isinstance(each, CycleRecord)] == [
         (f"uid-of-{name}", encode_pod(pod(name)), [0, 1]) for name in "abc"
     ]
     assert cycles(records) == ["default/a", "default/b", "default/c"]
-    assert ended == Ended("pods", 0)
+    assert ended == EndedRecord("pods", 0)
 
 
 def test_it_ends_when_the_time_is_up_and_has_the_profile_that_was_asked_for(extender: Extender) -> None:
@@ -87,9 +87,9 @@ def test_it_ends_when_the_time_is_up_and_has_the_profile_that_was_asked_for(exte
         ask(extender, "a")
         ask(extender, "b", "/profiles/batch/filter")
         begun, *records, ended = read(pieces)
-    assert isinstance(begun, Begun)
+    assert isinstance(begun, BegunRecord)
     assert begun.profile == "batch"
-    assert (cycles(records), ended) == (["default/b"], Ended("time", 0))
+    assert (cycles(records), ended) == (["default/b"], EndedRecord("time", 0))
 
 
 def test_what_the_verbs_answer_is_the_same_while_it_is_recorded(extender: Extender) -> None:
@@ -100,10 +100,10 @@ def test_what_the_verbs_answer_is_the_same_while_it_is_recorded(extender: Extend
     with recording(extender, pods=3) as pieces:
         assert [extender.post(verb, each) for each in requests for verb in ("/filter", "/prioritize")] == quiet
         *records, ended = read(pieces)
-    assert [each for each in records if isinstance(each, Node) and each.object] == [
-        Node(name, encode_node(node(name))) for name in ("node-1", "node-2")
+    assert [each for each in records if isinstance(each, NodeRecord) and each.object] == [
+        NodeRecord(name, encode_node(node(name))) for name in ("node-1", "node-2")
     ]
-    assert (len(cycles(records)), ended) == (2, Ended("pods", 1))
+    assert (len(cycles(records)), ended) == (2, EndedRecord("pods", 1))
 
 
 def test_so_many_at_a_time_and_who_leaves_makes_room(extender: Extender) -> None:
@@ -113,14 +113,14 @@ def test_so_many_at_a_time_and_who_leaves_makes_room(extender: Extender) -> None
             return answer.status_code == httpx.codes.OK
 
     with ExitStack() as open_ones:
-        for _ in range(MOST):
+        for _ in range(MAX_RECORDINGS):
             open_ones.enter_context(recording(extender, seconds=60))
         assert refused(extender) == (
             429,
-            f"{MOST} recordings are being made already; end one of them or ask again later",
+            f"{MAX_RECORDINGS} recordings are being made already; end one of them or ask again later",
         )
     extender.wait_until(begins)
-    for _ in range(2 * MOST):
+    for _ in range(2 * MAX_RECORDINGS):
         extender.wait_until(begins)
     ask(extender, "a")
     assert [line for line in extender.log() if line["level"] != "info"] == []
@@ -130,10 +130,10 @@ def test_so_many_at_a_time_and_who_leaves_makes_room(extender: Extender) -> None
     ("query", "problem"),
     [
         ({"pods": 0}, "Input should be greater than or equal to 1"),
-        ({"pods": MOST_PODS + 1}, f"Input should be less than or equal to {MOST_PODS}"),
+        ({"pods": MAX_PODS + 1}, f"Input should be less than or equal to {MAX_PODS}"),
         ({"seconds": 0}, "Input should be greater than 0"),
-        ({"seconds": LONGEST + 1}, f"Input should be less than or equal to {LONGEST}"),
-        ({"seconds": "nan"}, f"Input should be less than or equal to {LONGEST}"),
+        ({"seconds": MAX_RECORDING_S + 1}, f"Input should be less than or equal to {MAX_RECORDING_S}"),
+        ({"seconds": "nan"}, f"Input should be less than or equal to {MAX_RECORDING_S}"),
     ],
 )
 def test_pods_and_seconds_have_limits(extender: Extender, query: dict[str, int], problem: str) -> None:

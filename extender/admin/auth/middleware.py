@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from extender.admin.auth.access import Access, DeniedError, Visit
+from extender.admin.auth.access import DeniedError, TokenAccess, Visitor
 from wasm_runtime.engine import KIBIBYTE
 
 PREFIX = "/api/v1"
@@ -16,14 +16,14 @@ PREFIX = "/api/v1"
 MODULE = "/module"
 """The end of the paths that take modules."""
 
-LONGEST = 256 * KIBIBYTE
+MAX_BODY_BYTES = 256 * KIBIBYTE
 """Bytes of a body that is no module."""
 
 
-class Gate:
+class AuthMiddleware:
     """Lets in who may come in, and no more of a body than is asked for."""
 
-    def __init__(self, app: ASGIApp, access: Access, module_limit: int) -> None:
+    def __init__(self, app: ASGIApp, access: TokenAccess, module_limit: int) -> None:
         self._app = app
         self._access = access
         self._module_limit = module_limit
@@ -34,7 +34,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         try:
-            user = self._access.admit(_visit(scope))
+            user = self._access.admit(_visitor(scope))
         except DeniedError as error:
             challenge = {"WWW-Authenticate": error.challenge} if error.challenge else None
             refusal = JSONResponse({"detail": str(error)}, error.status, challenge)
@@ -42,7 +42,7 @@ class Gate:
             return
         scope.setdefault("state", {})["user"] = user
         is_module = scope["path"].endswith(MODULE)
-        limit = self._module_limit if is_module else LONGEST
+        limit = self._module_limit if is_module else MAX_BODY_BYTES
         named = "runtime.moduleLimit allows" if is_module else "a body may have"
         await self._app(scope, _bounded(receive, limit, f"the body has more than the {limit} bytes that {named}"), send)
 
@@ -62,6 +62,6 @@ def _bounded(receive: Receive, limit: int, refusal: str) -> Receive:
     return receive_bounded
 
 
-def _visit(scope: Scope) -> Visit:
+def _visitor(scope: Scope) -> Visitor:
     peer = scope.get("client")
-    return Visit(peer[0] if peer else "", scope["method"], Headers(scope=scope))
+    return Visitor(peer[0] if peer else "", scope["method"], Headers(scope=scope))
