@@ -11,7 +11,7 @@ from wasm_runtime.engine import KIBIBYTE, LONG_REASONS, Settings
 from wasm_runtime.engines.wasmtime.instance import TABLES
 from wasm_runtime.guests.guest import name
 from wasm_runtime.guests.pool import CYCLE
-from wasm_runtime.nodes.node_feed import AT_A_TIME
+from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH
 from wasm_runtime.nodes.node_table import SLACK
 
 DOCUMENT = (Path(__file__).parents[1] / "sdk-guest" / "ABI.md").read_text(encoding="utf-8")
@@ -65,6 +65,6 @@ def test_limits() -> None:
     assert f"{TABLES} tables |" in DOCUMENT
     assert f"most nodes there were at once, plus {SLACK:,} and the names" in DOCUMENT
     assert f"Reasons beyond {LONG_REASONS} and one for each node" in DOCUMENT
-    assert f"| time of announcing {AT_A_TIME} nodes, " in DOCUMENT
-    assert f"| the verb fails after the {AT_A_TIME} at hand; " in DOCUMENT
+    assert f"| time of announcing {MAX_NODES_PER_BATCH} nodes, " in DOCUMENT
+    assert f"| the verb fails after the {MAX_NODES_PER_BATCH} at hand; " in DOCUMENT
     assert f"must be in {abi.MIN_NODE_SCORE}..{abi.MAX_NODE_SCORE}" in DOCUMENT

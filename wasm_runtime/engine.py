@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol
 from wasm_runtime.abi import Delivery, Document, Import, Severity, Signature
 from wasm_runtime.driver.layout import REASON_ROOM
 from wasm_runtime.errors import Fault, GuestError
-from wasm_runtime.nodes.node_feed import EVERY
+from wasm_runtime.nodes.node_feed import ALL_NODES
 from wasm_runtime.nodes.node_table import Nodes
 
 KIBIBYTE = 1024
@@ -143,8 +143,8 @@ class Call:
     deliveries: dict[Delivery, bytes] = field(default_factory=dict)
     target: bytes = b""
     """The pod that AddPod or RemovePod is about, a protobuf v1.Pod."""
-    level: float = 0.0
-    """Seconds that bringing the instance's nodes up to date took, set by the instance."""
+    sync_seconds: float = 0.0
+    """How long the instance took to bring its nodes up to date. The instance adds to it."""
 
 
 class Result(NamedTuple):
@@ -160,9 +160,9 @@ class Span(NamedTuple):
     """How long a call of an extension point took, in seconds."""
 
     export: str
-    level: float
+    sync_seconds: float
     """Bringing the instance's nodes up to date."""
-    run: float
+    run_seconds: float
     """In the guest and its host functions."""
 
 
@@ -197,10 +197,10 @@ class Instance(Protocol):
     def begin(self, pod: bytes) -> None:
         """Sets the pod that the following calls are about, a protobuf v1.Pod."""
 
-    def level(self, nodes: Nodes, deadline: float, most: int = EVERY) -> bool:
-        """Brings the instance's view of the nodes up to date, ahead of the call that needs it.
+    def sync_nodes(self, nodes: Nodes, deadline: float, max_nodes: int = ALL_NODES) -> bool:
+        """Brings the instance's view of the nodes up to date before a call needs it.
 
-        Tells a guest that keeps nodes of at most `most` of them; returns whether it knows all. Raises GuestError.
+        Announces at most `max_nodes` nodes to a guest that keeps them. Returns whether it knows all. Raises GuestError.
         """
 
     def once(self, export: str, call: Call) -> Result:

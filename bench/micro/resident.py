@@ -93,7 +93,7 @@ def median(spans: Sequence[Span], exports: Sequence[str]) -> float:
     runs: Mapping[str, list[float]] = {export: [] for export in exports}
     for span in spans:
         if span.export in runs:
-            runs[span.export].append(span.run)
+            runs[span.export].append(span.run_seconds)
     return sum(map(statistics.median, runs.values())) * 1e6
 
 

@@ -40,7 +40,7 @@ class Clock:
 
     def observe(self, _: str, __: float, spans: Sequence[Span]) -> None:
         """Takes the calls of a plugin."""
-        self._guest += sum(span.run for span in spans)
+        self._guest += sum(span.run_seconds for span in spans)
 
     def begin(self) -> None:
         """A verb begins."""

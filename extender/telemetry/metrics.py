@@ -28,7 +28,7 @@ class Metrics:
         PlatformCollector(registry=self.registry)
         self._phases = self._add(Histogram("kwx_verb_phase_seconds", "Parts of a verb.", "verb", "phase"))
         self._waits = self._add(Histogram("kwx_guest_wait_seconds", "Waiting for an instance.", "plugin"))
-        self._levels = self._add(
+        self._node_syncs = self._add(
             Histogram("kwx_guest_sync_seconds", "Bringing an instance's nodes up to date.", "plugin")
         )
         self._runs = self._add(Histogram("kwx_guest_seconds", "In a guest and its host functions.", "plugin", "export"))
@@ -63,8 +63,8 @@ class Metrics:
         """Counts what a verb took in a plugin."""
         self._waits.count(waited, plugin)
         for span in spans:
-            self._levels.count(span.level, plugin)
-            self._runs.count(span.run, plugin, span.export)
+            self._node_syncs.count(span.sync_seconds, plugin)
+            self._runs.count(span.run_seconds, plugin, span.export)
 
     def kept(self, resource: str, size: Callable[[], int], outdated: Callable[[], float]) -> None:
         """Adds how many objects are kept, and for how many seconds they may be outdated; read when somebody asks."""

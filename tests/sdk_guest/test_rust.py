@@ -262,7 +262,7 @@ def test_changes_do_not_make_it_grow(
         texts = [str(number).encode() for number in range(first, first + nodes)]
         names = [f"node-{first * renamed + i}" for i in range(nodes)]
         node_table.replace({name: template.replace(b"123456", text) for name, text in zip(names, texts, strict=True)})
-        instance.level(Nodes(node_table, ()), time.monotonic() + 30)
+        instance.sync_nodes(Nodes(node_table, ()), time.monotonic() + 30)
         sizes.append(instance.memory_size)
     instance.close()
     assert sizes[settled:] == [sizes[settled]] * (rounds - settled)

@@ -39,7 +39,7 @@ MEMORY_ERRORS: Final = (
     "extender.rollouts.journal:Journal.record",
     "extender.scheduling.guest_log:GuestLog.report",
     "wasm_runtime.engines.wasmtime.engine:WasmtimeModule.instantiate",
-    "wasm_runtime.engines.wasmtime.instance:WasmtimeInstance.level",
+    "wasm_runtime.engines.wasmtime.instance:WasmtimeInstance.sync_nodes",
     "wasm_runtime.engines.wasmtime.instance:WasmtimeInstance.once",
     "wasm_runtime.guests.plugin:Plugin.tend",
     "wasm_runtime.nodes.node_table:NodeTable.changes",

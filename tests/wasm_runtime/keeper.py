@@ -140,7 +140,7 @@ def play(module: Module, steps: Sequence[tuple[str, object]]) -> None:
     for step, argument in steps:
         if step == "tell":
             at, most = argument
-            instances[at].level(Nodes(truth.node_table, ()), time.monotonic() + 30, most)
+            instances[at].sync_nodes(Nodes(truth.node_table, ()), time.monotonic() + 30, most)
         elif step == "ask":
             at, names = argument
             _ask(instances[at], truth, names)

@@ -13,7 +13,7 @@ from wasm_runtime.abi import ClusterEvent, Code, Delivery, Document
 from wasm_runtime.engine import Call, Instance, Journal, Maker, NodeResults, Result, Span
 from wasm_runtime.errors import Fault, GuestError
 from wasm_runtime.guests.guest import IDLE, Guest, Nomination, Permission, Pod, PreFilter, Stage, Status, name
-from wasm_runtime.nodes.node_feed import EVERY
+from wasm_runtime.nodes.node_feed import ALL_NODES
 from wasm_runtime.nodes.node_table import Nodes
 
 P = ParamSpec("P")
@@ -56,9 +56,9 @@ class CoreGuest(Guest):
         self._at = 0
         self._collected = time.monotonic()
         self._is_called = False
-        """Whether it was called since it last collected its garbage."""
-        self._is_told = False
-        """Whether it was told of nodes since then."""
+        """Whether an extension point was called since the guest last collected garbage."""
+        self._has_synced = False
+        """Whether nodes were announced since then."""
 
     def enter(self, pod: Pod, nodes: Nodes, stage: Stage, deadline: float) -> None:
         """Goes on to a stage of the pod's cycle, beginning a new cycle where that is due.
@@ -165,28 +165,28 @@ class CoreGuest(Guest):
         """Calls PostBind: the pod is bound."""
         self._once("postbind", _call(node, deadline), {Code.SUCCESS})
 
-    def level(self, nodes: Nodes, deadline: float, most: int = EVERY) -> bool:
-        """Brings the guest's view of the nodes up to date, ahead of the call that needs it.
+    def sync_nodes(self, nodes: Nodes, deadline: float, max_nodes: int = ALL_NODES) -> bool:
+        """Brings the guest's view of the nodes up to date before a call needs it.
 
-        Tells a guest that keeps nodes of at most `most` of them; returns whether it knows all.
+        Announces at most `max_nodes` nodes to a guest that keeps them. Returns whether it knows all.
         """
-        if self._ask(self._instance.level, nodes, deadline, 0):
+        if self._ask(self._instance.sync_nodes, nodes, deadline, 0):
             return True
-        self._is_told = True
-        return self._ask(self._instance.level, nodes, deadline, most)
+        self._has_synced = True
+        return self._ask(self._instance.sync_nodes, nodes, deadline, max_nodes)
 
     @property
     def is_to_collect(self) -> bool:
         """Whether it has garbage, and this is the time to collect it."""
         now = time.monotonic()
         is_idle = now - self.left >= IDLE
-        is_due = self._is_called or (self._is_told and now - self._collected >= CALM)
+        is_due = self._is_called or (self._has_synced and now - self._collected >= CALM)
         return "collectgarbage" in self._exports and is_idle and is_due
 
     def collect(self, deadline: float) -> None:
         """Lets the guest collect its garbage."""
         self._collected = time.monotonic()
-        self._is_called = self._is_told = False
+        self._is_called = self._has_synced = False
         self._ask(self._instance.collect, deadline)
 
     def journal(self) -> Journal:
@@ -229,7 +229,7 @@ class CoreGuest(Guest):
 
     def _note(self, export: str, call: Call, begun: float) -> None:
         """Notes how long a call took that began then, on the clock of `time.perf_counter`."""
-        self.spans.append(Span(export, call.level, time.perf_counter() - begun - call.level))
+        self.spans.append(Span(export, call.sync_seconds, time.perf_counter() - begun - call.sync_seconds))
 
     def _ask(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Asks something of the instance. Notes whether it can be used again: not after what has no name, either."""

@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple
 
 from wasm_runtime.abi import ClusterEvent, Code
 from wasm_runtime.engine import Journal, NodeResults, Span
-from wasm_runtime.nodes.node_feed import EVERY
+from wasm_runtime.nodes.node_feed import ALL_NODES
 from wasm_runtime.nodes.node_table import Nodes
 
 IDLE: Final = 0.25
@@ -146,10 +146,10 @@ class Guest(ABC):
         self.uid = None
 
     @abstractmethod
-    def level(self, nodes: Nodes, deadline: float, most: int = EVERY) -> bool:
-        """Brings the guest's view of the nodes up to date, ahead of the call that needs it.
+    def sync_nodes(self, nodes: Nodes, deadline: float, max_nodes: int = ALL_NODES) -> bool:
+        """Brings the guest's view of the nodes up to date before a call needs it.
 
-        Tells a guest that keeps nodes of at most `most` of them; returns whether it knows all.
+        Announces at most `max_nodes` nodes to a guest that keeps them. Returns whether it knows all.
         """
 
     @property

@@ -18,7 +18,7 @@ from wasm_runtime.guests.guest import Guest, Pod, Stage
 from wasm_runtime.guests.pool import Pool
 from wasm_runtime.guests.weak import weakly
 from wasm_runtime.module.validate import validate
-from wasm_runtime.nodes.node_feed import AT_A_TIME
+from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH
 from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
 IMPLIED: Final = {"filter": {"preFilter"}, "score": {"preScore"}}
@@ -175,7 +175,7 @@ class Plugin:
 
     def _tend(self, guest: Guest) -> bool:
         with self._between_pods(guest):
-            if self._tell(guest):
+            if self._sync_nodes(guest):
                 return True
             if guest.is_to_collect:
                 guest.collect(self.deadline())
@@ -187,8 +187,8 @@ class Plugin:
             return
         until = time.monotonic() + PATIENCE * self.settings.timeout
         with self._between_pods(guest):
-            for _ in range(0, len(self._nodes) + 1, AT_A_TIME):
-                if self._closed or time.monotonic() >= until or not self._tell(guest):
+            for _ in range(0, len(self._nodes) + 1, MAX_NODES_PER_BATCH):
+                if self._closed or time.monotonic() >= until or not self._sync_nodes(guest):
                     break
 
     @contextmanager
@@ -204,11 +204,11 @@ class Plugin:
         if journal.records or journal.dropped:
             self._sink(self.name, pod, journal)
 
-    def _tell(self, guest: Guest) -> bool:
+    def _sync_nodes(self, guest: Guest) -> bool:
         """Brings a guest up to date, a few nodes at a time. Returns whether there are more."""
         if self._nodes is None:
             return False
-        return not guest.level(Nodes(self._nodes, ()), self.deadline(), AT_A_TIME)
+        return not guest.sync_nodes(Nodes(self._nodes, ()), self.deadline(), MAX_NODES_PER_BATCH)
 
     def _new_pool(self) -> Pool:
         return Pool(

@@ -1,4 +1,4 @@
-"""What a guest has been told of the nodes, and what it has yet to be told."""
+"""Announcing nodes to a guest that keeps them: which it knows, and which are still to be announced."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from typing import Final, NamedTuple
 from wasm_runtime.errors import Fault, GuestError
 from wasm_runtime.nodes.node_table import ABSENT, Changes
 
-EVERY: Final = 1 << 62
-"""No bound for a number of nodes."""
+ALL_NODES: Final = 1 << 62
+"""No limit to a number of nodes."""
 
-AT_A_TIME: Final = 16
-"""Nodes that a guest is told of in one go: some milliseconds even where each is decoded in full."""
+MAX_NODES_PER_BATCH: Final = 16
+"""Nodes announced in one call of the driver, which takes milliseconds even if the guest decodes each in full."""
 
-Tell = Callable[[str, list[int], float], object]
-"""Calls an export of the guest for each node, by index, until a deadline."""
+Announce = Callable[[str, list[int], float], object]
+"""Calls an export of the guest once for each node: name of the export, indices, deadline (`time.monotonic`)."""
 
 
-class News(NamedTuple):
-    """What a guest is to be told next, by index: first of the nodes that are gone, then of those that changed."""
+class PendingNodes(NamedTuple):
+    """Indices of the nodes to announce next: first those that are gone, then those that changed."""
 
     removed: list[int]
     changed: list[int]
 
 
-class Residents:
-    """The nodes that one guest keeps, each by the node table's index.
+class NodeFeed:
+    """What one guest knows of the nodes, by their indices in the node table.
 
-    A node that has again the object that the guest knows is no news; one whose index is another name's now is
-    first gone.
+    A node that has got back the object that the guest knows is not announced. An index that has got another name is
+    announced as gone first.
     """
 
     def __init__(self) -> None:
-        self._told: dict[int, tuple[str, bytes]] = {}
+        self._announced: dict[int, tuple[str, bytes]] = {}
         self._gone: dict[int, None] = {}
         self._changed: dict[int, tuple[str, bytes]] = {}
 
-    def note(self, changes: Changes) -> None:
-        """Takes in changes of the node table."""
+    def add(self, changes: Changes) -> None:
+        """Notes which changes of the node table the guest has yet to learn of."""
         for at, name, node in changes.nodes:
             self._gone.pop(at, None)
             self._changed.pop(at, None)
-            told, now = self._told.get(at, (name, ABSENT)), (name, node)
+            told, now = self._announced.get(at, (name, ABSENT)), (name, node)
             if told == now:
                 continue
             if not node or name != told[0]:
@@ -52,53 +52,53 @@ class Residents:
             if node:
                 self._changed[at] = now
 
-    def forget_source(self) -> None:
-        """Makes all that the guest knows gone: another node table takes the place of this one."""
-        self._gone = dict.fromkeys(self._told)
+    def forget_table(self) -> None:
+        """Marks all that the guest knows as gone, because another node table takes the place of this one."""
+        self._gone = dict.fromkeys(self._announced)
         self._changed.clear()
 
-    def take(self, most: int = EVERY) -> News:
-        """The next news, of at most `most` nodes. Those that are gone come before all others."""
-        removed = list(islice(self._gone, most))
-        changed = list(islice(self._changed, max(0, most - len(removed))))
+    def take(self, max_nodes: int = ALL_NODES) -> PendingNodes:
+        """The next nodes to announce, at most `max_nodes`. They count as announced from now on."""
+        removed = list(islice(self._gone, max_nodes))
+        changed = list(islice(self._changed, max(0, max_nodes - len(removed))))
         for at in removed:
-            del self._gone[at], self._told[at]
+            del self._gone[at], self._announced[at]
         for at in changed:
-            self._told[at] = self._changed.pop(at)
-        return News(removed, changed)
+            self._announced[at] = self._changed.pop(at)
+        return PendingNodes(removed, changed)
 
-    def tell(self, call: Tell, deadline: float, most: int) -> bool:
-        """Tells the guest the next news, of at most `most` nodes. Returns whether that is all.
+    def announce(self, call: Announce, deadline: float, max_nodes: int) -> bool:
+        """Announces the next nodes, at most `max_nodes`. Returns whether none is left.
 
-        Raises GuestError, always a fatal one: nobody knows then what the guest has been told.
+        Raises GuestError, always a fatal one: the host cannot know which nodes the guest has seen then.
         """
-        news = self.take(most)
+        pending = self.take(max_nodes)
         try:
-            if news.removed:
-                call("noderemoved", news.removed, deadline)
-            if news.changed:
-                call("nodechanged", news.changed, deadline)
+            if pending.removed:
+                call("noderemoved", pending.removed, deadline)
+            if pending.changed:
+                call("nodechanged", pending.changed, deadline)
         except GuestError as error:
             error.fatal = True
             raise
-        return self.is_level
+        return self.is_synced
 
-    def tell_all(self, call: Tell, deadline: float, timeout: float) -> None:
-        """Tells the guest all news, a few nodes at a time, for each of which it has a timeout in seconds.
+    def announce_all(self, call: Announce, deadline: float, timeout: float) -> None:
+        """Announces all nodes in batches. The guest has `timeout` seconds for each batch.
 
-        Raises GuestError: a fatal one if that fails, one that is not when the deadline has come in between.
+        Raises GuestError: a fatal one if a call fails, one that is not if the deadline has passed between two batches.
         """
-        while not self.is_level:
-            self.tell(call, time.monotonic() + timeout, AT_A_TIME)
+        while not self.is_synced:
+            self.announce(call, time.monotonic() + timeout, MAX_NODES_PER_BATCH)
             if time.monotonic() >= deadline:
                 raise GuestError(Fault.BUSY, "nodechanged", f"its time was over while it learned of nodes: {self}")
 
     def __str__(self) -> str:
-        known = len(self._told.keys() | self._changed.keys())
+        known = len(self._announced.keys() | self._changed.keys())
         left = len(self._gone.keys() | self._changed.keys())
         return f"{known - left:,} of {known:,} are told"
 
     @property
-    def is_level(self) -> bool:
-        """Whether the guest knows all."""
+    def is_synced(self) -> bool:
+        """Whether the guest knows the nodes as they are."""
         return not (self._gone or self._changed)

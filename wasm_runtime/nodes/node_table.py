@@ -32,7 +32,7 @@ class Located(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What an instance has to copy to be level with the node table."""
+    """What an instance has to copy to be in step with the node table."""
 
     epoch: int
     position: int

@@ -39,7 +39,7 @@ from tests.conformance.stories import (
 from tests.wasm_runtime.guest_modules import call
 from wasm_runtime import Fault
 from wasm_runtime.engine import Event, Log, NodeResults
-from wasm_runtime.nodes.node_feed import AT_A_TIME
+from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH
 
 NODE_NAMES: Final = "k8s.io/scheduler/result.node_names"
 
@@ -232,7 +232,7 @@ def _cycles() -> Iterator[Case]:
     yield _case("nodes are there from the start, and before enqueue", [ASK], *THREE[:2], does=other, nodes=A | B)
 
 
-MANY: Final = {f"node-{at}": "N" for at in range(AT_A_TIME + 2)}
+MANY: Final = {f"node-{at}": "N" for at in range(MAX_NODES_PER_BATCH + 2)}
 MANY_LINES: Final = [f"{at}+{name}=N" for at, name in enumerate(MANY)]
 
 
@@ -297,13 +297,13 @@ def _without_time() -> Iterator[Case]:
         "a verb's time is over after some nodes, and the next one's after all",
         [put(MANY), late, late, some],
         *MANY_LINES,
-        value=[_late(AT_A_TIME, len(MANY)), _late(len(MANY), len(MANY)), PASS],
+        value=[_late(MAX_NODES_PER_BATCH, len(MANY)), _late(len(MANY), len(MANY)), PASS],
     )
     yield _case(
         "a verb's time is over after some nodes, and the rest is told meanwhile",
         [put(MANY), late, tend, some],
         *MANY_LINES,
-        value=[_late(AT_A_TIME, len(MANY)), False, PASS],
+        value=[_late(MAX_NODES_PER_BATCH, len(MANY)), False, PASS],
     )
     yield _case(
         "a verb's time is over after some nodes, of which others are gone",

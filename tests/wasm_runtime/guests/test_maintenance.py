@@ -17,7 +17,7 @@ from wasm_runtime.engine import NoHandle
 from wasm_runtime.guests.core_guest import CALM, CoreGuest
 from wasm_runtime.guests.guest import IDLE, Guest
 from wasm_runtime.guests.maintenance import Upkeep
-from wasm_runtime.nodes.node_feed import AT_A_TIME
+from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH
 
 COLLECTS = module(
     # Score is how often it has collected garbage.
@@ -57,7 +57,7 @@ def only_guest(plugin: Plugin) -> Guest | None:
 
 def knows(plugin: Plugin, nodes: int) -> bool:
     guest = only_guest(plugin)
-    return guest is not None and len(guest._instance._residents._told) == nodes
+    return guest is not None and len(guest._instance._feed._announced) == nodes
 
 
 def leave(plugin: Plugin) -> None:
@@ -73,11 +73,11 @@ def has_collected(plugin: Plugin) -> bool:
 
 def test_guests_are_told_of_changes(load: Loader, kept: Kept) -> None:
     kept.plugins = [load.plugin(keeper.GUEST), load.plugin(keeper.GUEST)]
-    kept.node_table.put((f"node-{at}", b"N") for at in range(3 * AT_A_TIME))
+    kept.node_table.put((f"node-{at}", b"N") for at in range(3 * MAX_NODES_PER_BATCH))
     kept.upkeep.start()
-    until(lambda: all(knows(plugin, 3 * AT_A_TIME) for plugin in kept.plugins))
+    until(lambda: all(knows(plugin, 3 * MAX_NODES_PER_BATCH) for plugin in kept.plugins))
     kept.node_table.remove("node-0")
-    until(lambda: all(knows(plugin, 3 * AT_A_TIME - 1) for plugin in kept.plugins))
+    until(lambda: all(knows(plugin, 3 * MAX_NODES_PER_BATCH - 1) for plugin in kept.plugins))
     kept.node_table = NodeTable(kept.upkeep.wake)
     kept.node_table.put([("other", b"O")])
     until(lambda: all(knows(plugin, 1) for plugin in kept.plugins))
@@ -153,7 +153,7 @@ class TestGarbageOfNodes:
 
     def tell(self, guest: Guest, text: bytes) -> None:
         node_table = world({"node-a": text}).node_table
-        assert guest.level(Nodes(node_table, ()), time.monotonic() + 30)
+        assert guest.sync_nodes(Nodes(node_table, ()), time.monotonic() + 30)
 
     def test_is_collected_after_a_while(self, guest: Guest) -> None:
         self.tell(guest, b"A")
@@ -310,7 +310,7 @@ def test_what_is_tended_can_be_asked_meanwhile(load: Loader, kept: Kept) -> None
     plugin = load.plugin(keeper.GUEST)
     kept.plugins = [plugin]
     kept.upkeep.start()
-    names = [f"node-{at}" for at in range(10 * AT_A_TIME)]
+    names = [f"node-{at}" for at in range(10 * MAX_NODES_PER_BATCH)]
     for number in range(20):
         objects = dict.fromkeys(names[number:], str(number).encode())
         kept.node_table.replace(objects)

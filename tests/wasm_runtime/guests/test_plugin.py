@@ -23,7 +23,7 @@ from wasm_runtime import Fault, GuestError, ModuleError, Nodes, NodeTable, Plugi
 from wasm_runtime.engine import Journal, Log, NodeResults, Span
 from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
 from wasm_runtime.guests.guest import IDLE
-from wasm_runtime.nodes.node_feed import AT_A_TIME
+from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH
 from wasm_runtime.nodes.node_table import Located
 
 ONE = world({"node-a": b"A"})
@@ -173,11 +173,11 @@ def test_a_guest_that_cannot_take_the_nodes_is_given_back(
     """Another one takes them when it is asked."""
     plugin = load.plugin(NEEDS_NODES)
 
-    def level(*_: object) -> None:
+    def sync_nodes(*_: object) -> None:
         raise MemoryError("4 GiB are not enough")
 
     with monkeypatch.context() as patch:
-        patch.setattr(WasmtimeInstance, "level", level)
+        patch.setattr(WasmtimeInstance, "sync_nodes", sync_nodes)
         with pytest.raises(GuestError, match=r"^filter of node bad: trap: unreachable in filter$"):
             filter_nodes(plugin, world({"bad": b"B"}))
         load.settle()
@@ -189,10 +189,10 @@ def test_a_guest_that_cannot_take_the_nodes_is_given_back(
 def test_a_plugin_whose_guest_cannot_take_the_nodes_is_not_made(
     engine: WasmtimeEngine, monkeypatch: pytest.MonkeyPatch, open_instances: Callable[[], int]
 ) -> None:
-    def level(*_: object) -> None:
+    def sync_nodes(*_: object) -> None:
         raise MemoryError("4 GiB are not enough")
 
-    monkeypatch.setattr(WasmtimeInstance, "level", level)
+    monkeypatch.setattr(WasmtimeInstance, "sync_nodes", sync_nodes)
     with pytest.raises(MemoryError, match="4 GiB"):
         Plugin(engine, binary(NOOP), Settings("plugin"), nodes=ONE.node_table)
     assert open_instances() == 0
@@ -218,7 +218,7 @@ def keeps(changed: str = "", *fields: str) -> str:
 
 def told(plugin: Plugin) -> list[int]:
     """Of how many nodes the idle guests were told."""
-    return [len(guest._instance._residents._told) for guest in idle_guests(plugin._pool)]
+    return [len(guest._instance._feed._announced) for guest in idle_guests(plugin._pool)]
 
 
 Make = Callable[..., Plugin]
@@ -239,7 +239,7 @@ def make(open_instances: Callable[[], int], engine: WasmtimeEngine) -> Iterator[
     assert open_instances() == 0
 
 
-MANY = world({f"node-{at}": b"N" for at in range(3 * AT_A_TIME)})
+MANY = world({f"node-{at}": b"N" for at in range(3 * MAX_NODES_PER_BATCH)})
 
 
 class TestLearning:
@@ -248,18 +248,18 @@ class TestLearning:
         plugin = make(keeps(), MANY.node_table)
         one, two = (plugin.guest(at.pod, at.nodes, "filter") for at in (MANY, MANY.with_pod("2")))
         with one, two as (guest, _):
-            assert len(guest._instance._residents._told) == len(MANY.nodes)
+            assert len(guest._instance._feed._announced) == len(MANY.nodes)
 
     def test_ends_with_the_nodes_that_there_were_when_it_began(self, make: Make) -> None:
         """Though in each round there are as many new ones as it tells of."""
 
         class Growing(NodeTable):
             def locate(self, names: Sequence[str]) -> Located:
-                assert len(self) < 9 * AT_A_TIME
-                self.put((f"node-{len(self)}-{at}", b"N") for at in range(AT_A_TIME))
+                assert len(self) < 9 * MAX_NODES_PER_BATCH
+                self.put((f"node-{len(self)}-{at}", b"N") for at in range(MAX_NODES_PER_BATCH))
                 return super().locate(names)
 
-        assert told(make(keeps(), Growing())) == [AT_A_TIME]
+        assert told(make(keeps(), Growing())) == [MAX_NODES_PER_BATCH]
 
     def test_that_takes_too_long_is_left_to_the_upkeep(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("wasm_runtime.guests.plugin.PATIENCE", 0)
@@ -284,7 +284,7 @@ class TestLearning:
         with plugin.guest(MANY.pod, Nodes(nodes, ["node-0"]), "filter"):
             guest.is_broken = True
         end_of_maker(plugin._pool)
-        assert observed.logged == [(None, ["nodechanged"] * AT_A_TIME, 0)]
+        assert observed.logged == [(None, ["nodechanged"] * MAX_NODES_PER_BATCH, 0)]
 
 
 def test_a_new_guest_is_told_of_the_nodes_of_the_last_request_or_upkeep(load: Loader) -> None:

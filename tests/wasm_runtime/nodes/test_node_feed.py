@@ -12,7 +12,7 @@ from tests.wasm_runtime.guest_modules import NOW, SPIN, binary, export, module, 
 from tests.wasm_runtime.world import World, close, filter_nodes, idle_guests, score, world
 from wasm_runtime import Fault, GuestError, Nodes, Plugin, Settings, WasmtimeEngine, abi
 from wasm_runtime.engine import MEBIBYTE, Call, NodeResults
-from wasm_runtime.nodes.node_feed import AT_A_TIME, News, Residents
+from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH, NodeFeed, PendingNodes
 from wasm_runtime.nodes.node_table import ABSENT, Changes
 
 ONE = {"node-a": b"A"}
@@ -110,8 +110,8 @@ def test_the_guest_that_follows_on_one_that_broke(load: Loader, name: str) -> No
         assert len(plugin._pool) == 0
     else:
         (guest,) = idle_guests(plugin._pool)
-        assert guest._instance._residents.is_level
-        assert set(guest._instance._residents._told.values()) == {("node-a", b"A")}
+        assert guest._instance._feed.is_synced
+        assert set(guest._instance._feed._announced.values()) == {("node-a", b"A")}
 
 
 class TestTime:
@@ -126,17 +126,17 @@ class TestTime:
         f"(drop (call ${NOW} (i32.const 1) (i64.const 0) (i32.const 64))) (i64.load (i32.const 64)))",
         uses=(NOW,),
     )
-    MANY = world({f"node-{at}": b"N" for at in range(5 * AT_A_TIME)})
+    MANY = world({f"node-{at}": b"N" for at in range(5 * MAX_NODES_PER_BATCH)})
     ONE_OF_THEM = MANY._replace(nodes=Nodes(MANY.node_table, ["node-0"]))
 
     def test_of_a_verb_is_over_when_it_has_waited_for_nodes_and_the_guest_goes_on(self, load: Loader) -> None:
         plugin = load.plugin(self.SLOW, timeout=0.3)
         (guest,) = idle_guests(plugin._pool)
         message, fault, fatal = failure(lambda: filter_nodes(plugin, self.MANY))
-        told = len(guest._instance._residents._told)
+        told = len(guest._instance._feed._announced)
         cause = f"its time was over while it learned of nodes: {told} of {len(self.MANY.nodes)} are told"
         assert (message, fault, fatal) == (f"nodechanged: {cause}", Fault.BUSY, False)
-        assert told % AT_A_TIME == 0
+        assert told % MAX_NODES_PER_BATCH == 0
         while tend(plugin, self.MANY):
             pass
         assert filter_nodes(plugin, self.ONE_OF_THEM) == NodeResults(1, [], [], [])
@@ -168,41 +168,45 @@ def changes(*nodes: tuple[int, str, bytes]) -> Changes:
     return Changes(0, 0, 0, 0, list(nodes))
 
 
-class TestResidents:
+class TestNodeFeed:
     def test_have_no_news_in_the_beginning(self) -> None:
-        residents = Residents()
-        assert residents.is_level
-        assert residents.take() == News([], [])
+        feed = NodeFeed()
+        assert feed.is_synced
+        assert feed.take() == PendingNodes([], [])
 
     def test_are_told_in_the_order_of_their_changes(self) -> None:
-        residents = Residents()
-        residents.note(changes((3, "d", b"D"), (1, "b", b"B"), (2, "c", ABSENT)))
-        assert not residents.is_level
-        assert residents.take() == News([], [3, 1])
-        assert residents.is_level
+        feed = NodeFeed()
+        feed.add(changes((3, "d", b"D"), (1, "b", b"B"), (2, "c", ABSENT)))
+        assert not feed.is_synced
+        assert feed.take() == PendingNodes([], [3, 1])
+        assert feed.is_synced
 
     def test_are_told_a_few_at_a_time_first_of_those_that_are_gone(self) -> None:
-        residents = Residents()
-        residents.note(changes(*((at, f"n{at}", b"N") for at in range(4))))
-        assert residents.take() == News([], [0, 1, 2, 3])
-        residents.note(changes((0, "n0", b"X"), (1, "n1", ABSENT), (2, "", ABSENT), (3, "other", b"O")))
-        assert [residents.take(2) for _ in range(3)] == [News([1, 2], []), News([3], [0]), News([], [3])]
-        assert residents.is_level
+        feed = NodeFeed()
+        feed.add(changes(*((at, f"n{at}", b"N") for at in range(4))))
+        assert feed.take() == PendingNodes([], [0, 1, 2, 3])
+        feed.add(changes((0, "n0", b"X"), (1, "n1", ABSENT), (2, "", ABSENT), (3, "other", b"O")))
+        assert [feed.take(2) for _ in range(3)] == [
+            PendingNodes([1, 2], []),
+            PendingNodes([3], [0]),
+            PendingNodes([], [3]),
+        ]
+        assert feed.is_synced
 
     def test_that_were_never_told_of_are_not_gone(self) -> None:
-        residents = Residents()
-        residents.note(changes((0, "a", b"A")))
-        residents.note(changes((0, "a", ABSENT)))
-        assert residents.is_level
+        feed = NodeFeed()
+        feed.add(changes((0, "a", b"A")))
+        feed.add(changes((0, "a", ABSENT)))
+        assert feed.is_synced
 
     def test_of_another_source_that_are_the_same_are_no_news(self) -> None:
-        residents = Residents()
-        residents.note(changes((0, "a", b"A"), (1, "b", b"B"), (2, "c", b"C")))
-        residents.take()
-        residents.note(changes((1, "b", b"X")))
-        residents.forget_source()
-        residents.note(changes((0, "a", b"A"), (1, "other", b"B")))
-        assert residents.take() == News([2, 1], [1])
+        feed = NodeFeed()
+        feed.add(changes((0, "a", b"A"), (1, "b", b"B"), (2, "c", b"C")))
+        feed.take()
+        feed.add(changes((1, "b", b"X")))
+        feed.forget_table()
+        feed.add(changes((0, "a", b"A"), (1, "other", b"B")))
+        assert feed.take() == PendingNodes([2, 1], [1])
 
     @pytest.mark.parametrize("export", ["noderemoved", "nodechanged"])
     def test_that_were_not_told_without_fault_break_the_guest(self, export: str) -> None:
@@ -212,11 +216,11 @@ class TestResidents:
             if name == export:
                 raise GuestError(Fault.LIMIT, name, "no more")
 
-        residents = Residents()
-        residents.note(changes((0, "a", b"A"), (1, "b", b"B")))
-        residents.take()
-        residents.note(changes((0, "a", ABSENT), (1, "b", b"X")))
-        assert failure(lambda: residents.tell(call, 0.0, 2)) == (f"{export}: no more", Fault.LIMIT, True)
+        feed = NodeFeed()
+        feed.add(changes((0, "a", b"A"), (1, "b", b"B")))
+        feed.take()
+        feed.add(changes((0, "a", ABSENT), (1, "b", b"X")))
+        assert failure(lambda: feed.announce(call, 0.0, 2)) == (f"{export}: no more", Fault.LIMIT, True)
 
 
 class TestLevel:
@@ -227,12 +231,12 @@ class TestLevel:
         call = Call(world(ONE).nodes, time.monotonic() + 30)
         message = "nodechanged of node node-a: interrupted at its timeout of 100 ms"
         assert failure(lambda: instance.at_once("filternodes", call, -1)) == (message, Fault.DEADLINE, True)
-        assert call.level > 0
+        assert call.sync_seconds > 0
 
     def test_counts_each_time(self, load: Loader) -> None:
         instance = load.instance(keeper({}).replace("unreachable", "(i32.const 0)", 1))
         call = Call(world(ONE, names=["node-a", "unknown"]).nodes, time.monotonic() + 30)
         assert instance.at_once("filternodes", call, -1) is None
-        before = call.level
+        before = call.sync_seconds
         instance.each("filter", call, -1)
-        assert call.level > before > 0
+        assert call.sync_seconds > before > 0

@@ -18,7 +18,7 @@ from tests.wasm_runtime.keeper import SLACK, STEP, Truth, expected, play
 from wasm_runtime import GuestError, Nodes, NodeTable, Pod, WasmtimeEngine
 from wasm_runtime.engines.wasmtime.engine import WasmtimeModule
 from wasm_runtime.guests.maintenance import Upkeep
-from wasm_runtime.nodes.node_feed import Residents
+from wasm_runtime.nodes.node_feed import NodeFeed
 from wasm_runtime.nodes.node_table import ABSENT
 
 
@@ -43,7 +43,7 @@ def test_several_instances_after_any_changes(keeping: WasmtimeModule, steps: lis
 @settings(max_examples=200, deadline=None)
 def test_what_is_told_is_in_order(steps: list[tuple[str, object]]) -> None:
     """Nobody is gone who was not there, and no name stands for two numbers."""
-    truth, residents = Truth(), Residents()
+    truth, feed = Truth(), NodeFeed()
     known: dict[int, tuple[str, bytes]] = {}
     source, epoch, position = truth.node_table, -1, 0
     for step, argument in [*steps, *[("tell", (0, 3))] * 10]:
@@ -52,15 +52,15 @@ def test_what_is_told_is_in_order(steps: list[tuple[str, object]]) -> None:
             continue
         if truth.node_table is not source:
             source, epoch = truth.node_table, -1
-            residents.forget_source()
+            feed.forget_table()
         changes = source.changes(epoch, position)
         if changes:
-            residents.note(changes)
+            feed.add(changes)
             epoch, position = changes.epoch, changes.position
         if step == "ask":
             continue
         everything = source.everything().nodes
-        removed, changed = residents.take(argument[1])
+        removed, changed = feed.take(argument[1])
         assert len(removed) + len(changed) <= argument[1]
         for at in removed:
             del known[at]
@@ -71,7 +71,7 @@ def test_what_is_told_is_in_order(steps: list[tuple[str, object]]) -> None:
             assert name not in {other for number, (other, _) in known.items() if number != at}
             assert known.get(at) != (name, node)
             known[at] = (name, node)
-    assert residents.is_level
+    assert feed.is_synced
     assert sorted(known.values()) == sorted(truth.objects.items())
 
 

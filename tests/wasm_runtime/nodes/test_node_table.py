@@ -318,7 +318,7 @@ def check(node_table: NodeTable, copy: Copy, truth: Mapping[str, bytes]) -> None
 
 @pytest.mark.usefixtures("little_slack")
 def test_many_threads(node_table: NodeTable) -> None:
-    """Writers, requests with names of their own, and copies: every copy ends level with the node table."""
+    """Writers, requests with names of their own, and copies: every copy ends in step with the node table."""
     stop = threading.Event()
     failures: list[BaseException] = []
 

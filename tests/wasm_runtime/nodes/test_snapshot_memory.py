@@ -324,7 +324,7 @@ def test_image_states_after_memory_ran_out_halfway(
     node_table.put([("n0", holding("b"))])
     with monkeypatch.context() as patch, pytest.raises(MemoryError):
         patch.setattr(copy_of(instance), "_write_states", fails)
-        copy_of(instance).level(Nodes(node_table, names))
+        copy_of(instance).sync_nodes(Nodes(node_table, names))
     assert shown(instance, node_table, names) == {"n0": holders(b=1), "n1": holders(a=9)}
 
 

@@ -31,7 +31,7 @@ from wasm_runtime.engines.wasmer.node_snapshot import NodeSnapshot
 from wasm_runtime.engines.wasmer.trap import describe
 from wasm_runtime.engines.wasmer.wasi import ExitError, Wasi
 from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
-from wasm_runtime.nodes.node_feed import EVERY, Residents
+from wasm_runtime.nodes.node_feed import ALL_NODES, NodeFeed
 from wasm_runtime.nodes.node_table import Nodes
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ class WasmerInstance:
     def __init__(self, module: WasmerModule, settings: Settings, handle: Handle) -> None:
         self._thread = module.engine.thread
         self._settings = settings
-        self._residents = Residents() if "nodechanged" in module.exports else None
-        nodes = NodeSnapshot(images=_IMAGES in module.imports, residents=self._residents)
+        self._feed = NodeFeed() if "nodechanged" in module.exports else None
+        nodes = NodeSnapshot(images=_IMAGES in module.imports, feed=self._feed)
         self._host = Host(settings, handle, nodes)
         self._native: Any = None
         self._imports: dict[str, dict[str, Any]] = {}
@@ -75,9 +75,9 @@ class WasmerInstance:
         """Sets the pod that the following calls are about, a protobuf v1.Pod."""
         self._host.pod = pod
 
-    def level(self, nodes: Nodes, deadline: float, most: int = EVERY) -> bool:
-        """Brings the instance's view of the nodes up to date, ahead of the call that needs it. Raises GuestError."""
-        return self._thread.run(self._level, nodes, deadline, most)
+    def sync_nodes(self, nodes: Nodes, deadline: float, max_nodes: int = ALL_NODES) -> bool:
+        """Brings the instance's view of the nodes up to date before a call needs it. Raises GuestError."""
+        return self._thread.run(self._sync_nodes, nodes, deadline, max_nodes)
 
     def once(self, export: str, call: Call) -> Result:
         """Calls an export once; one that is about a node, for the only one of `call.nodes`. Raises GuestError."""
@@ -227,19 +227,19 @@ class WasmerInstance:
         """Begins a call, all nodes being up to date. Returns the indices of its own."""
         begun = time.perf_counter()
         try:
-            indices = self._host.nodes.level(call.nodes)
-            if self._residents is not None:
-                self._residents.tell_all(self._tell_of, call.deadline, self._settings.timeout)
+            indices = self._host.nodes.sync_nodes(call.nodes)
+            if self._feed is not None:
+                self._feed.announce_all(self._announce, call.deadline, self._settings.timeout)
         finally:
-            call.level += time.perf_counter() - begun
+            call.sync_seconds += time.perf_counter() - begun
         self._host.begin(call, room)
         return indices
 
-    def _level(self, nodes: Nodes, deadline: float, most: int) -> bool:
-        self._host.nodes.level(nodes)
-        return self._residents is None or self._residents.tell(self._tell_of, deadline, most)
+    def _sync_nodes(self, nodes: Nodes, deadline: float, max_nodes: int) -> bool:
+        self._host.nodes.sync_nodes(nodes)
+        return self._feed is None or self._feed.announce(self._announce, deadline, max_nodes)
 
-    def _tell_of(self, export: str, nodes: list[int], deadline: float) -> None:
+    def _announce(self, export: str, nodes: list[int], deadline: float) -> None:
         host = self._host
         host.begin()
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wasm_runtime.nodes.images import ImageStates
-from wasm_runtime.nodes.node_feed import Residents
+from wasm_runtime.nodes.node_feed import NodeFeed
 from wasm_runtime.nodes.node_table import ABSENT, NEVER, Changes, Nodes, NodeTable
 
 
 class NodeSnapshot:
     """The node table as it was when a call began: nothing changes while a guest looks.
 
-    `names`, `objects` and `states` are by the node table's indices. States are there with `images` only. `residents`
+    `names`, `objects` and `states` are by the node table's indices. States are there with `images` only. `feed`
     takes note of each change.
     """
 
-    def __init__(self, *, images: bool, residents: Residents | None) -> None:
+    def __init__(self, *, images: bool, feed: NodeFeed | None) -> None:
         self._with_images = images
-        self._residents = residents
+        self._feed = feed
         self._source: NodeTable | None = None
         self._forget()
 
@@ -37,14 +37,14 @@ class NodeSnapshot:
         """The index of a name."""
         return self._index.get(name)
 
-    def level(self, nodes: Nodes) -> Sequence[int]:
+    def sync_nodes(self, nodes: Nodes) -> Sequence[int]:
         """Takes over what changed since the last call. Returns the indices of `nodes`."""
         node_table = nodes.node_table
         if node_table is not self._source:
             self._forget()
             self._source = node_table
-            if self._residents:
-                self._residents.forget_source()
+            if self._feed:
+                self._feed.forget_table()
         while True:
             indices = nodes.located(self._epoch)
             changes = node_table.changes(self._epoch, self._position)
@@ -68,6 +68,6 @@ class NodeSnapshot:
         if self._with_images:
             self.states.update(self._images.update((at, node) for at, _, node in changes.nodes))
         self.live = changes.live
-        if self._residents:
-            self._residents.note(changes)
+        if self._feed:
+            self._feed.add(changes)
         self._epoch, self._position = changes.epoch, changes.position

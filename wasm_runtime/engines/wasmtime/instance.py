@@ -37,7 +37,7 @@ from wasm_runtime.engines.wasmtime.native import EpochDeadline, Function
 from wasm_runtime.engines.wasmtime.trap import Failure, describe
 from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
 from wasm_runtime.guests.weak import weakly
-from wasm_runtime.nodes.node_feed import EVERY, Residents
+from wasm_runtime.nodes.node_feed import ALL_NODES, NodeFeed
 from wasm_runtime.nodes.node_table import Nodes
 
 if TYPE_CHECKING:
@@ -100,14 +100,14 @@ class WasmtimeInstance:
         at = memory.keep(pod)
         memory.header.pod, memory.header.pod_length = at, len(pod)
 
-    def level(self, nodes: Nodes, deadline: float, most: int = EVERY) -> bool:
-        """Brings the instance's view of the nodes up to date, ahead of the call that needs it. Raises GuestError."""
-        self._snapshot.level(nodes)
-        return self._residents is None or self._residents.tell(self._tell_of, deadline, most)
+    def sync_nodes(self, nodes: Nodes, deadline: float, max_nodes: int = ALL_NODES) -> bool:
+        """Brings the instance's view of the nodes up to date before a call needs it. Raises GuestError."""
+        self._snapshot.sync_nodes(nodes)
+        return self._feed is None or self._feed.announce(self._announce, deadline, max_nodes)
 
     def once(self, export: str, call: Call) -> Result:
         """Calls an export once; one that is about a node, for the only one of `call.nodes`. Raises GuestError."""
-        indices = self._level(call)
+        indices = self._sync_nodes(call)
         memory = self._memory
         memory.begin_call()
         memory.reserve_reasons(layout.REASON_ROOM)
@@ -162,7 +162,7 @@ class WasmtimeInstance:
 
     def _begin_nodes(self, call: Call) -> tuple[int, int, int, int, int]:
         """Begins a call for nodes. Returns how many, where their indices are, and room for three numbers of each."""
-        indices = self._level(call)
+        indices = self._sync_nodes(call)
         memory = self._memory
         memory.begin_call()
         count = len(indices)
@@ -171,18 +171,18 @@ class WasmtimeInstance:
         memory.reserve_reasons(room_for_reasons(count))
         return count, nodes, first, second, third
 
-    def _level(self, call: Call) -> Sequence[int]:
+    def _sync_nodes(self, call: Call) -> Sequence[int]:
         """The indices of a call's nodes, all of them up to date."""
         begun = time.perf_counter()
         try:
-            indices = self._snapshot.level(call.nodes)
-            if self._residents is not None:
-                self._residents.tell_all(self._tell_of, call.deadline, self._settings.timeout)
+            indices = self._snapshot.sync_nodes(call.nodes)
+            if self._feed is not None:
+                self._feed.announce_all(self._announce, call.deadline, self._settings.timeout)
         finally:
-            call.level += time.perf_counter() - begun
+            call.sync_seconds += time.perf_counter() - begun
         return indices
 
-    def _tell_of(self, export: str, nodes: list[int], deadline: float) -> None:
+    def _announce(self, export: str, nodes: list[int], deadline: float) -> None:
         self._memory.begin_call()
         at = self._memory.put(array("I", nodes).tobytes())
         gone = int(export == "noderemoved")
@@ -252,7 +252,7 @@ class WasmtimeInstance:
         self._each = Function(store, cast(Func, linked["each"]), 8)
         self._all = Function(store, cast(Func, linked["all"]), 10)
         self._tell = Function(store, cast(Func, linked["tell"]), 4)
-        self._residents = Residents() if "nodechanged" in module.exports else None
+        self._feed = NodeFeed() if "nodechanged" in module.exports else None
         grow = weakly(self._grow)
         self._guest_memory = LinearMemory(store, cast(Memory, guest[abi.MEMORY]), grow)
         self._memory = CallMemory(store, cast(Memory, linked["call"]), grow)
@@ -263,7 +263,7 @@ class WasmtimeInstance:
             call_memory=self._memory,
             index=self._uninterrupted(Function(store, cast(Func, linked["index"]), 2)),
             images=_IMAGES in module.imports,
-            residents=self._residents,
+            feed=self._feed,
         )
         self._linked = True
 

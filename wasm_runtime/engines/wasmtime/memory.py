@@ -13,7 +13,7 @@ from wasmtime import Memory, Store, WasmtimeError
 from wasm_runtime.driver import layout
 from wasm_runtime.driver.layout import Header
 from wasm_runtime.nodes.images import ImageStates
-from wasm_runtime.nodes.node_feed import Residents
+from wasm_runtime.nodes.node_feed import NodeFeed
 from wasm_runtime.nodes.node_table import NEVER, Changes, Nodes, NodeTable
 
 _OBJECT: Final = struct.Struct("<4I")
@@ -157,7 +157,7 @@ class CallMemory(LinearMemory):
 class SnapshotMemory(LinearMemory):
     """A copy of the node table for one instance: table of entries, hash index, then an arena of bytes.
 
-    With `images`, the image states of each node are part of the copy. `residents` takes note of each change.
+    With `images`, the image states of each node are part of the copy. `feed` is told of each change.
     """
 
     def __init__(
@@ -169,13 +169,13 @@ class SnapshotMemory(LinearMemory):
         call_memory: CallMemory,
         index: Callable[[int, int], object],
         images: bool,
-        residents: Residents | None,
+        feed: NodeFeed | None,
     ) -> None:
         super().__init__(store, memory, grow)
         self._call_memory = call_memory
         self._index = index
         self._images = ImageStates() if images else None
-        self._residents = residents
+        self._feed = feed
         self._source: NodeTable | None = None
         self._epoch = NEVER
         self._position = 0
@@ -184,13 +184,13 @@ class SnapshotMemory(LinearMemory):
         """Of each entry, where its name and object are and how many bytes they may take there."""
         self._used = self._waste = 0
 
-    def level(self, nodes: Nodes) -> Sequence[int]:
+    def sync_nodes(self, nodes: Nodes) -> Sequence[int]:
         """Copies what changed since the last call. Returns the indices of `nodes`."""
         node_table = nodes.node_table
         if node_table is not self._source:
             self._source, self._epoch = node_table, NEVER
-            if self._residents:
-                self._residents.forget_source()
+            if self._feed:
+                self._feed.forget_table()
         while True:
             indices = nodes.located(self._epoch)
             changes = node_table.changes(self._epoch, self._position)
@@ -223,8 +223,8 @@ class SnapshotMemory(LinearMemory):
         self._index(known, changes.entries)
         for at in renamed:
             self._index(at, at + 1)
-        if self._residents:
-            self._residents.note(changes)
+        if self._feed:
+            self._feed.add(changes)
         self._epoch, self._position = changes.epoch, changes.position
 
     def _lay_out(self, count: int) -> None:

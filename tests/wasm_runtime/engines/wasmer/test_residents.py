@@ -53,11 +53,11 @@ def test_a_guest_that_was_told_of_some_news_too_late_is_broken(load: Loader) -> 
     """The rest would never be told."""
     at = world({"node-a": b"A", "node-b": b"B"})
     instance = load.instance(WAITS, timeout=0.5)
-    assert instance.level(at.nodes, time.monotonic() + 30)
+    assert instance.sync_nodes(at.nodes, time.monotonic() + 30)
     at.node_table.remove("node-a")
     at.node_table.put([("node-b", b"X")])
     with pytest.raises(GuestError) as caught:
-        instance.level(at.nodes, time.monotonic() + 0.5)
+        instance.sync_nodes(at.nodes, time.monotonic() + 0.5)
     message = "noderemoved: returned after its timeout of 500 ms: wasmer interrupts no guest"
     assert (str(caught.value), caught.value.fault, caught.value.fatal) == (message, Fault.DEADLINE, True)
 
@@ -67,16 +67,16 @@ def test_the_time_of_being_told_counts_each_time_and_where_it_fails(load: Loader
     instance = load.instance(keeper.GUEST, timeout=30)
     call = Call(at.nodes, time.monotonic() + 30)
     assert instance.at_once("filternodes", call, -1) is None
-    before = call.level
+    before = call.sync_seconds
     instance.each("filter", call, -1)
-    between = call.level
+    between = call.sync_seconds
     at.node_table.put([("node-a", b"X")])
     call.deadline = time.monotonic() - 1
     with pytest.raises(GuestError) as caught:
         instance.each("filter", call, -1)
     message = "nodechanged: its time was over while it learned of nodes: 1 of 1 are told"
     assert (str(caught.value), caught.value.fault, caught.value.fatal) == (message, Fault.BUSY, False)
-    assert call.level > between > before > 0
+    assert call.sync_seconds > between > before > 0
 
 
 class TestDeadline:
@@ -86,14 +86,14 @@ class TestDeadline:
         """Nobody knows what it knows then."""
         instance = load.instance(keeper.GUEST, timeout=0.25)
         with pytest.raises(GuestError) as caught:
-            instance.level(ONE.nodes, time.monotonic() - 1)
+            instance.sync_nodes(ONE.nodes, time.monotonic() - 1)
         message = "nodechanged of node node-a: not called: its timeout of 250 ms was over"
         assert (str(caught.value), caught.value.fault, caught.value.fatal) == (message, Fault.DEADLINE, True)
 
     def test_breaks_no_guest_that_is_asked_or_collects_garbage(self, load: Loader) -> None:
         collects = '(func (export "collectgarbage"))'
         instance = load.instance(keeper.GUEST.replace("(memory", f"{collects} (memory", 1), timeout=0.25)
-        assert instance.level(ONE.nodes, time.monotonic() + 30)
+        assert instance.sync_nodes(ONE.nodes, time.monotonic() + 30)
         past = Call(ONE.nodes, time.monotonic() - 1)
         for name, does in (
             ("filternodes", lambda: instance.at_once("filternodes", past, -1)),
