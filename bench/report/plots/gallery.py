@@ -26,7 +26,7 @@ def _plugin(results: Results) -> Iterator[Plot | None]:
     yield from _growth(results, metric)
     close = _close(results, metric)
     for case in close:
-        yield stacks.breakdown(results, case, metric)
+        yield from stacks.breakdown(results, case, metric)
     yield dots.beside_base(results, metric)
     yield dots.beside_go(results, metric)
     for case in close:
@@ -68,6 +68,6 @@ def _scheduler(results: Results) -> Iterator[Plot | None]:
         yield curves.distribution(results, case, "pod")
     yield dots.beside_go(results, "pod")
     for case in batches or steady:
-        yield stacks.breakdown(results, case, "extender")
+        yield from stacks.breakdown(results, case, "extender")
         yield stacks.usage(results, case, "cpu", "ms")
         yield stacks.usage(results, case, "memory", "MB")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -12,12 +13,12 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from bench.report.plots.canvas import INK, Plot, draw, tick
 from bench.report.plots.palette import NEUTRAL, PART_COLOURS, PROCESS_COLOURS, UNKNOWN
-from bench.report.results import Results
+from bench.report.results import OURS, Results
 from bench.report.words import UNDIVIDED, capital, figure, label, measured
 from bench.run import PARTS, Case, Variant
 
-TOO_FAR: Final = 4.0
-"""Times that a bar may be longer than the one before it; else it begins a panel with a scale of its own."""
+MAX_LENGTH: Final = 1.6
+"""Times that a bar may be longer than the one that a plot is about; a longer one is cut there."""
 
 
 class Bar(NamedTuple):
@@ -32,19 +33,26 @@ class Bar(NamedTuple):
         return sum(self.parts.values())
 
 
-def breakdown(results: Results, case: Case, metric: str) -> Plot | None:
-    """Where the time of a verb goes; None where no variant can tell."""
-    bars = [Bar(each.variant, each.parts) for each in results.divided(case, metric)]
+def breakdown(results: Results, case: Case, metric: str) -> Iterator[Plot]:
+    """Where the time of a verb goes, a plot to the scale of each extender of ours; none where no variant can tell."""
+    bars = {each.variant.name: Bar(each.variant, each.parts) for each in results.divided(case, metric)}
     colours = {part: (text, PART_COLOURS[part]) for part, text in PARTS.items()}
     title = f"Where the time of a {metric} goes" if metric != "extender" else capital(measured(metric))
-    return _stacks(
-        f"{metric}-parts-{case.name}",
-        f"{title}, {case.title}",
-        "Lower is better. Means, the quickest on top; the figure is the whole.",
-        bars,
-        {**colours, UNDIVIDED: ("in-process, undivided", NEUTRAL)},
-        "ms",
-    )
+    about = [bars[name].total for name in OURS if name in bars] or [
+        max((bar.total for bar in bars.values()), default=0)
+    ]
+    for total, which, ending in zip(about, ("", ", whole nodes"), ("", "-whole"), strict=False):
+        plot = _stacks(
+            f"{metric}-parts-{case.name}{ending}",
+            f"{title}, {case.title}{which}",
+            "Lower is better. Means, the quickest on top; the figure is the whole.",
+            list(bars.values()),
+            {**colours, UNDIVIDED: ("in-process, undivided", NEUTRAL)},
+            "ms",
+            MAX_LENGTH * total,
+        )
+        if plot:
+            yield plot
 
 
 def usage(results: Results, case: Case, metric: str, unit: str) -> Plot | None:
@@ -79,45 +87,44 @@ def _coloured(processes: Sequence[str]) -> Mapping[str, tuple[str, str]]:
 
 
 def _stacks(
-    name: str, title: str, reading: str, bars: Sequence[Bar], colours: Mapping[str, tuple[str, str]], unit: str
+    name: str,
+    title: str,
+    reading: str,
+    bars: Sequence[Bar],
+    colours: Mapping[str, tuple[str, str]],
+    unit: str,
+    limit: float = math.inf,
 ) -> Plot | None:
-    panels = _panels(bar for bar in bars if bar.total > 0)
-    if not panels:
+    """Bars on one scale, those that are longer than `limit` cut there."""
+    shown = sorted((bar for bar in bars if bar.total > 0), key=lambda bar: bar.total)
+    if not shown:
         return None
-    if len(panels) > 1:
-        reading += " Each panel has a scale of its own."
-    used = {part: colours[part] for part in colours if any(bar.parts.get(part) for bar in bars)}
-    height = 0.9 + 0.29 * len(bars) + 0.45 * len(panels) + 0.22 * ((len(used) + 1) // 2)
-    return draw(name, title, reading, height, partial(_paint, panels, used, unit))
+    if shown[-1].total > limit:
+        reading += " A bar with an arrow goes on beyond the scale."
+    used = {part: colours[part] for part in colours if any(bar.parts.get(part) for bar in shown)}
+    height = 1.35 + 0.29 * len(shown) + 0.22 * ((len(used) + 1) // 2)
+    return draw(name, title, reading, height, partial(_paint, shown, used, unit, limit))
 
 
-def _panels(bars: Iterable[Bar]) -> list[list[Bar]]:
-    """The bars, the shortest first, those of about the same length together."""
-    panels: list[list[Bar]] = []
-    for bar in sorted(bars, key=lambda bar: bar.total):
-        if panels and bar.total <= TOO_FAR * panels[-1][-1].total:
-            panels[-1].append(bar)
-        else:
-            panels.append([bar])
-    return panels
-
-
-def _paint(panels: Sequence[Sequence[Bar]], colours: Mapping[str, tuple[str, str]], unit: str, drawn: Figure) -> None:
-    every = drawn.subplots(len(panels), squeeze=False, height_ratios=[len(panel) + 0.6 for panel in panels])[:, 0]
-    for axes, panel in zip(every, panels, strict=True):
-        for row, bar in enumerate(panel):
-            left = 0.0
-            for part, (_, colour) in colours.items():
-                axes.barh(row, bar.parts.get(part, 0), left=left, color=colour, height=0.62)
-                left += bar.parts.get(part, 0)
-            axes.annotate(f"{figure(left)} {unit}", (left, row), (5, 0), textcoords="offset points", va="center")
-        axes.set_yticks(range(len(panel)), [label(bar.variant) for bar in panel])
-        axes.set_ylim(len(panel) - 0.5, -0.5)
-        axes.set_xlim(0, 1.16 * panel[-1].total)
-        axes.xaxis.set_major_locator(MaxNLocator(5, steps=(1, 2, 2.5, 5, 10)))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
-        axes.tick_params("y", length=0)
-        axes.grid(True, axis="x")
-    every[-1].set_xlabel(unit)
+def _paint(bars: Sequence[Bar], colours: Mapping[str, tuple[str, str]], unit: str, limit: float, drawn: Figure) -> None:
+    axes = drawn.subplots()
+    for row, bar in enumerate(bars):
+        left = 0.0
+        for part, (_, colour) in colours.items():
+            width = min(bar.parts.get(part, 0), limit - left)
+            axes.barh(row, width, left=left, color=colour, height=0.62)
+            left += width
+        arrow = "→ " if bar.total > limit else ""
+        axes.annotate(
+            f"{arrow}{figure(bar.total)} {unit}", (left, row), (5, 0), textcoords="offset points", va="center"
+        )
+    axes.set_yticks(range(len(bars)), [label(bar.variant) for bar in bars])
+    axes.set_ylim(len(bars) - 0.5, -0.5)
+    axes.set_xlim(0, 1.2 * min(bars[-1].total, limit))
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=(1, 2, 2.5, 5, 10)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    axes.tick_params("y", length=0)
+    axes.grid(True, axis="x")
+    axes.set_xlabel(unit)
     patches = [Patch(color=colour, label=text) for text, colour in colours.values()]
     drawn.legend(handles=patches, loc="outside upper left", ncols=2, labelcolor=INK, handlelength=1, handleheight=1)
