@@ -20,7 +20,7 @@ from extender.config import RuntimeConfig
 from extender.rollouts.engines import Engines
 from extender.scheduling import filter as filter_verb
 from extender.scheduling import prioritize
-from extender.scheduling.profile import Entry, PluginFailedError, Profile
+from extender.scheduling.profile import PluginFailedError, Profile, ProfilePlugin
 from extender.serve import gc_tuning
 from wasm_runtime.abi import Code
 from wasm_runtime.engine import Settings, Span
@@ -136,9 +136,11 @@ def main() -> None:
         for at in range(options.plugins)
     ]
     write(Ready(time.perf_counter() - begun))
-    host = Host(Profile("default", [Entry(each) for each in plugins], score_range=100), node_table, list(nodes), clock)
+    host = Host(
+        Profile("default", [ProfilePlugin(each) for each in plugins], score_range=100), node_table, list(nodes), clock
+    )
     upkeep.start()
-    gc_tuning.spare()
+    gc_tuning.freeze_startup_objects()
     read = msgspec.json.Decoder(Question).decode
     for line in sys.stdin.buffer:
         question = read(line)

@@ -4,7 +4,7 @@ from extender.cluster.binder import ApiBinder, Binder, BindError, DryRunBinder, 
 from extender.cluster.client.access import pod_namespace
 from extender.cluster.client.api import ApiServer
 from extender.cluster.client.errors import AccessError, ClusterError, PodGoneError
-from extender.cluster.events.event import Event, LogRecorder, ObjectReference, Recorder, not_judged
+from extender.cluster.events.event import Event, LogRecorder, ObjectReference, Recorder, failed_scheduling_event
 from extender.cluster.events.recorder import EventRecorder
 from extender.cluster.waker import Waker
 from extender.cluster.watch.nodes import NodeCache
@@ -31,7 +31,7 @@ __all__ = [
     "Recorder",
     "Reflector",
     "Waker",
-    "not_judged",
+    "failed_scheduling_event",
     "pod_namespace",
     "read_pod",
 ]

@@ -190,7 +190,7 @@ class RolloutController:
                 if slot.live is failed:
                     self._switch.end_probation(slot)  # It would fail time and again.
         self._drain.look()
-        self._pipeline.traffic.retain({profile.name for profile in self.live.profiles})
+        self._pipeline.samples.retain({profile.name for profile in self.live.profiles})
 
     def configure(self, profiles: Sequence[ProfileConfig], *, asks: bool = True) -> None:
         """Makes other profiles live, all at once.

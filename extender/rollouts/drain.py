@@ -10,7 +10,7 @@ from extender.rollouts.journal import Journal
 from extender.rollouts.revision import Stage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import ActiveRevision, Slot
-from extender.scheduling.cycle_pins import Cycles
+from extender.scheduling.cycle_pins import CyclePins
 
 AT_LEAST: Final = 1.0
 """Seconds for which guests are kept: a verb may be about to begin with them."""
@@ -30,8 +30,8 @@ class _Drained(NamedTuple):
 class Drain:
     """Gives guests back once no pod's cycle is on their revision. May be used from any thread."""
 
-    def __init__(self, cycles: Cycles, journal: Journal) -> None:
-        self._cycles = cycles
+    def __init__(self, pins: CyclePins, journal: Journal) -> None:
+        self._pins = pins
         self._journal = journal
         self._lock = threading.Lock()
         self._drained: list[_Drained] = []
@@ -69,12 +69,12 @@ class Drain:
             over = self._over()
             self._drained = [each for each in self._drained if each not in over]
         for each in over:
-            each.live.entry.plugin.close()
+            each.live.profile_plugin.plugin.close()
         for each in over:
             self._journal.record(each.rollout.at(Stage.RETIRED))
 
     def _over(self) -> list[_Drained]:
-        held = {entry for profile in self._cycles.held() for entry in profile.entries}
+        held = {entry for profile in self._pins.profiles_in_use() for entry in profile.plugins}
         now = time.monotonic()
         return [
             each
@@ -82,6 +82,7 @@ class Drain:
             if now - each.since > AT_LEAST
             and each.live is not each.slot.standby
             and (
-                each.live.entry not in held or sum(later.slot is each.slot for later in self._drained[at + 1 :]) >= MOST
+                each.live.profile_plugin not in held
+                or sum(later.slot is each.slot for later in self._drained[at + 1 :]) >= MOST
             )
         ]

@@ -29,7 +29,7 @@ class LivePlugins:
     def plugins(self) -> list[Plugin]:
         """Those that serve, and those that are kept ready to come back."""
         lives = {id(live): live for slot in self.slots for live in (slot.live, slot.standby) if live}
-        return [live.entry.plugin for live in lives.values()]
+        return [live.profile_plugin.plugin for live in lives.values()]
 
     def close(self) -> None:
         """Gives all guests back."""
@@ -45,7 +45,7 @@ def _assemble(configs: Sequence[ProfileConfig], slots: Sequence[Slot]) -> Iterat
         missing = [slot for slot in ordered if not slot.live and slot.config.failure_policy is FailurePolicy.FAIL]
         yield Profile(
             config.name,
-            [slot.live.entry for slot in ordered if slot.live],
+            [slot.live.profile_plugin for slot in ordered if slot.live],
             config.score_range,
             config.zero_scores,
             "; ".join(f"plugin {slot.name} is not there yet: {slot.problem}" for slot in missing),

@@ -17,8 +17,8 @@ from extender.rollouts.revision import Revision, Stage
 from extender.rollouts.runs import CancelledError, RolloutRun
 from extender.rollouts.slot import ActiveRevision, Slot
 from extender.rollouts.state.store import Store
-from extender.scheduling.profile import Entry
-from extender.scheduling.request_samples import Sample, Traffic
+from extender.scheduling.profile import ProfilePlugin
+from extender.scheduling.request_samples import RequestSamples, Sample
 from extender.sources import Fetched, Source, SourceError
 from extender.sources.factory import open_source
 from extender.sources.signing import PublicKey
@@ -119,7 +119,7 @@ def warmed(
     except BaseException:
         plugin.close()
         raise
-    return ActiveRevision(revision, Entry(plugin, config.weight, config.failure_policy), run.rollout)
+    return ActiveRevision(revision, ProfilePlugin(plugin, config.weight, config.failure_policy), run.rollout)
 
 
 class Pipeline:
@@ -129,14 +129,14 @@ class Pipeline:
         self,
         plugin_factory: PluginFactory,
         store: Store,
-        traffic: Traffic,
+        samples: RequestSamples,
         nodes: Callable[[], NodeTable],
         folder: Path,
     ) -> None:
         """`folder` is what the configuration's paths are relative to."""
         self.store = store
         self._plugin_factory = plugin_factory
-        self.traffic = traffic
+        self.samples = samples
         self._nodes = nodes
         self._folder = folder
 
@@ -223,7 +223,7 @@ class Pipeline:
     def _twin(self, live: ActiveRevision | None) -> Plugin | None:
         """What a candidate is compared with; None if nothing is live, or does not start any more."""
         with suppress(LoadError):
-            return self._plugin_factory.twin(live.entry.plugin, self._nodes(), trial=True) if live else None
+            return self._plugin_factory.twin(live.profile_plugin.plugin, self._nodes(), trial=True) if live else None
         return None
 
     def _locate(self, names: Sequence[str]) -> Nodes:
@@ -231,13 +231,13 @@ class Pipeline:
 
     def _samples(self, run: RolloutRun, profile: str, limits: SwapConfig) -> Iterator[Sample]:
         """The requests that were recorded; after them those that come, as long as a shadow is wanted."""
-        yield from self.traffic.last(profile)
+        yield from self.samples.last(profile)
         if limits.shadow_time is None and limits.shadow_requests is None:
             return
         left = limits.shadow_requests
         until = time.monotonic() + (limits.shadow_time or LONGEST_SHADOW)
-        with self.traffic.listening(profile) as samples:
+        with self.samples.listening(profile) as arriving:
             while (left is None or left > 0) and time.monotonic() < until and not run.is_cancelled:
                 with suppress(queue.Empty):
-                    yield samples.get(timeout=LOOK)
+                    yield arriving.get(timeout=LOOK)
                     left = None if left is None else left - 1

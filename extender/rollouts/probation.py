@@ -6,7 +6,7 @@ import time
 from typing import Final
 
 from extender.config import SwapConfig
-from extender.scheduling.profile import Entry, Spent
+from extender.scheduling.profile import ProfilePlugin, Spent
 
 ENOUGH: Final = 20
 """Calls of which a mean time tells something."""
@@ -15,8 +15,8 @@ ENOUGH: Final = 20
 class Probation:
     """Compares a revision's failures and processor time with those of the revision before it."""
 
-    def __init__(self, entry: Entry, before: Entry, limits: SwapConfig) -> None:
-        self._entry = entry
+    def __init__(self, current: ProfilePlugin, before: ProfilePlugin, limits: SwapConfig) -> None:
+        self._current = current
         self._before = before
         self._limits = limits
         self._until = time.monotonic() + limits.rollback_time
@@ -32,7 +32,7 @@ class Probation:
         return self._failures() or self._slowness()
 
     def _failures(self) -> str | None:
-        tally, limits = self._entry.tally, self._limits
+        tally, limits = self._current.tally, self._limits
         share = tally.failures / max(tally.calls, 1)
         before = self._before.tally.failures / max(self._before.tally.calls, 1)
         if tally.failures < limits.rollback_failures or share < limits.rollback_share or share <= before:
@@ -40,7 +40,7 @@ class Probation:
         return f"{tally.failures} of {tally.calls} calls since the switch have failed, the last one by: {tally.last}"
 
     def _slowness(self) -> str | None:
-        for verb, spent in list(self._entry.tally.spent.items()):
+        for verb, spent in list(self._current.tally.spent.items()):
             now, before = _mean(spent), _mean(self._before.tally.spent[verb])
             if now is None or before is None:
                 continue

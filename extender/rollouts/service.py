@@ -12,8 +12,8 @@ from extender.rollouts.drain import Drain
 from extender.rollouts.pipeline import Pipeline
 from extender.rollouts.source_poller import SourcePollers
 from extender.rollouts.startup import Loaded
-from extender.scheduling.cycle_pins import Cycles
-from extender.scheduling.request_samples import Traffic
+from extender.scheduling.cycle_pins import CyclePins
+from extender.scheduling.request_samples import RequestSamples
 from wasm_runtime.nodes.node_table import NodeTable
 
 
@@ -24,15 +24,15 @@ class RolloutService:
         self,
         file: Path,
         loaded: Loaded,
-        cycles: Cycles,
-        traffic: Traffic,
+        pins: CyclePins,
+        samples: RequestSamples,
         nodes: Callable[[], NodeTable],
         wake: Callable[[], object],
     ) -> None:
         """`nodes` gives what guests are to know, `wake` has rejected pods tried again."""
         self._loaded = loaded
-        pipeline = Pipeline(loaded.plugin_factory, loaded.store, traffic, nodes, file.absolute().parent)
-        drain = Drain(cycles, loaded.journal)
+        pipeline = Pipeline(loaded.plugin_factory, loaded.store, samples, nodes, file.absolute().parent)
+        drain = Drain(pins, loaded.journal)
         profiles = loaded.configuration.profiles
         self.rollouts = RolloutController(loaded.live, pipeline, loaded.journal, drain, profiles, wake)
         self._pollers = SourcePollers(self.rollouts)
@@ -59,7 +59,7 @@ class RolloutService:
     def _without_guests(self, policy: FailurePolicy) -> list[str]:
         """The plugins of a failure policy that have no guest, since none can be made."""
         lives = [slot.live for slot in self._loaded.live.slots if slot.live]
-        plugins = [live.entry.plugin for live in lives if live.entry.failure_policy is policy]
+        plugins = [live.profile_plugin.plugin for live in lives if live.profile_plugin.failure_policy is policy]
         problems = [(plugin.name, plugin.problem) for plugin in plugins]
         return [
             f"plugin {name} has no guest, and none can be made: {problem}; it is tried again now and then"

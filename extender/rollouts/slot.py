@@ -9,7 +9,7 @@ from extender.config import PluginConfig
 from extender.config.urls import public
 from extender.rollouts.revision import Revision
 from extender.rollouts.rollout import Rollout
-from extender.scheduling.profile import SHORT_DIGEST, Entry
+from extender.scheduling.profile import SHORT_DIGEST, ProfilePlugin
 from extender.sources import Source
 
 
@@ -18,7 +18,7 @@ class ActiveRevision:
     """A revision that serves, or has served and is still there."""
 
     revision: Revision
-    entry: Entry
+    profile_plugin: ProfilePlugin
     rollout: Rollout
     """The one that has brought it here, as it was when it did."""
 

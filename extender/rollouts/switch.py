@@ -171,7 +171,7 @@ class Switch:
             self.end_probation(slot)
             return
         slot.standby = good  # In one step: the drain looks at it.
-        self._probations[slot] = Probation(slot.live.entry, good.entry, slot.config.swap)
+        self._probations[slot] = Probation(slot.live.profile_plugin, good.profile_plugin, slot.config.swap)
 
     def _save(self, slot: Slot) -> None:
         if slot.live:
@@ -191,7 +191,7 @@ def check(changes: Sequence[Change]) -> None:
 def withdraw(changes: Sequence[Change], problem: str) -> None:
     """Gives back what does not go live."""
     for change in changes:
-        change.live.entry.plugin.close()
+        change.live.profile_plugin.plugin.close()
         change.run.fail(problem)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Final, NamedTuple, TypeVar
 
-from extender.scheduling.profile import Entry, PluginFailedError, Profile
+from extender.scheduling.profile import PluginFailedError, Profile, ProfilePlugin
 from extender.scheduling.verb import Verb
 from extender.scheduling.waiting_pods import WaitingPods
 from wasm_runtime import abi
@@ -69,20 +69,20 @@ BIND: Final = Verb("bind", "bindVerb", tuple(name for name in abi.EXPORTS if nam
 class _Seat(NamedTuple):
     """A plugin's place in a binding cycle, and its guest."""
 
-    entry: Entry
+    profile_plugin: ProfilePlugin
     guest: Guest
 
     def has(self, export: str) -> bool:
         """Whether an extension point can be called here."""
-        return self.entry.plugin.runs(export) and not self.guest.is_broken
+        return self.profile_plugin.plugin.runs(export) and not self.guest.is_broken
 
 
 def _enter(profile: Profile, binding: Binding, stack: ExitStack) -> Iterator[_Seat]:
-    for entry in profile.entries:
-        if entry.plugin.binds:
-            guest = entry.attempt("bind", _guest, binding.pod, binding.node, stack)
+    for profile_plugin in profile.plugins:
+        if profile_plugin.plugin.binds:
+            guest = profile_plugin.attempt("bind", _guest, binding.pod, binding.node, stack)
             if guest is not None:
-                yield _Seat(entry, guest)
+                yield _Seat(profile_plugin, guest)
 
 
 def _guest(plugin: Plugin, pod: Pod, node: Nodes, stack: ExitStack) -> Guest:
@@ -109,7 +109,7 @@ class _Cycle:
         waits: dict[str, float] = {}
         for seat, (status, timeout) in self._answers("permit", lambda guest, *at: guest.permit(*at)):
             if status.code is Code.WAIT:
-                waits[seat.entry.plugin.name] = timeout
+                waits[seat.profile_plugin.plugin.name] = timeout
             else:
                 _require(seat, "permit", status)
         if waits:
@@ -150,7 +150,7 @@ class _Cycle:
         for seat in self._seats:
             if seat.has(export) and time.monotonic() > self._binding.deadline:
                 raise RejectedError(
-                    f"plugin {seat.entry.plugin.name}: {export}: not called, the time of the verb was over;"
+                    f"plugin {seat.profile_plugin.plugin.name}: {export}: not called, the time of the verb was over;"
                     " raise server.bindTimeout, and the extender's httpTimeout with it"
                 )
             answer = self._call(seat, export, step)
@@ -161,7 +161,7 @@ class _Cycle:
         """What an extension point of a plugin answers; None if it has none, or failed and that is to be ignored."""
         if not seat.has(export):
             return None
-        return seat.entry.attempt(
+        return seat.profile_plugin.attempt(
             "bind", lambda plugin, _: step(seat.guest, self._binding.node, plugin.deadline()), self._binding.pod
         )
 
@@ -169,4 +169,4 @@ class _Cycle:
 def _require(seat: _Seat, export: str, status: Status) -> None:
     if status.code is not Code.SUCCESS:
         reason = f": {status.reason}" if status.reason else ""
-        raise RejectedError(f"plugin {seat.entry.plugin.name}: {export}: {name(status.code)}{reason}")
+        raise RejectedError(f"plugin {seat.profile_plugin.plugin.name}: {export}: {name(status.code)}{reason}")

@@ -1,4 +1,4 @@
-"""Which profile each pod's scheduling cycle began with."""
+"""Pins each pod's scheduling cycle to the profile that was live when it began."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Key = tuple[str, str]
 """A pod's UID and the route."""
 
 
-class _Begun(NamedTuple):
+class _Pin(NamedTuple):
     profile: Profile
     expires: float
 
 
-class Cycles:
-    """Keeps each cycle on the revisions that it began with, whatever goes live meanwhile.
+class CyclePins:
+    """Pins cycles to profiles, so that each pod is judged by the same revisions from filter to bind.
 
     A pod has a cycle for each `route` by which it is asked about: the name of a profile in the path of the request, or
     none. kube-scheduler does not say when a cycle ends without a bind, so one expires `CYCLE` seconds after its filter.
@@ -36,60 +36,60 @@ class Cycles:
     """
 
     def __init__(self) -> None:
-        self._begun: OrderedDict[Key, _Begun] = OrderedDict()
+        self._pins: OrderedDict[Key, _Pin] = OrderedDict()
         """The oldest first. A dict would look for it among all places of those that were before it, each time."""
-        self._held: Counter[Profile] = Counter()
+        self._in_use: Counter[Profile] = Counter()
         """How many cycles are on each profile."""
         self._lock = threading.Lock()
 
-    def begin(self, uid: str, profile: Profile, route: str = "") -> Profile:
-        """Lets a pod's cycle begin with a profile, which is returned."""
+    def pin(self, uid: str, profile: Profile, route: str = "") -> Profile:
+        """Begins a pod's cycle and pins it to a profile, which is returned."""
         now = time.monotonic()
         with self._lock:
-            if (uid, route) in self._begun:
+            if (uid, route) in self._pins:
                 self._forget((uid, route))
-            self._begun[uid, route] = _Begun(profile, now + CYCLE)
-            self._held[profile] += 1
-            if next(iter(self._begun.values())).expires <= now or len(self._begun) > MOST:
+            self._pins[uid, route] = _Pin(profile, now + CYCLE)
+            self._in_use[profile] += 1
+            if next(iter(self._pins.values())).expires <= now or len(self._pins) > MOST:
                 self._expire(now, 2)  # One comes, at most two go: all vanish in time, and no verb waits for it.
         return profile
 
-    def of(self, uid: str, live: Profile, route: str = "") -> Profile:
-        """What a pod's cycle began with; `live` if it is over, or none has begun."""
-        return self.begun(uid, route) or live
+    def pinned_or(self, uid: str, live: Profile, route: str = "") -> Profile:
+        """The profile that a pod's cycle is pinned to; `live` if the cycle is over, or none has begun."""
+        return self.pinned(uid, route) or live
 
-    def begun(self, uid: str, route: str = "") -> Profile | None:
-        """What a pod's cycle began with; None if it is over, or none has begun."""
-        begun = self._begun.get((uid, route))
-        return begun.profile if begun and begun.expires > time.monotonic() else None
+    def pinned(self, uid: str, route: str = "") -> Profile | None:
+        """The profile that a pod's cycle is pinned to; None if the cycle is over, or none has begun."""
+        pin = self._pins.get((uid, route))
+        return pin.profile if pin and pin.expires > time.monotonic() else None
 
     @contextmanager
-    def ending(self, uid: str, route: str = "") -> Iterator[None]:
-        """The last of a pod's cycle. It ends with the context, but for one that has begun anew meanwhile."""
-        begun = self._begun.get((uid, route))
+    def unpinning(self, uid: str, route: str = "") -> Iterator[None]:
+        """Ends a pod's cycle with the context, unless another cycle of the pod has begun meanwhile."""
+        pin = self._pins.get((uid, route))
         try:
             yield
         finally:
             with self._lock:
-                if self._begun.get((uid, route)) is begun:
+                if self._pins.get((uid, route)) is pin:
                     self._forget((uid, route))
 
-    def held(self) -> Collection[Profile]:
-        """The profiles that cycles are on. What the others were on is forgotten."""
+    def profiles_in_use(self) -> Collection[Profile]:
+        """The profiles that cycles are pinned to. Cycles that are over are forgotten first."""
         with self._lock:
             self._expire(time.monotonic(), AT_A_TIME)
-            return set(self._held)
+            return set(self._in_use)
 
     def _expire(self, now: float, most: int) -> None:
         """Forgets some of the cycles that are over or too many."""
-        for _ in range(min(most, len(self._begun))):
-            oldest = next(iter(self._begun))
-            if self._begun[oldest].expires > now and len(self._begun) <= MOST:
+        for _ in range(min(most, len(self._pins))):
+            oldest = next(iter(self._pins))
+            if self._pins[oldest].expires > now and len(self._pins) <= MOST:
                 break
             self._forget(oldest)
 
     def _forget(self, key: Key) -> None:
-        if begun := self._begun.pop(key, None):
-            self._held[begun.profile] -= 1
-            if not self._held[begun.profile]:
-                del self._held[begun.profile]
+        if pin := self._pins.pop(key, None):
+            self._in_use[pin.profile] -= 1
+            if not self._in_use[pin.profile]:
+                del self._in_use[pin.profile]

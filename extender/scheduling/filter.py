@@ -36,11 +36,11 @@ def run(profile: Profile, pod: Pod, nodes: Nodes) -> Verdict:
     """
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
-    for entry in profile.entries:
+    for profile_plugin in profile.plugins:
         if not nodes.names:
-            entry.plugin.end_cycle(pod)
+            profile_plugin.plugin.end_cycle(pod)
             continue
-        verdict = entry.attempt("filter", judge, pod, nodes, "filter")
+        verdict = profile_plugin.attempt("filter", judge, pod, nodes, "filter")
         if verdict is None:
             continue
         nodes = verdict.kept

@@ -1,4 +1,4 @@
-"""Whether plugins are quick enough to run on the loop that serves all verbs."""
+"""Which plugins may run inline: on the event loop that serves all verbs, instead of in a thread."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ PROOF: Final = 32
 """Verbs in a row that must have been quick: a new plugin has yet to show it, one that was slow to show it again."""
 
 
-class Pace:
-    """How quick a verb was with a plugin. A lost update between threads does no harm."""
+class InlinePolicy:
+    """Decides from a plugin's processor time in a verb. A lost update between threads does no harm."""
 
     def __init__(self) -> None:
         self._quick_in_a_row = 0
-        self.is_quick = False
-        """Whether another thread would cost more than it saves."""
+        self.may_run_inline = False
+        """Whether the event loop may run the plugin: another thread would cost more than it saves."""
 
     def note(self, seconds: float) -> None:
         """Counts a verb that has taken that much of the processor: what others took meanwhile is not the plugin's."""
         self._quick_in_a_row = self._quick_in_a_row + 1 if seconds <= QUICK else 0
-        self.is_quick = self._quick_in_a_row >= PROOF
+        self.may_run_inline = self._quick_in_a_row >= PROOF

@@ -18,22 +18,22 @@ from wasm_runtime.nodes.node_table import Nodes
 
 def run(profile: Profile, pod: Pod, nodes: Nodes, victims: Victims) -> Sequence[str]:
     """The names of the candidates that stay. Raises PluginFailedError and what `victims` raises."""
-    for entry in profile.entries:
+    for profile_plugin in profile.plugins:
         if not nodes.names:
             break
-        verdict = entry.attempt("preempt", spare, pod, nodes, victims)
+        verdict = profile_plugin.attempt("preempt", filter_without_victims, pod, nodes, victims)
         if verdict is not None:
             nodes = verdict.kept
-    for entry in profile.entries:
-        if not nodes.names or not entry.plugin.runs("postfilter"):
+    for profile_plugin in profile.plugins:
+        if not nodes.names or not profile_plugin.plugin.runs("postfilter"):
             continue
-        chosen = entry.attempt("preempt", nominate, pod, nodes)
+        chosen = profile_plugin.attempt("preempt", nominate, pod, nodes)
         if chosen is not None:
             return chosen
     return nodes.names
 
 
-def spare(plugin: Plugin, pod: Pod, nodes: Nodes, victims: Victims) -> Verdict | None:
+def filter_without_victims(plugin: Plugin, pod: Pod, nodes: Nodes, victims: Victims) -> Verdict | None:
     """What a plugin says of the candidates without their victims. Raises GuestError and what `victims` raises."""
     if not (plugin.runs("removepod") or plugin.runs("addpod")):
         return judge(plugin, pod, nodes, "preempt")
@@ -81,7 +81,7 @@ def nominate(plugin: Plugin, pod: Pod, nodes: Nodes) -> Sequence[str] | None:
 
 
 def _decide(plugin: Plugin, question: Question) -> list[str]:
-    verdict = spare(plugin, question.pod, question.nodes, question.victims.__getitem__)
+    verdict = filter_without_victims(plugin, question.pod, question.nodes, question.victims.__getitem__)
     kept = question.nodes if verdict is None else verdict.kept
     chosen = nominate(plugin, question.pod, kept) if kept.names and plugin.runs("postfilter") else None
     return list(kept.names if chosen is None else chosen)

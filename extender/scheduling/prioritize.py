@@ -26,14 +26,14 @@ def run(profile: Profile, pod: Pod, nodes: Nodes) -> Sequence[int]:
     """
     totals: Sequence[int] = ()
     weights = 0
-    for entry in profile.entries:
-        if not nodes.names or not entry.plugin.runs("score"):
+    for profile_plugin in profile.plugins:
+        if not nodes.names or not profile_plugin.plugin.runs("score"):
             continue
-        scores = entry.attempt("prioritize", score, pod, nodes)
+        scores = profile_plugin.attempt("prioritize", score, pod, nodes)
         if scores is not None:
-            weighted = scores if entry.weight == 1 else list(map(entry.weight.__mul__, scores))
+            weighted = scores if profile_plugin.weight == 1 else list(map(profile_plugin.weight.__mul__, scores))
             totals = list(map(add, totals, weighted)) if weights else weighted
-            weights += entry.weight
+            weights += profile_plugin.weight
     if not weights:
         return [0] * len(nodes)
     return list(map(_scale(weights, profile.score_range), totals))

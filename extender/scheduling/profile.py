@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from extender.config import FailurePolicy
-from extender.scheduling.inline_policy import Pace
+from extender.scheduling.inline_policy import InlinePolicy
 from wasm_runtime.errors import Fault, GuestError
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.plugin import Plugin
@@ -85,13 +85,13 @@ _NOT_THE_GUESTS: Final = {Fault.BUSY, Fault.NO_NODE_DATA}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry:
-    """A plugin's place in a profile, and how it does there. Another revision of the plugin gets another entry."""
+class ProfilePlugin:
+    """A plugin as part of a profile, and how its calls went there. Each revision of a plugin has one of its own."""
 
     plugin: Plugin
     weight: int = 1
     failure_policy: FailurePolicy = FailurePolicy.FAIL
-    paces: defaultdict[str, Pace] = field(default_factory=lambda: defaultdict(Pace))
+    inline_policies: defaultdict[str, InlinePolicy] = field(default_factory=lambda: defaultdict(InlinePolicy))
     """By the verb, that of the whole profile: a plugin may be quick in one and slow in another."""
     tally: Tally = field(default_factory=Tally)
 
@@ -135,7 +135,7 @@ class Profile:
     """What pods of one scheduler name are judged by. It never changes: a pod's cycle ends on what it began with."""
 
     name: str
-    entries: Sequence[Entry]
+    plugins: Sequence[ProfilePlugin]
     score_range: int = 10
     """The largest score that prioritize answers: 10, as kube-scheduler expects, or 100."""
     zero_scores: bool = False
@@ -148,8 +148,8 @@ class Profile:
     """Whether any plugin has a part in the binding cycle."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "wants_nodes", any(entry.plugin.wants_nodes for entry in self.entries))
-        object.__setattr__(self, "binds", any(entry.plugin.binds for entry in self.entries))
+        object.__setattr__(self, "wants_nodes", any(each.plugin.wants_nodes for each in self.plugins))
+        object.__setattr__(self, "binds", any(each.plugin.binds for each in self.plugins))
 
     def reserve(self, verb: str, pod: Pod) -> bool:
         """Holds a guest of each plugin for this thread, if all are quick enough for the loop that serves all verbs.
@@ -157,25 +157,25 @@ class Profile:
         False, and nothing is held, if one is not or its guest would have to be waited for. Until `release` no call of
         this thread waits for a guest.
         """
-        for entry in self.entries:
-            if not entry.paces[verb].is_quick:
+        for each in self.plugins:
+            if not each.inline_policies[verb].may_run_inline:
                 return False
-        for entry in self.entries:
-            if not entry.plugin.reserve(pod):
+        for each in self.plugins:
+            if not each.plugin.reserve(pod):
                 self.release()
                 return False
         return True
 
     def release(self) -> None:
         """Gives back what this thread has reserved."""
-        for entry in self.entries:
-            entry.plugin.release()
+        for each in self.plugins:
+            each.plugin.release()
 
     def note(self, verb: str, seconds: float) -> None:
         """Counts a verb that has taken the plugins so many seconds of the processor."""
-        for entry in self.entries:
-            entry.paces[verb].note(seconds)
+        for each in self.plugins:
+            each.inline_policies[verb].note(seconds)
 
     def runs(self, export: str) -> bool:
         """Whether any plugin serves an export."""
-        return any(entry.plugin.runs(export) for entry in self.entries)
+        return any(each.plugin.runs(export) for each in self.plugins)

@@ -1,4 +1,4 @@
-"""The requests that are judged: the last ones, on which a new revision of a plugin is tried, and those to come."""
+"""Samples of the requests that are judged: the last ones, on which a new revision is probed, and those to come."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class Tape:
             self._taken += arrival.size
 
 
-class Traffic:
+class RequestSamples:
     """The last requests of each profile and verb, and whoever wants those to come.
 
     Memory is bounded, and so is what it costs to keep them.

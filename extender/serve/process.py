@@ -42,14 +42,14 @@ from extender.rollouts import Loaded, load
 from extender.rollouts.revision import Stage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.service import RolloutService
-from extender.scheduling.cycle_pins import Cycles
+from extender.scheduling.cycle_pins import CyclePins
 from extender.scheduling.feasible_nodes import FeasibleNodes
 from extender.scheduling.guest_log import GuestLog
 from extender.scheduling.live_profiles import LiveProfiles
 from extender.scheduling.node_source import NodeSource
 from extender.scheduling.pod_source import PodSource
 from extender.scheduling.profile import PluginFailedError
-from extender.scheduling.request_samples import Traffic
+from extender.scheduling.request_samples import RequestSamples
 from extender.scheduling.waiting_pods import WaitingPods
 from extender.serve import gc_tuning
 from extender.serve.background import Background
@@ -167,7 +167,7 @@ def serve(file: Path) -> None:
     guest_log = GuestLog()
     waiting = WaitingPods()
     metrics = Metrics()
-    with closing(load(file, guest_log.report, metrics.guest, waiting, keeps=True)) as loaded:
+    with closing(load(file, guest_log.report, metrics.observe_guest, waiting, keeps=True)) as loaded:
         _serve(file, loaded, guest_log, waiting, metrics)
 
 
@@ -180,20 +180,20 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
     upkeep = Upkeep(lambda: loaded.live.plugins, lambda: source.current, _report_upkeep)
     nodes = NodeTable(upkeep.wake)
     watched, asked = _connect(file, configuration.cluster), _connect(file, configuration.cluster)
-    cycles, traffic = Cycles(), Traffic()
+    pins, samples = CyclePins(), RequestSamples()
     loaded.journal.listen(partial(_count_rollout, metrics))
     waker = Waker(watched, _namespace()) if watched else None
-    service = RolloutService(
-        file, loaded, cycles, traffic, lambda: source.current, waker.wake if waker else lambda: None
-    )
+    service = RolloutService(file, loaded, pins, samples, lambda: source.current, waker.wake if waker else lambda: None)
     background = Background()
     try:
         needs_sync = configuration.cluster.not_synced_policy is FailurePolicy.FAIL
         stale_after = configuration.cluster.stale_after or math.inf
-        node_cache = NodeCache(watched, nodes, metrics.read, stale_after=stale_after) if watched else None
+        node_cache = (
+            NodeCache(watched, nodes, metrics.count_list_or_watch, stale_after=stale_after) if watched else None
+        )
         pod_cache = (
             PodsOnDemand(
-                lambda: PodCache(watched, metrics.read, stale_after=stale_after),
+                lambda: PodCache(watched, metrics.count_list_or_watch, stale_after=stale_after),
                 background,
                 # A process that serves stays ready while they are listed: without them preempt alone has no answer.
                 lambda cache: health.add(_check("pods", cache, needs_sync=False)),
@@ -205,8 +205,8 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
         if node_cache and pod_cache and recorder:
             health.add(_check("nodes", node_cache, needs_sync))
             guest_log.recorder = recorder
-            metrics.kept("nodes", lambda: len(nodes), lambda: node_cache.outdated)
-            metrics.kept("pods", lambda: pod_cache.size, lambda: pod_cache.outdated)
+            metrics.add_cache_gauges("nodes", lambda: len(nodes), lambda: node_cache.outdated)
+            metrics.add_cache_gauges("pods", lambda: pod_cache.size, lambda: pod_cache.outdated)
             background.spawn(recorder.run, "event recorder")
             background.spawn(node_cache.run, "node cache")
             if profiles.wants_pods:
@@ -222,7 +222,7 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
             health,
             metrics,
             service.rollouts,
-            Recorders(traffic, source),
+            Recorders(samples, source),
             access,
             configuration.runtime.module_limit,
         )
@@ -234,15 +234,15 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
             source,
             PodSource(pod_cache, partial(read_pod, asked) if asked else None, needs_sync=needs_sync),
             metrics,
-            cycles,
-            traffic,
+            pins,
+            samples,
             FeasibleNodes(),
             recorder,
         )
         handlers = make_handlers(context, _binder(configuration, asked), waiting, server.bind_timeout)
         connection = _connect_to(Router(handlers, profiles, server.max_request_bytes))
         converter()  # Made now, so that the first request need not wait for it.
-        gc_tuning.spare()
+        gc_tuning.freeze_startup_objects()
         logger.info(
             "serving",
             extra={
@@ -277,7 +277,7 @@ def _start_pods(profiles: LiveProfiles, pods: PodsOnDemand, _: int, rollout: Rol
 
 def _count_rollout(metrics: Metrics, _: int, rollout: Rollout) -> None:
     if rollout.end:
-        metrics.rollout(rollout.profile, rollout.plugin, rollout.end)
+        metrics.count_rollout(rollout.profile, rollout.plugin, rollout.end)
 
 
 def _access(file: Path, server: ServerConfig) -> TokenAccess:

@@ -46,27 +46,27 @@ class Metrics:
             registry=self.registry,
         )
 
-    def rollout(self, profile: str, plugin: str, end: str) -> None:
+    def count_rollout(self, profile: str, plugin: str, end: str) -> None:
         """Counts a rollout that ended."""
         self._rollouts.labels(profile, plugin, end).inc()
 
-    def read(self, resource: str, verb: str, end: str) -> None:
+    def count_list_or_watch(self, resource: str, verb: str, end: str) -> None:
         """Counts a list or a watch of the API server that ended."""
         self._reads.labels(resource, verb, end).inc()
 
-    def phases(self, verb: str, times: Sequence[float]) -> None:
+    def observe_phases(self, verb: str, times: Sequence[float]) -> None:
         """Counts the phases of a verb: `times` are when the first began, in seconds, and when each has ended."""
         for phase, (begun, ended) in zip(PHASES, pairwise(times), strict=False):
             self._phases.count(ended - begun, verb, phase)
 
-    def guest(self, plugin: str, waited: float, spans: Sequence[Span]) -> None:
+    def observe_guest(self, plugin: str, waited: float, spans: Sequence[Span]) -> None:
         """Counts what a verb took in a plugin."""
         self._waits.count(waited, plugin)
         for span in spans:
             self._node_syncs.count(span.sync_seconds, plugin)
             self._runs.count(span.run_seconds, plugin, span.export)
 
-    def kept(self, resource: str, size: Callable[[], int], outdated: Callable[[], float]) -> None:
+    def add_cache_gauges(self, resource: str, size: Callable[[], int], outdated: Callable[[], float]) -> None:
         """Adds how many objects are kept, and for how many seconds they may be outdated; read when somebody asks."""
         gauges: dict[str, tuple[str, Callable[[], float]]] = {
             f"kwx_{resource}": (f"The cluster's {resource} that are known.", size),

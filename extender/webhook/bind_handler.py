@@ -56,7 +56,7 @@ class BindHandler:
         args = messages.decode_binding(body)
         pod = PodKey(args.PodNamespace, args.PodName, args.PodUID)
         route = named.name if named else ""
-        with self._context.cycles.ending(pod.uid, route):
+        with self._context.pins.unpinning(pod.uid, route):
             try:
                 await self._bind(pod, args.Node, named, route)
             except _FAILURES as error:
@@ -68,7 +68,7 @@ class BindHandler:
 
     async def _bind(self, pod: PodKey, node: str, named: Profile | None, route: str) -> None:
         context = self._context
-        profile = context.cycles.begun(pod.uid, route) or named
+        profile = context.pins.pinned(pod.uid, route) or named
         if profile:
             _require_all(profile)
         context.feasible.require(pod, route, node)
@@ -82,7 +82,7 @@ class BindHandler:
         context, deadline = self._context, time.monotonic() + self._timeout
         request = await context.pods.find(pod)
         live = named or context.profiles.of_scheduler(request.scheduler_name)
-        profile = context.cycles.of(pod.uid, live, route)
+        profile = context.pins.pinned_or(pod.uid, live, route)
         _require_all(profile)
         binding = Binding(request.pod, context.nodes.find(Candidates([node]), profile.wants_nodes), deadline)
         loop = asyncio.get_running_loop()

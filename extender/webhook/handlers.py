@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from extender.cluster import Recorder, not_judged
+from extender.cluster import Recorder, failed_scheduling_event
 from extender.scheduling import filter as filter_verb
 from extender.scheduling import preempt, prioritize
-from extender.scheduling.cycle_pins import Cycles
+from extender.scheduling.cycle_pins import CyclePins
 from extender.scheduling.feasible_nodes import FeasibleNodes
 from extender.scheduling.filter import FILTER, Verdict
 from extender.scheduling.live_profiles import LiveProfiles
@@ -22,7 +22,7 @@ from extender.scheduling.pod_source import PodSource
 from extender.scheduling.preempt import PREEMPT
 from extender.scheduling.prioritize import PRIORITIZE
 from extender.scheduling.profile import Profile
-from extender.scheduling.request_samples import Sample, Traffic
+from extender.scheduling.request_samples import RequestSamples, Sample
 from extender.scheduling.requests import Candidates, PodRequest, Preemption
 from extender.scheduling.verb import Judging
 from extender.telemetry.metrics import Metrics
@@ -39,8 +39,8 @@ class Context(NamedTuple):
     nodes: NodeSource
     pods: PodSource
     metrics: Metrics
-    cycles: Cycles
-    samples: Traffic
+    pins: CyclePins
+    samples: RequestSamples
     feasible: FeasibleNodes
     recorder: Recorder | None = None
     """Gets an Event for each failure that a verb's answer has no words for."""
@@ -84,7 +84,7 @@ class JudgingHandler(ABC, Generic[S]):
     def profile_of(self, request: PodRequest, named: Profile | None, route: str) -> Profile:
         """Who judges: the profile that the pod's cycle began with, else the one that is live."""
         live = named or self._context.profiles.of_scheduler(request.scheduler_name)
-        return self._context.cycles.of(request.pod.uid, live, route)
+        return self._context.pins.pinned_or(request.pod.uid, live, route)
 
     @abstractmethod
     def sample(self, asked: Asked[S]) -> None:
@@ -102,7 +102,7 @@ class JudgingHandler(ABC, Generic[S]):
         """The answer of a request that the plugins have not judged. The log and an Event say why."""
         log_failure(self.verb.name, request.pod.name, error)
         if self._context.recorder:
-            self._context.recorder.record(not_judged(request.pod.object, REASONS[type(error)], str(error)))
+            self._context.recorder.record(failed_scheduling_event(request.pod.object, REASONS[type(error)], str(error)))
         return self.nothing
 
     def answer(self, body: bytes, named: Profile | None) -> bytes | Awaitable[bytes]:
@@ -122,7 +122,7 @@ class JudgingHandler(ABC, Generic[S]):
             if not profile.reserve(self.verb.name, request.pod):
                 return asyncio.get_running_loop().run_in_executor(self._workers, self._judge, asked, nodes)
         except UNANSWERABLE as error:
-            self._context.metrics.phases(self.verb.name, times)
+            self._context.metrics.observe_phases(self.verb.name, times)
             return self.refuse(request, error)
         try:
             return self._judge(asked, nodes)
@@ -141,7 +141,7 @@ class JudgingHandler(ABC, Generic[S]):
         finally:
             asked.times.append(time.perf_counter())
             asked.profile.note(self.verb.name, time.thread_time() - begun)
-            self._context.metrics.phases(self.verb.name, asked.times)
+            self._context.metrics.observe_phases(self.verb.name, asked.times)
 
 
 class FilterHandler(JudgingHandler[Candidates]):
@@ -159,7 +159,7 @@ class FilterHandler(JudgingHandler[Candidates]):
         live = named or profiles.of_scheduler(request.scheduler_name)
         if live.binds or profiles.binds:  # A switch may have come between them.
             self._context.pods.remember(request)
-        return self._context.cycles.begin(request.pod.uid, live, route)
+        return self._context.pins.pin(request.pod.uid, live, route)
 
     def sample(self, asked: Asked[Candidates]) -> None:
         """Who records gets the request whole."""

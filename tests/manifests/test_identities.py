@@ -12,7 +12,16 @@ import pytest
 import yaml
 
 from bench.controlplane import ControlPlane
-from extender.cluster import ApiBinder, ApiServer, EventRecorder, NodeCache, PodCache, PodKey, not_judged, read_pod
+from extender.cluster import (
+    ApiBinder,
+    ApiServer,
+    EventRecorder,
+    NodeCache,
+    PodCache,
+    PodKey,
+    failed_scheduling_event,
+    read_pod,
+)
 from tests.extender.cluster.support import Ends, running, until
 from wasm_runtime.nodes.node_table import NodeTable
 
@@ -102,7 +111,7 @@ def test_the_identity_is_enough_for_all_that_the_extender_does(control_plane: Co
             # The problem would be a watch that is forbidden.
             await asyncio.sleep(0.2)
             assert (nodes.problem, pods.problem) == (None, None)
-            failed = not_judged(await read_pod(api, key), "PluginFailed", "plugin spin: interrupted")
+            failed = failed_scheduling_event(await read_pod(api, key), "PluginFailed", "plugin spin: interrupted")
             recorder.record(failed)
             await until(lambda: [each.get("series") for each in recorded(control_plane)] == [None])
             recorder.record(failed)

@@ -218,14 +218,14 @@ class PluginView(BaseModel):
     def of(cls, slot: Slot, under_way: Rollout | None) -> PluginView:
         """Shows a plugin's place."""
         live = slot.live
-        plugin = live.entry.plugin if live else None
+        plugin = live.profile_plugin.plugin if live else None
         rollout = under_way or (live.rollout if live else None)
         return cls(
             name=slot.name,
             profile=slot.profile,
             digest=plugin.digest if plugin else None,
             source=public(slot.config.guest_url),
-            weight=live.entry.weight if live else slot.config.weight,
+            weight=live.profile_plugin.weight if live else slot.config.weight,
             exports=plugin.exports if plugin else [],
             not_run=plugin.not_run if plugin else [],
             cluster_events=[ClusterEventView.model_validate(each) for each in plugin.cluster_events] if plugin else [],

@@ -13,7 +13,7 @@ from anyio.to_thread import run_sync
 
 from extender.admin.recording.file_format import RecordingWriter, Why
 from extender.scheduling.node_source import NodeSource
-from extender.scheduling.request_samples import Tape, Traffic
+from extender.scheduling.request_samples import RequestSamples, Tape
 
 MAX_RECORDINGS: Final = 2
 """Recordings at a time."""
@@ -76,8 +76,8 @@ class OngoingRecording:
 class Recorders:
     """Makes recordings of what filter is asked. Of one event loop; the work is done in threads beside it."""
 
-    def __init__(self, traffic: Traffic, nodes: NodeSource) -> None:
-        self._traffic = traffic
+    def __init__(self, samples: RequestSamples, nodes: NodeSource) -> None:
+        self._samples = samples
         self._nodes = nodes
         self._recordings = 0
 
@@ -88,7 +88,7 @@ class Recorders:
             raise BusyError
         self._recordings += 1
         try:
-            with self._traffic.recording(profile) as tape:
+            with self._samples.recording(profile) as tape:
                 yield OngoingRecording(tape, self._nodes, pods, seconds)
         finally:
             self._recordings -= 1

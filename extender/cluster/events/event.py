@@ -104,7 +104,7 @@ def parse(message: bytes) -> Event:
         raise ValueError(str(error)) from None
 
 
-def not_judged(pod: bytes, reason: str, error: str) -> Event:
+def failed_scheduling_event(pod: bytes, reason: str, error: str) -> Event:
     """The extender's own Event about a pod, a protobuf v1.Pod, that no plugin has judged because of `error`."""
     found = identity(pod)
     regarding = ObjectReference("Pod", "v1", found.name, found.namespace, found.uid)

@@ -18,12 +18,12 @@ from extender.commands.terminal import compiling
 from extender.config import PluginConfig, RuntimeConfig, ServerConfig
 from extender.rollouts.engines import EngineError
 from extender.rollouts.plugin_factory import LoadError, PluginFactory
-from extender.scheduling.cycle_pins import Cycles
+from extender.scheduling.cycle_pins import CyclePins
 from extender.scheduling.feasible_nodes import FeasibleNodes
 from extender.scheduling.live_profiles import LiveProfiles
 from extender.scheduling.pod_source import PodNotKnownError, PodSource
-from extender.scheduling.profile import MENDS, Entry, Profile
-from extender.scheduling.request_samples import Traffic
+from extender.scheduling.profile import MENDS, Profile, ProfilePlugin
+from extender.scheduling.request_samples import RequestSamples
 from extender.scheduling.requests import PodRequest, Preemption, RequestError
 from extender.scheduling.verbs import VERBS
 from extender.scheduling.waiting_pods import WaitingPods
@@ -87,7 +87,7 @@ def _load(module: Path, config: PluginConfig, sink: Sink, waiting: WaitingPods) 
         raise CallError("\n".join(map(_here, error.problems))) from error
     except (CacheError, EngineError, SourceError) as error:
         raise CallError(str(error)) from error
-    return LiveProfiles([Profile("call", [Entry(plugin)])]), plugin
+    return LiveProfiles([Profile("call", [ProfilePlugin(plugin)])]), plugin
 
 
 def _ask(verb: Verb, request: Request, profiles: LiveProfiles, waiting: WaitingPods) -> tuple[bytes, str, float]:
@@ -98,8 +98,8 @@ def _ask(verb: Verb, request: Request, profiles: LiveProfiles, waiting: WaitingP
         request.nodes,
         _Pods(request.pod),
         Metrics(),
-        Cycles(),
-        Traffic(),
+        CyclePins(),
+        RequestSamples(),
         _AnyNode(),
         failures,
     )

@@ -18,12 +18,12 @@ from extender.rollouts.rollout import Rollout
 from extender.rollouts.service import RolloutService
 from extender.rollouts.slot import Slot
 from extender.rollouts.swap_command import FromUpload, SwapCommand
-from extender.scheduling.cycle_pins import Cycles
+from extender.scheduling.cycle_pins import CyclePins
 from extender.scheduling.feasible_nodes import FeasibleNodes
 from extender.scheduling.guest_log import GuestLog
 from extender.scheduling.node_source import NodeSource
 from extender.scheduling.pod_source import PodSource
-from extender.scheduling.request_samples import Traffic
+from extender.scheduling.request_samples import RequestSamples
 from extender.scheduling.waiting_pods import WaitingPods
 from extender.telemetry.metrics import Metrics
 from extender.webhook.handlers import Context
@@ -54,17 +54,17 @@ class Inside:
         self.folder = folder
         server = {"stateDirectory": "state", **sections.pop("server", {})}
         self.config = kwx.write(folder, kwx.configuration(*profiles, server=server, **sections))
-        self.cycles = Cycles()
+        self.pins = CyclePins()
         self.woken = 0
-        self.traffic = Traffic()
+        self.samples = RequestSamples()
         nodes, waiting = NodeTable(), WaitingPods()
         self._loaded = load(self.config, GuestLog().report, handle=waiting, keeps=True)
         self.live = self._loaded.live
-        self.service = RolloutService(self.config, self._loaded, self.cycles, self.traffic, lambda: nodes, self._wake)
+        self.service = RolloutService(self.config, self._loaded, self.pins, self.samples, lambda: nodes, self._wake)
         self.rollouts = self.service.rollouts
         source = NodeSource(None, nodes, NodeTable)
         context = Context(
-            self.live.profiles, source, PodSource(None, None), Metrics(), self.cycles, self.traffic, FeasibleNodes()
+            self.live.profiles, source, PodSource(None, None), Metrics(), self.pins, self.samples, FeasibleNodes()
         )
         handlers = make_handlers(context, binder or DryRunBinder(), waiting, bind_timeout)
         self._router = Router(handlers, self.live.profiles, 1 << 20)

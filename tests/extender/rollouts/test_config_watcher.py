@@ -17,8 +17,8 @@ import yaml
 from extender.rollouts import load
 from extender.rollouts.revision import Stage
 from extender.rollouts.service import RolloutService
-from extender.scheduling.cycle_pins import Cycles
-from extender.scheduling.request_samples import Traffic
+from extender.scheduling.cycle_pins import CyclePins
+from extender.scheduling.request_samples import RequestSamples
 from extender.sources.signing import PublicKey
 from tests.extender import guests, kwx, versions
 from tests.extender.kwx import Extender, configuration, failure, plugin, profile
@@ -491,7 +491,7 @@ def service(tmp_path: Path) -> Iterator[RolloutService]:
     """What follows a file with BASE."""
     file = kwx.write(tmp_path, BASE | {"server": {"stateDirectory": "state"}})
     loaded = load(file, keeps=True)
-    service = RolloutService(file, loaded, Cycles(), Traffic(), NodeTable, lambda: None)
+    service = RolloutService(file, loaded, CyclePins(), RequestSamples(), NodeTable, lambda: None)
     try:
         service.start()
         yield service
@@ -502,7 +502,7 @@ def service(tmp_path: Path) -> Iterator[RolloutService]:
 
 def serving(service: RolloutService) -> list[str]:
     """The modules that serve."""
-    return [slot.live.entry.plugin.digest for slot in service.rollouts.live.slots if slot.live]
+    return [slot.live.profile_plugin.plugin.digest for slot in service.rollouts.live.slots if slot.live]
 
 
 def test_what_was_refused_is_tried_again_when_its_sources_give_something_else(

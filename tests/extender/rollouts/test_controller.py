@@ -75,7 +75,7 @@ def begin(inside: Inside, what: Any, by: str = "ann", **order: Any) -> Rollout:
 
 def in_shadow(inside: Inside, rollout: Rollout) -> Rollout:
     """Returns when a candidate has started and waits for requests."""
-    inside.wait_until(lambda: inside.now(rollout).stage is Stage.COMPILED and inside.traffic._listeners)
+    inside.wait_until(lambda: inside.now(rollout).stage is Stage.COMPILED and inside.samples._listeners)
     return inside.now(rollout)
 
 
@@ -504,7 +504,7 @@ def test_guests_that_are_still_there_are_used_again(inside: Inside) -> None:
     rollout = back(inside)
     now = inside.slot().live
     assert now
-    assert (now.entry is live.entry, inside.score("any"), now.rollout) == (True, 10, rollout)
+    assert (now.profile_plugin is live.profile_plugin, inside.score("any"), now.rollout) == (True, 10, rollout)
     assert [each.stage for _, each in inside.rollouts.journal.since(0) if each.id == rollout.id] == [
         Stage.FETCHING,
         Stage.WARMED,
@@ -521,7 +521,11 @@ def test_guests_that_are_gone_are_made_anew(tmp_path: Path) -> None:
         rollout = back(inside)
         now = inside.slot().live
         assert now
-        assert (now.entry is live.entry, now.revision, inside.score("any")) == (False, live.revision, 10)
+        assert (now.profile_plugin is live.profile_plugin, now.revision, inside.score("any")) == (
+            False,
+            live.revision,
+            10,
+        )
         assert [each.stage for _, each in inside.rollouts.journal.since(0) if each.id == rollout.id] == [
             Stage.FETCHING,
             Stage.FETCHED,

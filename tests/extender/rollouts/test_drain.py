@@ -66,7 +66,7 @@ def live(inside: Inside) -> ActiveRevision:
 
 def guests_of(of: ActiveRevision) -> int:
     """How many there are."""
-    return len(of.entry.plugin._pool)
+    return len(of.profile_plugin.plugin._pool)
 
 
 def stages(inside: Inside) -> list[str]:
@@ -116,7 +116,7 @@ def test_a_pod_that_is_bound_is_on_no_cycle(inside: Inside) -> None:
     inside.filter("web-1")
     inside.upload(versions.module(11))
     assert inside.bind("web-1") == ""
-    assert (inside.score("web-1"), inside.cycles.held()) == (11, set())
+    assert (inside.score("web-1"), inside.pins.profiles_in_use()) == (11, set())
 
 
 REJECTED = "plugin told: reserve: Unschedulable: {}"
@@ -198,14 +198,14 @@ def test_a_plugin_that_is_closed_in_the_middle_of_a_call_ends_it(inside: Inside,
     """Its guest goes when the call is over, and another one is made for who comes later still."""
     before = live(inside)
     request, nodes = pod_of("old"), Nodes(NodeTable(), THREE)
-    with before.entry.plugin.guest(request, nodes, "filter") as (guest, deadline):
+    with before.profile_plugin.plugin.guest(request, nodes, "filter") as (guest, deadline):
         inside.upload(versions.module(11))
         clock.now += drain.AT_LEAST + 0.001
         inside.look()
         assert (stages(inside), guests_of(before)) == (["active", "retired"], 1)
         assert list(guest.filter(nodes, deadline).codes) == [2, 0, 0]
     assert guests_of(before) == 0
-    with before.entry.plugin.guest(request, nodes, "filter") as (guest, deadline):
+    with before.profile_plugin.plugin.guest(request, nodes, "filter") as (guest, deadline):
         assert (list(guest.filter(nodes, deadline).codes), guests_of(before)) == ([2, 0, 0], 1)
     assert guests_of(before) == 0
 
@@ -222,7 +222,7 @@ def test_a_revision_that_comes_back_while_it_drains_keeps_the_cycles_that_are_on
     inside.upload(versions.module(11))
     inside.filter("new")
     inside.over(inside.rollouts.roll_back(inside.slot(), by="ann"))
-    assert live(inside).entry is before.entry
+    assert live(inside).profile_plugin is before.profile_plugin
     clock.now += drain.AT_LEAST + 0.001
     inside.look()
     assert stages(inside) == ["draining", "active"]
@@ -254,9 +254,9 @@ def test_what_is_retired_is_given_back_without_a_collector(tmp_path: Path, clock
         try:
             for at in range(SWAPS):
                 now = live(inside)
-                plugin = now.entry.plugin
+                plugin = now.profile_plugin.plugin
                 guest = idle_guests(plugin._pool)[0]
-                seen.append(weakref.ref(now.entry.tally))
+                seen.append(weakref.ref(now.profile_plugin.tally))
                 seen.extend(map(weakref.ref, (plugin, plugin._pool, plugin._module, guest, guest._instance)))
                 del now, plugin, guest
                 inside.filter(f"pod-{at}")
@@ -267,7 +267,9 @@ def test_what_is_retired_is_given_back_without_a_collector(tmp_path: Path, clock
             clock.now += CYCLE
             inside.filter("last")
             inside.look()
-            in_use = live(inside).entry.plugin._module  # That of earlier plugins, too, which was not compiled again.
+            in_use = live(
+                inside
+            ).profile_plugin.plugin._module  # That of earlier plugins, too, which was not compiled again.
             # The last thread of a rollout has to end.
             inside.wait_until(lambda: all(each() in {None, in_use} for each in seen))
         finally:
@@ -290,15 +292,15 @@ def test_a_candidate_that_is_refused_leaves_nothing_behind(tmp_path: Path) -> No
 
 
 def test_a_profile_that_is_taken_out_leaves_no_requests_behind(tmp_path: Path) -> None:
-    with start(tmp_path, versions.module(10)) as inside, inside.traffic.recording("other") as tape:
+    with start(tmp_path, versions.module(10)) as inside, inside.samples.recording("other") as tape:
         for name in ("default", "other"):
             inside.filter("web", name)
         inside.look()
-        assert [len(inside.traffic.last(name)) for name in ("default", "other")] == [1, 1]
+        assert [len(inside.samples.last(name)) for name in ("default", "other")] == [1, 1]
         kwx.write(tmp_path, kwx.configuration(profile("default", plugin("told"))))
         inside.rollouts.configure(config.read(inside.config).profiles)
         inside.look()
-        assert [len(inside.traffic.last(name)) for name in ("default", "other")] == [1, 0]
+        assert [len(inside.samples.last(name)) for name in ("default", "other")] == [1, 0]
         assert tape.is_gone
 
 

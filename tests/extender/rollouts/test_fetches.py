@@ -14,8 +14,8 @@ import yaml
 from extender import config
 from extender.rollouts import load
 from extender.rollouts.service import RolloutService
-from extender.scheduling.cycle_pins import Cycles
-from extender.scheduling.request_samples import Traffic
+from extender.scheduling.cycle_pins import CyclePins
+from extender.scheduling.request_samples import RequestSamples
 from extender.sources import file as file_source
 from extender.sources.download import Limit
 from extender.sources.file import FileSource
@@ -133,7 +133,7 @@ def serving(file: Path) -> Iterator[RolloutService]:
     with ExitStack() as stack:
         loaded = load(file, keeps=True)
         stack.callback(loaded.close)
-        service = RolloutService(file, loaded, Cycles(), Traffic(), NodeTable, lambda: None)
+        service = RolloutService(file, loaded, CyclePins(), RequestSamples(), NodeTable, lambda: None)
         service.start()
         stack.callback(service.stop)
         yield service

@@ -161,7 +161,7 @@ def test_failures_that_every_revision_would_have_do_not_count(inside: Inside) ->
         request = names_args(ONE, pod(f"web-{at}", annotations={"kwx.dev/accelerator": "h100"}))
         assert "only names were given" in inside.ask("/filter", request)["Error"]
     inside.look()
-    assert (inside.active(), inside.slot().live.entry.tally.failures) == (new, 0)  # type: ignore[union-attr]
+    assert (inside.active(), inside.slot().live.profile_plugin.tally.failures) == (new, 0)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -260,11 +260,11 @@ def test_who_serves_is_known_to_be_signed_once_that_is_required(tmp_path: Path) 
     sign = Signer(tmp_path)
     put(tmp_path / "told.wasm.sig", base64.b64encode(sign(GOOD)))
     with start(tmp_path) as inside:
-        good, entry = inside.active(), inside.slot().live.entry  # type: ignore[union-attr]
+        good, entry = inside.active(), inside.slot().live.profile_plugin  # type: ignore[union-attr]
         write(inside, swapped() | {"source": {"publicKey": "cosign.pub"}})
         live = inside.slot().live
         assert live
-        assert (inside.active(), live.entry is entry) == (good, False)
+        assert (inside.active(), live.profile_plugin is entry) == (good, False)
         assert live.revision.signer == PublicKey.read(sign.public_key).fingerprint
         assert inside.slot().revisions == [live.revision]
 
@@ -295,7 +295,7 @@ def test_two_bad_ones_in_a_row_lead_back_to_the_one_before_both(
 ) -> None:
     monkeypatch.setattr(drain, "AT_LEAST", 0.0)
     good = inside.active()
-    entry = inside.slot().live.entry  # type: ignore[union-attr]
+    entry = inside.slot().live.profile_plugin  # type: ignore[union-attr]
     for module in (TRAPS, FAILS):
         inside.upload(module)
         assert standby(inside) == good
@@ -304,7 +304,7 @@ def test_two_bad_ones_in_a_row_lead_back_to_the_one_before_both(
     inside.look()
     live = inside.slot().live
     assert live
-    assert (live.revision.id, live.entry is entry, standby(inside)) == (good, True, None)
+    assert (live.revision.id, live.profile_plugin is entry, standby(inside)) == (good, True, None)
     assert inside.score("any") == 1
 
 

@@ -140,7 +140,7 @@ def wait_until_well(inside: Inside) -> None:
 def serving(inside: Inside) -> str:
     live = inside.slot().live
     assert live
-    return live.entry.plugin.digest
+    return live.profile_plugin.plugin.digest
 
 
 def signer(inside: Inside) -> str | None:

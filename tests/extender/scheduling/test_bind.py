@@ -13,7 +13,7 @@ from extender.cluster import BindError
 from extender.config import FailurePolicy
 from extender.scheduling import bind
 from extender.scheduling.bind import Binding, RejectedError
-from extender.scheduling.profile import Entry, PluginFailedError, Profile
+from extender.scheduling.profile import PluginFailedError, Profile, ProfilePlugin
 from extender.scheduling.waiting_pods import WaitingPods
 from tests.extender import guests
 from tests.wasm_runtime.world import idle_guests
@@ -64,7 +64,7 @@ class Cycles:
 
     def entry(
         self, name: str, config: str, policy: FailurePolicy, points: Sequence[str] | None = None, **settings: Any
-    ) -> Entry:
+    ) -> ProfilePlugin:
         settings = {"timeout": LONG, "instances": 2, **settings}
         plugin = Plugin(
             self._engine,
@@ -74,12 +74,12 @@ class Cycles:
             handle=Told(name, self.calls),
         )
         self._plugins.append(plugin)
-        return Entry(plugin, 1, policy)
+        return ProfilePlugin(plugin, 1, policy)
 
     def profile(self, *configs: str, policy: FailurePolicy = FAIL, **settings: Any) -> Profile:
         names = "abc"[: len(configs)]
-        entries = [self.entry(*plugin, policy, **settings) for plugin in zip(names, configs, strict=True)]
-        return Profile("default", entries)
+        plugins = [self.entry(*plugin, policy, **settings) for plugin in zip(names, configs, strict=True)]
+        return Profile("default", plugins)
 
     def bind(self, profile: Profile, seconds: float = LONG, pod: Pod = POD) -> str:
         """What is wrong, if anything is; then what was called is there, PreFilter aside."""
@@ -145,14 +145,14 @@ def test_nothing_is_begun_once_the_time_of_the_verb_is_over(cycles: Cycles) -> N
 
 def test_only_plugins_with_a_part_in_binding_are_called_and_only_for_that_part(cycles: Cycles) -> None:
     parts = {"a": ["preBind"], "b": ["preFilter"], "c": ["reserve", "permit"]}
-    entries = [cycles.entry(name, steps(), FAIL, points) for name, points in parts.items()]
-    assert cycles.bind(Profile("default", entries)) == ""
+    plugins = [cycles.entry(name, steps(), FAIL, points) for name, points in parts.items()]
+    assert cycles.bind(Profile("default", plugins)) == ""
     assert cycles.calls == ["a prefilter", "c prefilter", "c reserve", "c permit", "a prebind", "default"]
 
 
 def test_no_plugin_is_blamed_for_a_step_that_it_has_no_part_in(cycles: Cycles) -> None:
-    entries = [cycles.entry("a", steps(), FAIL, ["preBind"]), cycles.entry("c", steps(), FAIL, ["reserve"])]
-    assert cycles.bind(Profile("default", entries), seconds=-1) == (
+    plugins = [cycles.entry("a", steps(), FAIL, ["preBind"]), cycles.entry("c", steps(), FAIL, ["reserve"])]
+    assert cycles.bind(Profile("default", plugins), seconds=-1) == (
         "plugin c: reserve: not called, the time of the verb was over;"
         " raise server.bindTimeout, and the extender's httpTimeout with it"
     )
@@ -273,7 +273,7 @@ def test_a_failure_that_is_ignored_leaves_the_plugin_out(
 def test_a_guest_that_spins_is_interrupted_and_its_plugin_fails(cycles: Cycles) -> None:
     slow = cycles.entry("b", steps(prebind="s"), FAIL, timeout=0.05)
     profile = cycles.profile(steps())
-    assert cycles.bind(Profile("default", [*profile.entries, slow])) == failed(
+    assert cycles.bind(Profile("default", [*profile.plugins, slow])) == failed(
         "prebind of node node-1: interrupted at its timeout of 50 ms; mend the guest, or raise the plugin's timeout"
     )
     assert cycles.calls[-3:] == ["a prebind", "b prebind", "a unreserve"]
@@ -332,10 +332,10 @@ def test_failures_of_unreserve_and_postbind_are_logged_and_change_nothing(
 def test_a_guest_keeps_its_memory_when_a_binding_comes_to_nothing(cycles: Cycles) -> None:
     """What it has counted of other pods is not lost, whoever stopped the binding."""
     profile = cycles.profile(steps(), steps(reserve="2"), steps(prebind="t"))
-    before = [idle_guests(entry.plugin._pool) for entry in profile.entries]
+    before = [idle_guests(entry.plugin._pool) for entry in profile.plugins]
     for _ in range(3):
         assert cycles.bind(profile) == "plugin b: reserve: Unschedulable: not today"
-    assert [idle_guests(entry.plugin._pool) for entry in profile.entries] == before
+    assert [idle_guests(entry.plugin._pool) for entry in profile.plugins] == before
 
 
 OUTCOMES = pytest.mark.parametrize("answers", [{}, {"reserve": "2"}, {"prebind": "1"}])
@@ -348,7 +348,7 @@ def test_a_guest_is_there_for_the_next_pod_when_its_own_has_been_bound_or_not(
     profile = cycles.profile(steps(**answers), instances=4)
     for name in ("web-7", "web-8", "web-9"):
         cycles.bind(profile, pod=Pod(f"uid-of-{name}", f"default/{name}", b"POD"))
-    assert len(profile.entries[0].plugin._pool) == 1
+    assert len(profile.plugins[0].plugin._pool) == 1
 
 
 @OUTCOMES

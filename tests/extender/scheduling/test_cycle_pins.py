@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from extender.scheduling import cycle_pins
-from extender.scheduling.cycle_pins import Cycles
+from extender.scheduling.cycle_pins import CyclePins
 from extender.scheduling.profile import Profile
 from tests.clock import Clock
 from wasm_runtime.guests.pool import CYCLE
@@ -24,107 +24,107 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def begun(clock: Clock) -> Cycles:  # noqa: ARG001 - is set before
+def begun(clock: Clock) -> CyclePins:  # noqa: ARG001 - is set before
     """The cycle of the pod `pod` has begun with OLD."""
-    begun = Cycles()
-    assert begun.begin("pod", OLD) is OLD
+    begun = CyclePins()
+    assert begun.pin("pod", OLD) is OLD
     return begun
 
 
-def test_a_cycle_stays_on_the_profile_that_it_began_with(begun: Cycles) -> None:
-    assert begun.begun("pod") is OLD
-    assert begun.of("pod", NEW) is OLD
+def test_a_cycle_stays_on_the_profile_that_it_began_with(begun: CyclePins) -> None:
+    assert begun.pinned("pod") is OLD
+    assert begun.pinned_or("pod", NEW) is OLD
 
 
-def test_a_cycle_that_begins_again_is_on_what_is_live_then(begun: Cycles) -> None:
-    begun.begin("pod", NEW)
-    assert begun.of("pod", OLD) is NEW
-    assert begun.held() == {NEW}
+def test_a_cycle_that_begins_again_is_on_what_is_live_then(begun: CyclePins) -> None:
+    begun.pin("pod", NEW)
+    assert begun.pinned_or("pod", OLD) is NEW
+    assert begun.profiles_in_use() == {NEW}
 
 
-def test_a_pod_without_a_cycle_gets_what_is_live(begun: Cycles) -> None:
-    assert begun.begun("new") is None
-    assert begun.of("new", NEW) is NEW
+def test_a_pod_without_a_cycle_gets_what_is_live(begun: CyclePins) -> None:
+    assert begun.pinned("new") is None
+    assert begun.pinned_or("new", NEW) is NEW
 
 
-def test_a_pod_has_a_cycle_for_each_route(begun: Cycles) -> None:
+def test_a_pod_has_a_cycle_for_each_route(begun: CyclePins) -> None:
     """kube-scheduler may know us as several extenders, each with a profile in its URL."""
-    assert begun.of("pod", OTHER, "other") is OTHER
-    begun.begin("pod", OTHER, "other")
-    assert (begun.begun("pod"), begun.begun("pod", "other")) == (OLD, OTHER)
-    assert begun.held() == {OLD, OTHER}
-    with begun.ending("pod", "other"):
+    assert begun.pinned_or("pod", OTHER, "other") is OTHER
+    begun.pin("pod", OTHER, "other")
+    assert (begun.pinned("pod"), begun.pinned("pod", "other")) == (OLD, OTHER)
+    assert begun.profiles_in_use() == {OLD, OTHER}
+    with begun.unpinning("pod", "other"):
         pass
-    assert (begun.begun("pod"), begun.begun("pod", "other")) == (OLD, None)
+    assert (begun.pinned("pod"), begun.pinned("pod", "other")) == (OLD, None)
 
 
-def test_a_cycle_that_was_ended_is_over(begun: Cycles) -> None:
+def test_a_cycle_that_was_ended_is_over(begun: CyclePins) -> None:
     for pod in ("pod", "new"):
-        with begun.ending(pod):
-            assert begun.begun(pod) is (OLD if pod == "pod" else None)
-    assert begun.begun("pod") is None
-    assert begun.of("pod", NEW) is NEW
-    assert begun.held() == set()
+        with begun.unpinning(pod):
+            assert begun.pinned(pod) is (OLD if pod == "pod" else None)
+    assert begun.pinned("pod") is None
+    assert begun.pinned_or("pod", NEW) is NEW
+    assert begun.profiles_in_use() == set()
 
 
-def test_a_cycle_that_begins_while_the_one_before_ends_goes_on(begun: Cycles) -> None:
+def test_a_cycle_that_begins_while_the_one_before_ends_goes_on(begun: CyclePins) -> None:
     """Who asks may be tired of waiting for a bind, and begin again."""
-    with begun.ending("pod"):
-        begun.begin("pod", OLD)
-    assert begun.begun("pod") is OLD
+    with begun.unpinning("pod"):
+        begun.pin("pod", OLD)
+    assert begun.pinned("pod") is OLD
 
 
-def test_a_cycle_expires(begun: Cycles, clock: Clock) -> None:
+def test_a_cycle_expires(begun: CyclePins, clock: Clock) -> None:
     clock.now += CYCLE - 0.001
-    assert begun.of("pod", NEW) is OLD
-    assert begun.held() == {OLD}
+    assert begun.pinned_or("pod", NEW) is OLD
+    assert begun.profiles_in_use() == {OLD}
     clock.now += 0.001
-    assert begun.of("pod", NEW) is NEW
-    assert begun.held() == set()
+    assert begun.pinned_or("pod", NEW) is NEW
+    assert begun.profiles_in_use() == set()
 
 
-def test_a_cycle_that_begins_again_expires_later(begun: Cycles, clock: Clock) -> None:
+def test_a_cycle_that_begins_again_expires_later(begun: CyclePins, clock: Clock) -> None:
     clock.now += CYCLE - 1
-    begun.begin("pod", OLD)
+    begun.pin("pod", OLD)
     clock.now += 1
-    assert begun.of("pod", NEW) is OLD
+    assert begun.pinned_or("pod", NEW) is OLD
 
 
-def test_profiles_are_held_that_any_cycle_is_on(begun: Cycles) -> None:
-    begun.begin("second", OLD)
-    begun.begin("third", OTHER)
-    assert begun.held() == {OLD, OTHER}
-    with begun.ending("pod"), begun.ending("third"):
-        assert begun.held() == {OLD, OTHER}
-    assert begun.held() == {OLD}
+def test_profiles_are_held_that_any_cycle_is_on(begun: CyclePins) -> None:
+    begun.pin("second", OLD)
+    begun.pin("third", OTHER)
+    assert begun.profiles_in_use() == {OLD, OTHER}
+    with begun.unpinning("pod"), begun.unpinning("third"):
+        assert begun.profiles_in_use() == {OLD, OTHER}
+    assert begun.profiles_in_use() == {OLD}
 
 
-def kept(begun: Cycles, count: int) -> list[str]:
+def kept(begun: CyclePins, count: int) -> list[str]:
     """Which of the first pods have a cycle."""
-    return [str(pod) for pod in range(count) if begun.begun(str(pod))]
+    return [str(pod) for pod in range(count) if begun.pinned(str(pod))]
 
 
 @pytest.mark.usefixtures("clock")
 def test_beyond_a_bound_the_oldest_cycles_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cycle_pins, "MOST", MOST)
-    begun = Cycles()
+    begun = CyclePins()
     for pod in range(MOST):
-        begun.begin(str(pod), OLD)
-    begun.begin("0", OLD)
+        begun.pin(str(pod), OLD)
+    begun.pin("0", OLD)
     assert kept(begun, MOST) == ["0", "1", "2"]
-    begun.begin(str(MOST), OLD)
+    begun.pin(str(MOST), OLD)
     assert kept(begun, MOST + 1) == ["0", "2", "3"]
 
 
 def test_expired_cycles_are_given_back_as_others_begin(
-    begun: Cycles, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    begun: CyclePins, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else they would count, and those of pods that wait would go."""
     monkeypatch.setattr(cycle_pins, "MOST", MOST)
     for pod in ("a", "b"):
-        begun.begin(pod, OLD)
+        begun.pin(pod, OLD)
     clock.now += CYCLE
     for pod in ("0", "1", "2"):
-        begun.begin(pod, NEW)
+        begun.pin(pod, NEW)
     assert kept(begun, MOST) == ["0", "1", "2"]
-    assert begun.held() == {NEW}
+    assert begun.profiles_in_use() == {NEW}

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from extender.scheduling.inline_policy import PROOF, QUICK, Pace
-from extender.scheduling.profile import Entry, Profile
+from extender.scheduling.inline_policy import PROOF, QUICK, InlinePolicy
+from extender.scheduling.profile import Profile, ProfilePlugin
 from extender.webhook.protocol import Answer
 from tests.extender import guests, kwx
 from tests.extender.objects import NODE_NAMES, filtered, names_args
@@ -25,7 +25,7 @@ POD = Pod("1", "default/web", b"")
 
 
 @pytest.mark.parametrize(
-    ("seconds", "is_quick"),
+    ("seconds", "may_run_inline"),
     [
         ([], False),
         ([0.0] * (PROOF - 1), False),
@@ -36,11 +36,11 @@ POD = Pod("1", "default/web", b"")
         ([*[0.0] * PROOF, 0.5, *[0.0] * PROOF], True),
     ],
 )
-def test_it_takes_a_row_of_quick_verbs(seconds: list[float], is_quick: bool) -> None:
-    pace = Pace()
+def test_it_takes_a_row_of_quick_verbs(seconds: list[float], may_run_inline: bool) -> None:
+    pace = InlinePolicy()
     for each in seconds:
         pace.note(each)
-    assert pace.is_quick is is_quick
+    assert pace.may_run_inline is may_run_inline
 
 
 @pytest.fixture
@@ -63,20 +63,20 @@ def proven(profile: Profile, verb: str) -> None:
 
 
 def test_a_plugin_that_is_quick_in_one_verb_may_be_slow_in_another(plugin: Plugin) -> None:
-    profile = Profile("default", [Entry(plugin), Entry(plugin)])
+    profile = Profile("default", [ProfilePlugin(plugin), ProfilePlugin(plugin)])
     proven(profile, "filter")
     profile.note("preempt", 1.0)
     assert [holds(profile, verb) for verb in ("filter", "prioritize", "preempt")] == [True, False, False]
 
 
 def test_a_profile_is_as_quick_as_each_of_its_plugins(plugin: Plugin) -> None:
-    proven_one, other = Entry(plugin), Entry(plugin)
+    proven_one, other = ProfilePlugin(plugin), ProfilePlugin(plugin)
     proven(Profile("one", [proven_one]), "filter")
     assert not holds(Profile("both", [proven_one, other]))
 
 
 def test_a_plugin_whose_guest_is_in_use_is_not_waited_for(plugin: Plugin) -> None:
-    profile = Profile("default", [Entry(plugin)])
+    profile = Profile("default", [ProfilePlugin(plugin)])
     proven(profile, "filter")
     nodes = Nodes(NodeTable(), ["node-1"])
     with plugin.guest(POD, nodes, "score"):
@@ -87,7 +87,7 @@ def test_a_plugin_whose_guest_is_in_use_is_not_waited_for(plugin: Plugin) -> Non
 
 
 def test_where_one_guest_is_in_use_none_is_held(plugin: Plugin) -> None:
-    free, used = Entry(plugin), Entry(plugin.twin(lambda *_: None, lambda *_: None))
+    free, used = ProfilePlugin(plugin), ProfilePlugin(plugin.twin(lambda *_: None, lambda *_: None))
     profile = Profile("default", [free, used])
     proven(profile, "filter")
     with used.plugin.guest(POD, Nodes(NodeTable(), ["node-1"]), "score"):
@@ -178,7 +178,7 @@ class TestLoop:
 
     def test_does_not_wait_for_what_takes_the_place_of_a_guest_that_breaks(self, plugin: Plugin) -> None:
         """As it may between the two calls of a guest that preempt makes."""
-        profile = Profile("default", [Entry(plugin)])
+        profile = Profile("default", [ProfilePlugin(plugin)])
         proven(profile, "preempt")
         nodes = Nodes(NodeTable(), ["node-1"])
         assert profile.reserve("preempt", POD)

@@ -9,7 +9,7 @@ import wasmtime
 
 from extender.config import FailurePolicy
 from extender.scheduling import preempt
-from extender.scheduling.profile import Entry, Profile
+from extender.scheduling.profile import Profile, ProfilePlugin
 from tests.extender import guests
 from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import meta_victims, node, nodes_args, pod, preemption_args, victims_args
@@ -261,7 +261,7 @@ class Lock:
     def preempt(self) -> list[str]:
         """The names of the candidates that stay."""
         victim = encode_pod(pod("batch"))
-        profile = Profile("default", [Entry(self.plugin, failure_policy=FailurePolicy.IGNORE)])
+        profile = Profile("default", [ProfilePlugin(self.plugin, failure_policy=FailurePolicy.IGNORE)])
         return list(preempt.run(profile, self.pod, self.nodes, lambda _: [victim]))
 
     def calls(self) -> list[str]:

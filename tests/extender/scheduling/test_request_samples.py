@@ -15,9 +15,9 @@ from extender.scheduling.request_samples import (
     LARGEST,
     MOST_SAMPLES,
     Arrival,
+    RequestSamples,
     Sample,
     Tape,
-    Traffic,
 )
 from extender.scheduling.requests import Candidates
 from extender.scheduling.verb import JudgingVerb
@@ -35,24 +35,24 @@ def sample(at: int, verb: JudgingVerb = "filter", names: Sequence[str] = NAMES, 
 
 
 @pytest.fixture
-def taking_all(monkeypatch: pytest.MonkeyPatch) -> Traffic:
+def taking_all(monkeypatch: pytest.MonkeyPatch) -> RequestSamples:
     """Takes every request, however soon one follows the other."""
     monkeypatch.setattr(request_samples, "INTERVAL", 0.0)
     monkeypatch.setattr(request_samples, "MOST_SHADOWED", math.inf)
-    return Traffic()
+    return RequestSamples()
 
 
-def record(traffic: Traffic, samples: Sequence[Sample], profile: str = "default") -> None:
+def record(traffic: RequestSamples, samples: Sequence[Sample], profile: str = "default") -> None:
     for each in samples:
         traffic.record(profile, each)
 
 
 def test_of_a_profile_that_nobody_asked_there_is_nothing() -> None:
-    assert Traffic().last("default") == []
+    assert RequestSamples().last("default") == []
 
 
 def test_of_profiles_that_are_gone_nothing_stays() -> None:
-    kept = Traffic()
+    kept = RequestSamples()
     for name in ("stays", "goes"):
         record(kept, [sample(1), sample(2, "prioritize")], name)
     kept.retain({"stays", "new"})
@@ -61,17 +61,17 @@ def test_of_profiles_that_are_gone_nothing_stays() -> None:
 
 def test_every_request_is_kept_until_there_are_enough_and_then_one_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_samples, "INTERVAL", math.inf)
-    kept = Traffic()
+    kept = RequestSamples()
     record(kept, [sample(at) for at in range(MOST_SAMPLES + 5)])
     assert kept.last("default") == [sample(at) for at in range(MOST_SAMPLES)]
 
 
-def test_the_last_ones_take_the_place_of_the_first(taking_all: Traffic) -> None:
+def test_the_last_ones_take_the_place_of_the_first(taking_all: RequestSamples) -> None:
     record(taking_all, [sample(at) for at in range(MOST_SAMPLES + 5)])
     assert taking_all.last("default") == [sample(at) for at in range(5, MOST_SAMPLES + 5)]
 
 
-def test_each_verb_of_each_profile_has_its_own_in_the_order_in_which_they_came(taking_all: Traffic) -> None:
+def test_each_verb_of_each_profile_has_its_own_in_the_order_in_which_they_came(taking_all: RequestSamples) -> None:
     mixed = [sample(at, verb) for at in range(MOST_SAMPLES) for verb in JUDGING]
     record(taking_all, mixed)
     record(taking_all, [sample(99)], "other")
@@ -90,26 +90,26 @@ def test_each_verb_of_each_profile_has_its_own_in_the_order_in_which_they_came(t
     ],
     ids=["names", "one-alone-is-kept", "but-not-with-others", "victims", "pods"],
 )
-def test_what_is_kept_is_bounded_in_bytes(taking_all: Traffic, samples: list[Sample], kept: list[int]) -> None:
+def test_what_is_kept_is_bounded_in_bytes(taking_all: RequestSamples, samples: list[Sample], kept: list[int]) -> None:
     record(taking_all, samples)
     assert [int(each.pod.uid) for each in taking_all.last("default")] == kept
 
 
 def test_who_pushed_others_out_is_followed_by_one_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_samples, "INTERVAL", math.inf)
-    kept = Traffic()
+    kept = RequestSamples()
     record(kept, [sample(0), sample(1, names=MANY), sample(2)])
     assert [each.pod.uid for each in kept.last("default")] == ["1"]
 
 
-def test_a_request_about_no_node_is_none_that_was_judged(taking_all: Traffic) -> None:
+def test_a_request_about_no_node_is_none_that_was_judged(taking_all: RequestSamples) -> None:
     with taking_all.listening("default") as heard:
         record(taking_all, [sample(0, names=()), sample(1)])
         assert heard.get_nowait() == sample(1)
     assert taking_all.last("default") == [sample(1)]
 
 
-def test_who_listens_gets_what_comes_to_that_profile_meanwhile(taking_all: Traffic) -> None:
+def test_who_listens_gets_what_comes_to_that_profile_meanwhile(taking_all: RequestSamples) -> None:
     record(taking_all, [sample(0)])
     with taking_all.listening("default") as one, taking_all.listening("default") as two:
         record(taking_all, [sample(1), sample(2, "prioritize")])
@@ -120,7 +120,7 @@ def test_who_listens_gets_what_comes_to_that_profile_meanwhile(taking_all: Traff
     assert (one.empty(), two.empty()) == (True, True)
 
 
-def test_who_takes_too_long_misses_what_comes(taking_all: Traffic) -> None:
+def test_who_takes_too_long_misses_what_comes(taking_all: RequestSamples) -> None:
     with taking_all.listening("default") as heard:
         record(taking_all, [sample(at) for at in range(MOST_SAMPLES + 5)])
         assert [heard.get_nowait() for _ in range(heard.qsize())] == [sample(at) for at in range(MOST_SAMPLES)]
@@ -130,7 +130,7 @@ def test_who_takes_too_long_misses_what_comes(taking_all: Traffic) -> None:
 
 def test_who_listens_gets_but_so_many_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_samples, "MOST_SHADOWED", 1e-9)
-    busy = Traffic()
+    busy = RequestSamples()
     with busy.listening("default") as heard:
         record(busy, [sample(at) for at in range(3)])
         assert heard.get_nowait() == sample(0)
@@ -149,7 +149,7 @@ def taken(tape: Tape) -> list[Sample]:
 
 
 def test_a_tape_takes_all_that_filter_is_asked_of_its_profile_from_its_start_on_until_there_are_enough() -> None:
-    busy = Traffic()
+    busy = RequestSamples()
     with busy.recording("default") as tape, busy.recording("other") as other:
         other.start(100)
         busy.record("default", sample(0), ASKED)
@@ -175,7 +175,7 @@ def test_a_tape_drops_what_comes_while_too_much_waits(monkeypatch: pytest.Monkey
     size = Arrival(0.0, sample(0), ASKED).size
     assert size == 2 * A_NAME + len(b"pod") + ASKED.held
     monkeypatch.setattr(request_samples, "MOST_WAITING", 3 * size)
-    busy = Traffic()
+    busy = RequestSamples()
     with busy.recording("default") as tape:
         tape.start(6)
         for at in range(5):
@@ -186,7 +186,7 @@ def test_a_tape_drops_what_comes_while_too_much_waits(monkeypatch: pytest.Monkey
         assert (taken(tape), tape.dropped, tape.is_full) == ([sample(at) for at in range(5, 8)], 2, True)
 
 
-def test_other_threads_read_whole_rows_while_one_records(taking_all: Traffic) -> None:
+def test_other_threads_read_whole_rows_while_one_records(taking_all: RequestSamples) -> None:
     rows: list[list[int]] = []
     is_over = threading.Event()
 

@@ -14,7 +14,7 @@ import wasmtime
 from extender.config import ConfigError, FailurePolicy
 from extender.rollouts import load
 from extender.scheduling import filter as filter_verb
-from extender.scheduling.profile import SHORT_DIGEST, Entry, PluginFailedError, Profile
+from extender.scheduling.profile import SHORT_DIGEST, PluginFailedError, Profile, ProfilePlugin
 from tests.extender import guests, kwx
 from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import NODE_NAMES, filter_error, filtered, names_args, pod, priorities
@@ -153,8 +153,8 @@ def test_a_guest_that_breaks_and_cannot_be_started_again_fails_alone(name: str) 
     nodes = Nodes(NodeTable(), NODE_NAMES)
 
     def judge(policy: FailurePolicy) -> filter_verb.Verdict:
-        entries = [Entry(good), Entry(broken, failure_policy=policy)]
-        return filter_verb.run(Profile("default", entries), Pod("u", "default/web-7", b""), nodes)
+        plugins = [ProfilePlugin(good), ProfilePlugin(broken, failure_policy=policy)]
+        return filter_verb.run(Profile("default", plugins), Pod("u", "default/web-7", b""), nodes)
 
     wait_until(lambda: time.time_ns() >= moment, "the guest fails from now on")
     for cause in ("filter of node node-0: trap: unreachable in filter", STARTS[name], STARTS[name]):

@@ -14,7 +14,7 @@ from extender.admin.recording import file_format
 from extender.admin.recording.file_format import EndedRecord
 from extender.admin.recording.recorders import MAX_RECORDINGS, BusyError, Recorders
 from extender.scheduling.node_source import NodeSource
-from extender.scheduling.request_samples import Sample, Traffic
+from extender.scheduling.request_samples import RequestSamples, Sample
 from extender.scheduling.requests import Candidates
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.nodes.node_table import NodeTable
@@ -24,17 +24,17 @@ SAMPLE = Sample("filter", Pod("uid", "default/web", b""), ASKED.names)
 
 
 @pytest.fixture
-def traffic() -> Traffic:
-    return Traffic()
+def samples() -> RequestSamples:
+    return RequestSamples()
 
 
 @pytest.fixture
-def recorders(traffic: Traffic) -> Recorders:
-    return Recorders(traffic, NodeSource(None, NodeTable()))
+def recorders(samples: RequestSamples) -> Recorders:
+    return Recorders(samples, NodeSource(None, NodeTable()))
 
 
 def test_a_recording_that_is_large_enough_ends(
-    traffic: Traffic, recorders: Recorders, monkeypatch: pytest.MonkeyPatch
+    samples: RequestSamples, recorders: Recorders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_format, "END_AT_BYTES", 1)
 
@@ -42,7 +42,7 @@ def test_a_recording_that_is_large_enough_ends(
         with recorders.recording("default", pods=100, seconds=60) as recording:
             pieces = recording.pieces()
             content = await anext(pieces)
-            traffic.record("default", SAMPLE, ASKED)
+            samples.record("default", SAMPLE, ASKED)
             content += b"".join([piece async for piece in pieces])
             assert (recording.pods, recording.ended) == (0, "size")
             return content
@@ -50,13 +50,13 @@ def test_a_recording_that_is_large_enough_ends(
     assert gzip.decompress(asyncio.run(story())).endswith(msgspec.msgpack.encode(EndedRecord("size", 0)))
 
 
-def test_a_recording_of_a_profile_that_is_gone_ends(traffic: Traffic, recorders: Recorders) -> None:
+def test_a_recording_of_a_profile_that_is_gone_ends(samples: RequestSamples, recorders: Recorders) -> None:
     async def story() -> tuple[int, str | None]:
         with recorders.recording("default", pods=3, seconds=60) as recording:
             pieces = recording.pieces()
             await anext(pieces)
-            traffic.record("default", SAMPLE, ASKED)
-            traffic.retain({"other"})
+            samples.record("default", SAMPLE, ASKED)
+            samples.retain({"other"})
             with anyio.fail_after(20):
                 async for _ in pieces:
                     pass
@@ -78,13 +78,13 @@ def test_so_many_are_made_at_a_time(recorders: Recorders) -> None:
         pass
 
 
-def test_nothing_is_taken_any_more_when_it_is_over(traffic: Traffic, recorders: Recorders) -> None:
+def test_nothing_is_taken_any_more_when_it_is_over(samples: RequestSamples, recorders: Recorders) -> None:
     async def story() -> tuple[int, str | None]:
         with recorders.recording("default", pods=3, seconds=0.3) as recording:
             pieces = recording.pieces()
             await anext(pieces)
-            traffic.record("default", SAMPLE, ASKED)
-        traffic.record("default", SAMPLE, ASKED)
+            samples.record("default", SAMPLE, ASKED)
+        samples.record("default", SAMPLE, ASKED)
         async for _ in pieces:
             pass
         return recording.pods, recording.ended

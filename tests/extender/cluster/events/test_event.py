@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from bench.peers.protobuf import text
-from extender.cluster import Event, LogRecorder, ObjectReference, not_judged
+from extender.cluster import Event, LogRecorder, ObjectReference, failed_scheduling_event
 from extender.cluster.events.event import admissible, parse
 
 POD = ObjectReference("Pod", "v1", "web-0", "shop", "1f0c", "7")
@@ -101,7 +101,7 @@ def test_an_event_about_nothing_is_refused() -> None:
 
 def test_a_failed_plugin_is_a_warning_about_the_pod() -> None:
     pod = text(1, text(1, "web-0") + text(3, "shop") + text(5, "1f0c") + text(6, "7"))
-    assert not_judged(pod, "PluginFailed", "plugin spin: score: interrupted") == Event(
+    assert failed_scheduling_event(pod, "PluginFailed", "plugin spin: score: interrupted") == Event(
         ObjectReference("Pod", "v1", "web-0", "shop", "1f0c"),
         type="Warning",
         reason="PluginFailed",
