@@ -7,10 +7,10 @@ from pathlib import Path
 
 from wasm_runtime import abi
 from wasm_runtime.driver import layout
-from wasm_runtime.engine import KIBIBYTE, LONG_REASONS, Settings
-from wasm_runtime.engines.wasmtime.instance import TABLES
+from wasm_runtime.engine import KIBIBYTE, MAX_LONG_REASONS, Settings
+from wasm_runtime.engines.wasmtime.instance import MAX_TABLES
 from wasm_runtime.guests.guest import name
-from wasm_runtime.guests.pool import CYCLE
+from wasm_runtime.guests.pool import CYCLE_TIMEOUT_S
 from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH
 from wasm_runtime.nodes.node_table import SLACK
 
@@ -61,10 +61,10 @@ def test_status_codes() -> None:
 def test_limits() -> None:
     assert f"cut to {layout.REASON_LIMIT:,} bytes" in DOCUMENT
     assert f"`outputLimit` ({Settings('plugin').output_limit // KIBIBYTE} KiB) a call" in DOCUMENT
-    assert f"after {CYCLE:.0f} seconds" in DOCUMENT
-    assert f"{TABLES} tables |" in DOCUMENT
+    assert f"after {CYCLE_TIMEOUT_S:.0f} seconds" in DOCUMENT
+    assert f"{MAX_TABLES} tables |" in DOCUMENT
     assert f"most nodes there were at once, plus {SLACK:,} and the names" in DOCUMENT
-    assert f"Reasons beyond {LONG_REASONS} and one for each node" in DOCUMENT
+    assert f"Reasons beyond {MAX_LONG_REASONS} and one for each node" in DOCUMENT
     assert f"| time of announcing {MAX_NODES_PER_BATCH} nodes, " in DOCUMENT
     assert f"| the verb fails after the {MAX_NODES_PER_BATCH} at hand; " in DOCUMENT
     assert f"must be in {abi.MIN_NODE_SCORE}..{abi.MAX_NODE_SCORE}" in DOCUMENT

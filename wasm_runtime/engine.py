@@ -15,8 +15,8 @@ from wasm_runtime.nodes.node_table import Nodes
 KIBIBYTE = 1024
 MEBIBYTE = 1024 * KIBIBYTE
 
-LARGEST_STACK: Final = 2 * MEBIBYTE
-"""Bytes of stack of a guest: wasmtime ends the process when it is asked for more (its `async_stack_size`)."""
+MAX_STACK_BYTES: Final = 2 * MEBIBYTE
+"""The largest stack of a guest. wasmtime ends the process when it is asked for more (its `async_stack_size`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,31 +47,31 @@ class Settings:
         return self.args or (self.name,)
 
 
-LONGEST_UID: Final = 1_024
-"""Bytes of a UID that a guest looks for: it is read by Python, which no deadline interrupts."""
+MAX_UID_BYTES: Final = 1_024
+"""The longest UID that a guest may look for. Python reads it, and no deadline interrupts Python."""
 
-LONG_REASONS: Final = 64
+MAX_LONG_REASONS: Final = 64
 """Reasons of full length that a call may keep. A list of nodes can have as many reasons, and one for each node."""
 
-REASONS_PER_NODE: Final = 160
-"""Bytes of reasons that a call may keep for each node, beyond room for `LONG_REASONS`."""
+REASON_BYTES_PER_NODE: Final = 160
+"""Bytes of reasons that a call may keep for each node, beyond room for `MAX_LONG_REASONS`."""
 
 
-def room_for_reasons(nodes: int) -> int:
-    """Bytes of reasons that a call for so many nodes may keep."""
-    return LONG_REASONS * REASON_ROOM + REASONS_PER_NODE * nodes
+def max_reason_bytes(nodes: int) -> int:
+    """Bytes that the reasons of a call for so many nodes may take."""
+    return MAX_LONG_REASONS * REASON_ROOM + REASON_BYTES_PER_NODE * nodes
 
 
-def largest_delivery(nodes: Nodes) -> int:
-    """Bytes of a result such as node names that a guest may hand over: room for a name and a number for each node.
+def max_delivery_bytes(nodes: Nodes) -> int:
+    """Bytes of a result, such as node names, that a guest may hand over: a name and a number for each node.
 
-    It is read by Python, which no deadline interrupts, so it is bounded by what can be meant.
+    Python reads the result, and no deadline interrupts Python. So the limit is what a sensible result needs.
     """
     return 256 * KIBIBYTE + 320 * max(len(nodes), len(nodes.node_table))
 
 
-def no_room(address: int, count: int) -> GuestError:
-    """What is wrong with a buffer for the numbers of nodes that is not in the guest's memory."""
+def node_buffer_error(address: int, count: int) -> GuestError:
+    """The error of a guest whose buffer for `count` nodes is not in its memory."""
     return GuestError(Fault.RESULT, "nodebuffer", f"at {address}, there is no room in memory for {count} nodes")
 
 

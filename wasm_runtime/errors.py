@@ -79,9 +79,9 @@ class TrapKind(Enum):
 
 NO_NODE_DATA: Final = "the guest asked for a node's object, but none is known here: only names were given"
 
-MOST_PRINTED: Final = 1_024
+MAX_OUTPUT_CHARS: Final = 1_024
 """Characters that a message quotes of what a guest printed."""
-MOST_CAUSE: Final = 2_048
+MAX_CAUSE_CHARS: Final = 2_048
 """Characters that a message has of a cause, a guest's own reason for instance."""
 
 
@@ -109,8 +109,10 @@ class GuestError(Exception):
         self.exit_code = exit_code
         self.fatal = fault.is_fatal if fatal is None else fatal
         where = f"{export} of node {node}" if node else export
-        printed = shorten(output.strip(), MOST_PRINTED)
-        super().__init__(f"{where}: {shorten(cause, MOST_CAUSE)}{'; the guest printed: ' if printed else ''}{printed}")
+        printed = shorten(output.strip(), MAX_OUTPUT_CHARS)
+        super().__init__(
+            f"{where}: {shorten(cause, MAX_CAUSE_CHARS)}{'; the guest printed: ' if printed else ''}{printed}"
+        )
 
     @property
     def reason(self) -> str:

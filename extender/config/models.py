@@ -23,7 +23,7 @@ from pydantic.alias_generators import to_camel
 from extender.config.quantity import Bytes, Seconds
 from extender.config.urls import check_url
 from wasm_runtime.abi import EXTENSION_POINTS, Severity
-from wasm_runtime.engine import KIBIBYTE, LARGEST_STACK, MEBIBYTE
+from wasm_runtime.engine import KIBIBYTE, MAX_STACK_BYTES, MEBIBYTE
 
 SMALLEST_MEMORY: Final = MEBIBYTE
 SMALLEST_STACK: Final = 64 * KIBIBYTE
@@ -115,7 +115,7 @@ class ServerConfig(_Model):
 class RuntimeConfig(_Model):
     """What bounds the compiling and running of all guests."""
 
-    stack_limit: Annotated[Bytes, Field(ge=SMALLEST_STACK, le=LARGEST_STACK)] = MEBIBYTE
+    stack_limit: Annotated[Bytes, Field(ge=SMALLEST_STACK, le=MAX_STACK_BYTES)] = MEBIBYTE
     """Stack that the calls of a guest may use; one that needs more is stopped."""
     module_limit: Bytes = 64 * MEBIBYTE
     """Size of a module; standard Go makes some 20 MiB."""

@@ -32,8 +32,8 @@ from extender.scheduling.requests import RequestError
 from extender.scheduling.verb import JudgingVerb, Question
 from extender.scheduling.verbs import JUDGING
 from wasm_runtime import abi
-from wasm_runtime.errors import MOST_CAUSE, GuestError, shorten
-from wasm_runtime.guests.plugin import PATIENCE, Plugin
+from wasm_runtime.errors import MAX_CAUSE_CHARS, GuestError, shorten
+from wasm_runtime.guests.plugin import MAX_PREPARE_TIMEOUTS, Plugin
 from wasm_runtime.nodes.node_table import Nodes
 
 __all__ = ["RefusedError", "Report", "probe"]
@@ -123,7 +123,7 @@ def _ask(plugin: Plugin, request: _Request) -> _Answer:
 
 def _tell(plugin: Plugin, nodes: Nodes) -> None:
     """Tells the guest of the nodes in bounded time, as the upkeep does with those that serve. Raises GuestError."""
-    until = time.monotonic() + PATIENCE * plugin.settings.timeout
+    until = time.monotonic() + MAX_PREPARE_TIMEOUTS * plugin.settings.timeout
     while plugin.tend(nodes.node_table) and time.monotonic() < until:
         pass
 
@@ -193,7 +193,7 @@ class _Trial:
             request = _Request(sample.verb, Question(sample.pod, nodes, self._victims(sample)))
         except (NotSyncedError, PodNotKnownError, RequestError) as error:
             tally.left_out += 1
-            self._left_out_for = self._left_out_for or shorten(str(error), MOST_CAUSE)
+            self._left_out_for = self._left_out_for or shorten(str(error), MAX_CAUSE_CHARS)
             return
         answers = self._ask_both(request)
         if not tally.requests and not answers["candidate"].failure:

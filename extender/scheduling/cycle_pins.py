@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from extender.scheduling.profile import Profile
-from wasm_runtime.guests.pool import CYCLE
+from wasm_runtime.guests.pool import CYCLE_TIMEOUT_S
 
 MOST: Final = 20_000
 """Cycles that are kept; beyond it the oldest ones go."""
@@ -31,7 +31,8 @@ class CyclePins:
     """Pins cycles to profiles, so that each pod is judged by the same revisions from filter to bind.
 
     A pod has a cycle for each `route` by which it is asked about: the name of a profile in the path of the request, or
-    none. kube-scheduler does not say when a cycle ends without a bind, so one expires `CYCLE` seconds after its filter.
+    none. kube-scheduler does not say when a cycle ends without a bind, so a cycle expires `CYCLE_TIMEOUT_S` after its
+    filter.
     May be used from any thread.
     """
 
@@ -48,7 +49,7 @@ class CyclePins:
         with self._lock:
             if (uid, route) in self._pins:
                 self._forget((uid, route))
-            self._pins[uid, route] = _Pin(profile, now + CYCLE)
+            self._pins[uid, route] = _Pin(profile, now + CYCLE_TIMEOUT_S)
             self._in_use[profile] += 1
             if next(iter(self._pins.values())).expires <= now or len(self._pins) > MOST:
                 self._expire(now, 2)  # One comes, at most two go: all vanish in time, and no verb waits for it.

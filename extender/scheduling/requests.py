@@ -9,11 +9,11 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from wasm_runtime.guests.guest import Pod
-from wasm_runtime.nodes.node_table import LONGEST_NAME
+from wasm_runtime.nodes.node_table import MAX_NODE_NAME_CHARS
 from wasm_runtime.protobuf import EncodeError
 from wasm_runtime.protobuf.convert import convert_node, convert_pod
 
-Name = Annotated[str, Meta(max_length=LONGEST_NAME)]
+Name = Annotated[str, Meta(max_length=MAX_NODE_NAME_CHARS)]
 """What becomes a key here: a name or a UID, which Kubernetes makes of 36 characters."""
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from wasm_runtime import Fault, GuestError, ModuleError, abi
 from wasm_runtime.abi import ClusterEvent, Code, Import, NominatingMode, Severity, Signature
-from wasm_runtime.errors import MOST_CAUSE, MOST_PRINTED, TrapKind, shorten
+from wasm_runtime.errors import MAX_CAUSE_CHARS, MAX_OUTPUT_CHARS, TrapKind, shorten
 from wasm_runtime.guests.guest import name
 
 
@@ -207,10 +207,10 @@ def test_shorten_keeps_head_and_tail(text: str, limit: int, shortened: str) -> N
 @pytest.mark.parametrize(
     ("cause", "output", "text"),
     [
-        ("c" * MOST_CAUSE, "o" * MOST_PRINTED, f"{'c' * 2048}; the guest printed: {'o' * 1024}"),
+        ("c" * MAX_CAUSE_CHARS, "o" * MAX_OUTPUT_CHARS, f"{'c' * 2048}; the guest printed: {'o' * 1024}"),
         (
-            "c" * (MOST_CAUSE + 1),
-            "\n" + "o" * (MOST_PRINTED + 1),
+            "c" * (MAX_CAUSE_CHARS + 1),
+            "\n" + "o" * (MAX_OUTPUT_CHARS + 1),
             f"{'c' * 1022} … {'c' * 1022}; the guest printed: {'o' * 510} … {'o' * 510}",
         ),
     ],

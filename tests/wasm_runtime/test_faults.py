@@ -316,7 +316,7 @@ class TestDeadline:
 
     def test_after_a_rest(self, load: Loader, engine: WasmtimeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
         """The clock stops when nothing runs for a while, and goes on with the next call."""
-        monkeypatch.setattr("wasm_runtime.engines.wasmtime.ticker.REST_AFTER", 2)
+        monkeypatch.setattr("wasm_runtime.engines.wasmtime.ticker.MAX_IDLE_TICKS", 2)
         plugin = load.plugin(MOODY, timeout=0.1)
         for _ in range(3):
             wait_until(lambda: not engine.ticker._awake.is_set(), "the clock goes on")

@@ -15,14 +15,14 @@ from typing import Final
 
 import msgspec
 
-from wasm_runtime.compile.compiler import MAX_CHILD_MEMORY, REFUSED, Precompiler
+from wasm_runtime.compile.compiler import MAX_CHILD_MEMORY_BYTES, REFUSED, Precompiler
 from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.errors import ModuleError
 
 NICENESS: Final = 10
 """Less priority than the guests that run meanwhile."""
 
-MAX_CODE: Final = 128 * MEBIBYTE
+MAX_CODE_BYTES: Final = 128 * MEBIBYTE
 """Bytes of code that the parent is given to keep in memory. wasmtime makes 40 MiB of standard Go of 20 MiB."""
 
 
@@ -37,8 +37,8 @@ def main(memory: int) -> None:
     try:
         compiled = engine.precompile(sys.stdin.buffer.read())
         code = compiled.read()
-        if len(code) > MAX_CODE:
-            raise ModuleError([f"compiles to {len(code)} bytes of code, the limit is {MAX_CODE}"])
+        if len(code) > MAX_CODE_BYTES:
+            raise ModuleError([f"compiles to {len(code)} bytes of code, the limit is {MAX_CODE_BYTES}"])
     except ModuleError as error:
         sys.stdout.buffer.write(msgspec.json.encode(error.problems))
         sys.exit(REFUSED)
@@ -57,7 +57,7 @@ def _hold_back(memory: int) -> None:
     """Leaves time and memory to the parent."""
     os.nice(NICENESS)
     os.environ["RAYON_NUM_THREADS"] = str(max(1, _cores() // 2))
-    _limit(resource.RLIMIT_AS, MAX_CHILD_MEMORY)
+    _limit(resource.RLIMIT_AS, MAX_CHILD_MEMORY_BYTES)
     _limit(resource.RLIMIT_DATA, memory)  # Files that are mapped, and what is only reserved, cost no memory.
     _limit(resource.RLIMIT_CORE, 0)
     with suppress(OSError):  # Where there is a kernel that asks: it is to end this process before any other.

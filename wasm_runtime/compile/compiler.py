@@ -24,21 +24,21 @@ from wasm_runtime.module.binary import Interface
 REFUSED: Final = os.EX_DATAERR
 """Exit status of the child for a module that cannot be used; its output are the problems as JSON."""
 
-MAX_CHILD_MEMORY: Final = 4096 * MEBIBYTE
+MAX_CHILD_MEMORY_BYTES: Final = 4096 * MEBIBYTE
 """Bytes that a child may take at most. wasmtime takes 600 MiB for standard Go of 20 MiB."""
 
-MIN_CHILD_MEMORY: Final = 64 * MEBIBYTE
+MIN_CHILD_MEMORY_BYTES: Final = 64 * MEBIBYTE
 """Bytes that a child needs for the smallest module: an interpreter and wasmtime take 32 MiB."""
 
-RESERVE: Final = 64 * MEBIBYTE
-"""Bytes of what the control group leaves that are this process' own while a child runs."""
+HOST_RESERVE_BYTES: Final = 64 * MEBIBYTE
+"""Bytes of what the control group leaves that this process keeps for itself while a child runs."""
 
 _CHILD: Final = (
     "import sys; _, memory, *sys.path = sys.argv; from wasm_runtime.compile.child import main; main(int(memory))"
 )
 _ENVIRONMENT: Final = ("LD_LIBRARY_PATH",)
 """What the child gets to see of the environment: what an interpreter may need to start, and no secrets."""
-_MOST_QUOTED: Final = 500
+_MAX_QUOTED_CHARS: Final = 500
 """Characters that a message quotes of what a child that crashed has printed."""
 _CLOSED: Final = "is not compiled: the compiler was closed"
 
@@ -166,12 +166,12 @@ class Compiler:
         """How many bytes a child may take. The kernel may end all of a group that takes more, and the verbs with it."""
         left = self._memory_left()
         if left is None:
-            return MAX_CHILD_MEMORY
-        if left < MIN_CHILD_MEMORY + RESERVE:
+            return MAX_CHILD_MEMORY_BYTES
+        if left < MIN_CHILD_MEMORY_BYTES + HOST_RESERVE_BYTES:
             cause = f"the memory limit of this container leaves {left // MEBIBYTE} MiB"
-            needed = (MIN_CHILD_MEMORY + RESERVE) // MEBIBYTE
+            needed = (MIN_CHILD_MEMORY_BYTES + HOST_RESERVE_BYTES) // MEBIBYTE
             raise ModuleError([f"cannot be compiled: {cause}, which takes {needed} MiB at least; raise that limit"])
-        return min(MAX_CHILD_MEMORY, left - RESERVE)
+        return min(MAX_CHILD_MEMORY_BYTES, left - HOST_RESERVE_BYTES)
 
     def _start(self, memory: int) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-I", "-c", _CHILD, str(memory), *sys.path]
@@ -190,9 +190,9 @@ class Compiler:
 
 def _crash(status: int, printed: bytes, memory: int) -> str:
     end = f"signal {_signal(-status)}" if status < 0 else f"exit status {status}"
-    quote = shorten(" ".join(printed.decode(errors="replace").split()), _MOST_QUOTED)
+    quote = shorten(" ".join(printed.decode(errors="replace").split()), _MAX_QUOTED_CHARS)
     mend = "make the module smaller or give this process more memory"
-    if memory < MAX_CHILD_MEMORY:
+    if memory < MAX_CHILD_MEMORY_BYTES:
         left = f"it could take {memory // MEBIBYTE} MiB, which the memory limit of this container leaves"
         mend = f"{left}; make the module smaller or raise that limit"
     return f"cannot be compiled: the compiler ended by {end}{': ' if quote else ''}{quote}; {mend}"

@@ -12,7 +12,7 @@ from wasm_runtime import abi
 from wasm_runtime.abi import ClusterEvent, Code, Delivery, Document
 from wasm_runtime.engine import Call, Instance, Journal, Maker, NodeResults, Result, Span
 from wasm_runtime.errors import Fault, GuestError
-from wasm_runtime.guests.guest import IDLE, Guest, Nomination, Permission, Pod, PreFilter, Stage, Status, name
+from wasm_runtime.guests.guest import GC_IDLE_S, Guest, Nomination, Permission, Pod, PreFilter, Stage, Status, name
 from wasm_runtime.nodes.node_feed import ALL_NODES
 from wasm_runtime.nodes.node_table import Nodes
 
@@ -28,11 +28,11 @@ _FILTER_CODES: Final = _mask({Code.SUCCESS, *abi.REJECTED})
 _SCORE_CODES: Final = _mask({Code.SUCCESS})
 
 
-MOST_CLUSTER_EVENTS: Final = 256
-"""Kubernetes has some ten resources and as many actions."""
+MAX_CLUSTER_EVENTS: Final = 256
+"""Events that a guest may name. Kubernetes has some ten resources and as many actions."""
 
-CALM: Final = 10.0
-"""Seconds between two collections while no call comes and the guest is but told of nodes."""
+GC_INTERVAL_S: Final = 10.0
+"""Seconds between two collections of a guest that learns of nodes and is not called."""
 
 _ORDER: Final[tuple[Stage, ...]] = ("filter", "score", "preempt", "postFilter", "bind")
 """Stages as they may follow each other in one cycle."""
@@ -95,8 +95,8 @@ class CoreGuest(Guest):
             if error.fault is not Fault.NO_NODE_DATA or error.fatal:
                 raise
         events = list(dict.fromkeys(abi.cluster_events(call.deliveries.get(Delivery.CLUSTER_EVENTS, b""))))
-        if len(events) > MOST_CLUSTER_EVENTS:
-            cause = f"{len(events)} cluster events were handed over, at most {MOST_CLUSTER_EVENTS} are taken"
+        if len(events) > MAX_CLUSTER_EVENTS:
+            cause = f"{len(events)} cluster events were handed over, at most {MAX_CLUSTER_EVENTS} are taken"
             raise GuestError(Fault.RESULT, "enqueue", cause)
         return events
 
@@ -179,8 +179,8 @@ class CoreGuest(Guest):
     def is_to_collect(self) -> bool:
         """Whether it has garbage, and this is the time to collect it."""
         now = time.monotonic()
-        is_idle = now - self.left >= IDLE
-        is_due = self._is_called or (self._has_synced and now - self._collected >= CALM)
+        is_idle = now - self.left >= GC_IDLE_S
+        is_due = self._is_called or (self._has_synced and now - self._collected >= GC_INTERVAL_S)
         return "collectgarbage" in self._exports and is_idle and is_due
 
     def collect(self, deadline: float) -> None:

@@ -10,8 +10,8 @@ from wasm_runtime.engine import Journal, NodeResults, Span
 from wasm_runtime.nodes.node_feed import ALL_NODES
 from wasm_runtime.nodes.node_table import Nodes
 
-IDLE: Final = 0.25
-"""Seconds after a call, if no other comes, after which a guest collects its garbage."""
+GC_IDLE_S: Final = 0.25
+"""Seconds without a call after which a guest collects its garbage."""
 
 Stage = Literal["filter", "score", "preempt", "postFilter", "bind"]
 """Parts of a pod's cycle; `preempt` is Filter on the candidates for preemption, `bind` all of the binding cycle."""

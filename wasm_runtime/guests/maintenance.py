@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from wasm_runtime.guests.guest import IDLE
+from wasm_runtime.guests.guest import GC_IDLE_S
 from wasm_runtime.guests.plugin import Plugin
 from wasm_runtime.nodes.node_table import NodeTable
 from wasm_runtime.supervision import SupervisedThread
 
-PAUSE: Final = 0.01
-"""Seconds between two rounds: of hundreds of changes a second several are told at a time."""
+MIN_ROUND_INTERVAL_S: Final = 0.01
+"""Seconds between two rounds, so that one round takes several of the hundreds of changes that a second may bring."""
 
 Report = Callable[[Plugin, Exception], object]
 """Takes what went wrong: a GuestError, or a fault of the host's own such as MemoryError."""
@@ -44,11 +44,11 @@ class Upkeep:
         self._thread.join()
 
     def _turn(self) -> float:
-        self._woken.wait(IDLE)
+        self._woken.wait(GC_IDLE_S)
         self._woken.clear()
         while self._tend_all() and not self._thread.is_stopped:
             pass
-        return PAUSE
+        return MIN_ROUND_INTERVAL_S
 
     def _tend_all(self) -> bool:
         left = [self._tend(plugin) for plugin in self._plugins()]

@@ -24,8 +24,8 @@ from wasm_runtime.nodes.node_table import Nodes, NodeTable
 IMPLIED: Final = {"filter": {"preFilter"}, "score": {"preScore"}}
 """Extension points that come with another one."""
 
-PATIENCE: Final = 20
-"""Timeouts in which a new guest is told of nodes before a pod may have it. What it does not know then is told later."""
+MAX_PREPARE_TIMEOUTS: Final = 20
+"""How many timeouts a new guest may spend on learning nodes before a pod may have it. It learns the rest later."""
 
 Sink = Callable[[str, Pod | None, Journal], None]
 """Takes what a guest logged: name of the plugin, the pod if it was about one, journal."""
@@ -57,7 +57,7 @@ class Plugin:
         """Compiles and checks the module and makes a first guest, so that problems show at once.
 
         `extension_points` narrows what is called to some of what the module exports; `nodes` are told to the first
-        guest, for `PATIENCE` timeouts at most. Raises ModuleError or GuestError.
+        guest, for `MAX_PREPARE_TIMEOUTS` timeouts at most. Raises ModuleError or GuestError.
         """
         self.name = settings.name
         self.digest = digest(wasm)
@@ -185,7 +185,7 @@ class Plugin:
         """Tells a new guest of as many nodes as there are when it begins, in bounded time. The upkeep does the rest."""
         if self._nodes is None:
             return
-        until = time.monotonic() + PATIENCE * self.settings.timeout
+        until = time.monotonic() + MAX_PREPARE_TIMEOUTS * self.settings.timeout
         with self._between_pods(guest):
             for _ in range(0, len(self._nodes) + 1, MAX_NODES_PER_BATCH):
                 if self._closed or time.monotonic() >= until or not self._sync_nodes(guest):

@@ -13,8 +13,8 @@ from wasm_runtime.guests.guest import Guest
 
 logger = logging.getLogger(__name__)
 
-CYCLE: Final = 30.0
-"""Seconds after which nobody comes back to a pod's cycle: its guest may be given to another pod."""
+CYCLE_TIMEOUT_S: Final = 30.0
+"""Seconds after which nobody comes back to a pod's cycle. Its guest may go to another pod then."""
 
 FIRST_RETRY_S: Final = 1.0
 MAX_RETRY_S: Final = 30.0
@@ -245,7 +245,7 @@ class Pool:
             return None
         if not (self._keeps_cycles and grows):
             return longest
-        stale = time.monotonic() - CYCLE
+        stale = time.monotonic() - CYCLE_TIMEOUT_S
         return next((place for place in self._places if place.state == "idle" and _has_ended(place, stale)), None)
 
     def _grow(self) -> _Place:

@@ -30,7 +30,7 @@ COMPONENT: Final = b"\1\0"
 Source: https://github.com/WebAssembly/component-model/blob/main/design/mvp/Binary.md
 """
 _TYPES, _IMPORTS, _FUNCTIONS, _EXPORTS = 1, 2, 3, 7
-_LARGEST: Final = {_TYPES: ("types", 1 << 20), _IMPORTS: ("imports", 1 << 16), _EXPORTS: ("exports", 1 << 20)}
+_SECTION_LIMITS: Final = {_TYPES: ("types", 1 << 20), _IMPORTS: ("imports", 1 << 16), _EXPORTS: ("exports", 1 << 20)}
 """Bytes that a section may have: what is made of it is kept as long as the module. Standard Go makes 2 KiB of all."""
 _KINDS: Final = ("function", "table", "memory", "global", "tag")
 
@@ -108,9 +108,9 @@ def _read(wasm: bytes) -> Interface:
     functions: list[int] = []
     exports: dict[str, Signature | str] = {}
     for section, length in reader.sections():
-        name, largest = _LARGEST.get(section, ("", length))
-        if length > largest:
-            raise ModuleError([f"has {length} bytes of {name}, the limit is {largest}"])
+        name, limit = _SECTION_LIMITS.get(section, ("", length))
+        if length > limit:
+            raise ModuleError([f"has {length} bytes of {name}, the limit is {limit}"])
         if section == _TYPES:
             types = [each for group in reader.vector(reader.types) for each in group]
         elif section == _IMPORTS:

@@ -14,7 +14,7 @@ from wasm_runtime.module.binary import PREAMBLE, Reader
 PAGE: Final = 64 * 1024
 """Bytes of a page of memory."""
 
-LARGEST_PRODUCERS: Final = 16 * 1024
+MAX_PRODUCERS_BYTES: Final = 16 * 1024
 """Bytes of a producers section that is read. Compilers write some 200."""
 
 _CUSTOM, _IMPORTS, _MEMORIES, _EXPORTS = 0, 2, 5, 7
@@ -46,7 +46,7 @@ def producers(section: bytes) -> Mapping[str, Mapping[str, str]]:
     """
     reader = Reader(section, 0)
     try:
-        fields = reader.vector(partial(_field, reader)) if len(section) <= LARGEST_PRODUCERS else []
+        fields = reader.vector(partial(_field, reader)) if len(section) <= MAX_PRODUCERS_BYTES else []
     except (IndexError, UnicodeDecodeError):
         return {}
     return {name: dict(versions) for name, versions in fields} if reader.at <= len(section) else {}

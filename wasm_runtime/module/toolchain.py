@@ -12,9 +12,9 @@ from wasm_runtime.module.sections import custom_sections, producers
 
 UNKNOWN: Final = "unknown"
 
-MOST_TOOLS: Final = 8
+MAX_TOOLS: Final = 8
 """Tools that are named. Compilers write two or three."""
-MOST_NAME: Final = 64
+MAX_NAME_CHARS: Final = 64
 """Characters of a tool's name, and of its version."""
 
 _LANGUAGES: Final = {
@@ -58,7 +58,7 @@ def toolchain(wasm: bytes, module: Module) -> Toolchain:
         *_said(fields.get("language", {})),
     )
     named = [_name(tool, version) for tool, version in tools.items()]
-    return Toolchain(next(iter(languages), UNKNOWN), tuple(named[:MOST_TOOLS]))
+    return Toolchain(next(iter(languages), UNKNOWN), tuple(named[:MAX_TOOLS]))
 
 
 def _marks(sections: Mapping[str, bytes], module: Module) -> Iterator[str]:
@@ -71,11 +71,11 @@ def _marks(sections: Mapping[str, bytes], module: Module) -> Iterator[str]:
 
 def _said(languages: Mapping[str, str]) -> Iterator[str]:
     """The languages of a producers section, C last: it is linked into modules of every other."""
-    yield from (name[:MOST_NAME] for name in languages if not (_C.fullmatch(name) or _C_PLUS_PLUS.fullmatch(name)))
+    yield from (name[:MAX_NAME_CHARS] for name in languages if not (_C.fullmatch(name) or _C_PLUS_PLUS.fullmatch(name)))
     yield from ("C++" for name in languages if _C_PLUS_PLUS.fullmatch(name))
     yield from ("C" for name in languages if _C.fullmatch(name))
 
 
 def _name(tool: str, version: str) -> str:
     """A tool with its version, without what is in parentheses behind it: where its sources were."""
-    return f"{tool[:MOST_NAME]} {version.partition(' (')[0][:MOST_NAME]}".strip()
+    return f"{tool[:MAX_NAME_CHARS]} {version.partition(' (')[0][:MAX_NAME_CHARS]}".strip()

@@ -19,7 +19,7 @@ _IMAGE_SIZE: Final = 2
 _Image: TypeAlias = tuple[str, int]
 """A name of an image, and the image's size in bytes."""
 
-_KNOWN_IMAGES: Final = 16_384
+_MAX_CACHED_IMAGES: Final = 16_384
 """Images that are kept once they were read: those of a cluster are few, and most are on many nodes."""
 
 
@@ -95,7 +95,7 @@ def _image_messages(node: bytes) -> Iterator[bytes]:
         yield from _messages(status, _STATUS_IMAGES)
 
 
-@lru_cache(_KNOWN_IMAGES)
+@lru_cache(_MAX_CACHED_IMAGES)
 def _named(image: bytes) -> tuple[_Image, ...]:
     """The names of a v1.ContainerImage, each with its size."""
     sizes = (value for number, _, value in fields(image) if number == _IMAGE_SIZE and isinstance(value, int))

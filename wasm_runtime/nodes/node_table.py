@@ -20,7 +20,7 @@ NEVER: Final = -1
 SLACK = 16_384
 """Names without an object that are kept beyond three times the live nodes."""
 
-LONGEST_NAME: Final = 253
+MAX_NODE_NAME_CHARS: Final = 253
 """Characters of a node's name (a DNS subdomain, RFC 1123)."""
 
 
@@ -110,8 +110,8 @@ class NodeTable:
             else:
                 self._last = list(names), located
                 return located
-            if len(max(names, key=len)) > LONGEST_NAME:
-                raise ValueError(f"a node name has more than {LONGEST_NAME} characters")
+            if len(max(names, key=len)) > MAX_NODE_NAME_CHARS:
+                raise ValueError(f"a node name has more than {MAX_NODE_NAME_CHARS} characters")
             for name in names:
                 if name not in self._index:
                     self._write(name, ABSENT)

@@ -19,10 +19,10 @@ from wasm_runtime.protobuf.encode import encode_node, encode_pod
 
 MODULE: Final = Path(__file__).with_name("convert.wasm")
 
-LONGEST: Final = 4 * 1024 * 1024
+MAX_JSON_BYTES: Final = 4 * 1024 * 1024
 """Bytes of the longest text that the module is given. The API server takes objects of 3 MiB."""
 
-_ROOM: Final = 65_536
+_MIN_ROOM_BYTES: Final = 65_536
 """Bytes of the texts for which there is room from the start, and which take less than a millisecond."""
 
 _UINT32: Final = 0xFFFF_FFFF
@@ -54,7 +54,7 @@ class Converter:
             if len(json) > self._room and not self._make_room(len(json)):
                 return None
             self._write(json)
-            convert = self._convert if len(json) <= _ROOM else self._convert_long
+            convert = self._convert if len(json) <= _MIN_ROOM_BYTES else self._convert_long
             answer = convert(self._messages[message], len(json))
             if answer == _NOT_TAKEN:
                 return None
@@ -64,9 +64,9 @@ class Converter:
     def _write(self, data: bytes) -> None:
         self._bytes[self._texts : self._texts + len(data)] = data
 
-    def _make_room(self, size: int = _ROOM) -> bool:
+    def _make_room(self, size: int = _MIN_ROOM_BYTES) -> bool:
         """Returns whether there is now room for a text of `size` bytes."""
-        texts = self._reserve(size) & _UINT32 if size <= LONGEST else 0
+        texts = self._reserve(size) & _UINT32 if size <= MAX_JSON_BYTES else 0
         if not texts:
             return False
         self._texts, self._room = texts, size

@@ -3,8 +3,8 @@
 import json
 from typing import Any, Final
 
-_LONGEST_EXCERPT: Final = 64
-_MOST_BITS: Final = 128
+_MAX_EXCERPT_CHARS: Final = 64
+_MAX_INTEGER_BITS: Final = 128
 
 
 class EncodeError(ValueError):
@@ -41,8 +41,8 @@ class DecodeError(ValueError):
 
 def quote(text: str) -> str:
     """Write *text* as JSON in ASCII, its end left out if it is long."""
-    if len(text) > _LONGEST_EXCERPT:
-        text = text[:_LONGEST_EXCERPT] + "..."
+    if len(text) > _MAX_EXCERPT_CHARS:
+        text = text[:_MAX_EXCERPT_CHARS] + "..."
     return json.dumps(text)
 
 
@@ -54,7 +54,7 @@ def _excerpt(value: Any) -> str:
         return "an object"
     if isinstance(value, list):
         return "a list"
-    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+    if isinstance(value, int) and value.bit_length() > _MAX_INTEGER_BITS:
         return f"an integer of {value.bit_length()} bits"
     if value is None or isinstance(value, (bool, int, float)):
         return json.dumps(value)

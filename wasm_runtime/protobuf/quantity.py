@@ -8,7 +8,7 @@ from typing import Any, Final
 from wasm_runtime.protobuf import scalar
 from wasm_runtime.protobuf.errors import EncodeError
 
-_LONGEST: Final = 64
+_MAX_CHARS: Final = 64
 """Characters of a quantity. Go does not bound its digits, but what is cached must be."""
 
 # As ParseQuantity in pkg/api/resource/quantity.go, "1." and ".5" included. Only what it takes by
@@ -32,7 +32,7 @@ def quantity(value: Any) -> bytes:
         EncodeError: *value* is no quantity.
     """
     text = value.strip(" ") if isinstance(value, str) else _number(value)
-    data = _encode(text) if 0 < len(text) <= _LONGEST else None
+    data = _encode(text) if 0 < len(text) <= _MAX_CHARS else None
     if data is None:
         raise EncodeError("a quantity", value)
     return data

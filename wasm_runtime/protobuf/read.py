@@ -12,9 +12,9 @@ from wasm_runtime.protobuf.varint import BYTES, SHORT, VARINT
 _FIXED_SIZES: Final = {1: 8, 5: 4}
 """Bytes of a value, per wire type of a fixed size."""
 
-_LONGEST_VARINT: Final = 10
+_MAX_VARINT_BYTES: Final = 10
 _UINT64: Final = (1 << 64) - 1
-_HIGHEST_FIELD: Final = (1 << 29) - 1
+_MAX_FIELD_NUMBER: Final = (1 << 29) - 1
 
 _METADATA: Final = 1
 _IDENTITY: Final = {1: "name", 3: "namespace", 5: "uid", 6: "resource_version"}
@@ -83,7 +83,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
     while at < end:
         key, at = (data[at], at + 1) if data[at] < SHORT else _varint(data, at)
         number, wire_type = key >> 3, key & 7
-        if not 0 < number <= _HIGHEST_FIELD:
+        if not 0 < number <= _MAX_FIELD_NUMBER:
             raise DecodeError(f"field number {number} before byte {at}")
         if wire_type == VARINT:
             value, at = _varint(data, at)
@@ -101,7 +101,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     if at < len(data) and data[at] < SHORT:
         return data[at], at + 1
     number = 0
-    for index, byte in enumerate(data[at : at + _LONGEST_VARINT]):
+    for index, byte in enumerate(data[at : at + _MAX_VARINT_BYTES]):
         number |= (byte & 0x7F) << 7 * index
         if byte < SHORT:
             return number & _UINT64, at + index + 1

@@ -8,7 +8,7 @@ from typing import Any, Final
 from wasm_runtime.protobuf import scalar
 from wasm_runtime.protobuf.errors import EncodeError
 
-_LONGEST: Final = 64
+_MAX_CHARS: Final = 64
 """Characters of a time. Go does not bound the digits of a fraction, but what is cached must be."""
 
 # What Go's time.Parse(time.RFC3339, text) takes: an hour of one digit, a decimal comma and
@@ -38,7 +38,7 @@ def timestamp(value: Any) -> bytes:
     Raises:
         EncodeError: *value* is no time.
     """
-    data = _encode(value) if isinstance(value, str) and len(value) <= _LONGEST else None
+    data = _encode(value) if isinstance(value, str) and len(value) <= _MAX_CHARS else None
     if data is None:
         raise EncodeError("a time in RFC 3339", value)
     return data

@@ -35,7 +35,7 @@ from tests.conformance.stories import evicts, filters, idle, narrows, put, remov
 from tests.wasm_runtime.guest_modules import call
 from wasm_runtime import Fault, abi
 from wasm_runtime.driver.layout import REASON_LIMIT
-from wasm_runtime.engine import LONG_REASONS, Log, NodeResults
+from wasm_runtime.engine import MAX_LONG_REASONS, Log, NodeResults
 
 NODE_NAMES: Final = "k8s.io/scheduler/result.node_names"
 SCORES: Final = "k8s.io/scheduler/nodeScoreList"
@@ -204,7 +204,7 @@ UNREADABLE: Final = "BUG: out of memory reading message"
 
 
 def _many_reasons() -> Iterator[Case]:
-    most = LONG_REASONS + 2
+    most = MAX_LONG_REASONS + 2
     texts = [f"reason {number}" for number in range(1, most + 3)]
     yield Case(
         "more reasons than there can be, for two nodes",
@@ -218,12 +218,12 @@ def _many_reasons() -> Iterator[Case]:
         story(THERE, filters("node-a", "node-b")),
         [_filtered([2, 3], "x" * REASON_LIMIT, "y" * REASON_LIMIT)],
     )
-    long = [f"{number:02}".ljust(REASON_LIMIT, ".") for number in range(1, LONG_REASONS + 3)]
+    long = [f"{number:02}".ljust(REASON_LIMIT, ".") for number in range(1, MAX_LONG_REASONS + 3)]
     yield Case(
         "reasons of which there is no room for the last",
-        _answers([_at(2, LONG_REASONS), _at(2, LONG_REASONS + 1), _at(2, LONG_REASONS + 2)], long),
+        _answers([_at(2, MAX_LONG_REASONS), _at(2, MAX_LONG_REASONS + 1), _at(2, MAX_LONG_REASONS + 2)], long),
         story(THERE, filters("node-a", "node-b", "node-c")),
-        [_filtered([2, 2, 2], long[LONG_REASONS - 1], LEFT_OUT, LEFT_OUT)],
+        [_filtered([2, 2, 2], long[MAX_LONG_REASONS - 1], LEFT_OUT, LEFT_OUT)],
     )
     says = [call(REASON, PAGE - 4, 5), call(REASON, TEXT, 2), call(REASON, -1, -1)]
     stores = " ".join(
@@ -244,7 +244,7 @@ def _many_reasons() -> Iterator[Case]:
     often = (
         "(local $i i32) (loop $again"
         f" {call(REASON, 16_384, REASON_LIMIT)} (local.set $i (i32.add (local.get $i) (i32.const 1)))"
-        f" (br_if $again (i32.lt_u (local.get $i) (i32.const {2 * LONG_REASONS}))))"
+        f" (br_if $again (i32.lt_u (local.get $i) (i32.const {2 * MAX_LONG_REASONS}))))"
     )
     buffer = resident("nodebuffer", often, value=NUMBERS)
     yield Case(

@@ -27,7 +27,7 @@ from tests.extender.rollouts.test_swaps import put
 from tests.wasm_runtime.world import idle_guests
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.plugin import Plugin
-from wasm_runtime.guests.pool import CYCLE
+from wasm_runtime.guests.pool import CYCLE_TIMEOUT_S
 from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
 BINDS = guests.module("reserve_after_filter")
@@ -94,7 +94,7 @@ def test_every_verb_of_a_cycle_is_answered_by_the_revision_that_has_filtered(ins
 def test_a_cycle_is_over_after_half_a_minute(inside: Inside, clock: Clock) -> None:
     inside.filter("old")
     inside.upload(versions.module(11))
-    clock.now += CYCLE - 0.001
+    clock.now += CYCLE_TIMEOUT_S - 0.001
     assert inside.score("old") == 10
     clock.now += 0.001
     assert inside.score("old") == 11
@@ -157,7 +157,7 @@ def test_guests_are_given_back_when_the_last_cycle_is_over(inside: Inside, clock
     before = live(inside)
     inside.filter("old")
     inside.upload(versions.module(11))
-    clock.now += CYCLE - 1
+    clock.now += CYCLE_TIMEOUT_S - 1
     inside.look()
     assert (stages(inside), guests_of(before)) == (["active", "draining"], 1)
     if end == "bind":
@@ -233,7 +233,7 @@ def test_what_is_on_standby_keeps_its_guests(tmp_path: Path, clock: Clock) -> No
     with start(tmp_path, versions.module(10), rollback="automatic") as inside:
         before = live(inside)
         inside.upload(versions.module(11))
-        clock.now += 2 * CYCLE
+        clock.now += 2 * CYCLE_TIMEOUT_S
         inside.look()
         assert (stages(inside), guests_of(before)) == (["active", "draining"], 1)
 
@@ -264,7 +264,7 @@ def test_what_is_retired_is_given_back_without_a_collector(tmp_path: Path, clock
                 inside.upload(versions.module(11 - at % 2))
                 clock.now += drain.AT_LEAST + 0.001
                 inside.look()
-            clock.now += CYCLE
+            clock.now += CYCLE_TIMEOUT_S
             inside.filter("last")
             inside.look()
             in_use = live(

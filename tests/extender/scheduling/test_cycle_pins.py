@@ -10,7 +10,7 @@ from extender.scheduling import cycle_pins
 from extender.scheduling.cycle_pins import CyclePins
 from extender.scheduling.profile import Profile
 from tests.clock import Clock
-from wasm_runtime.guests.pool import CYCLE
+from wasm_runtime.guests.pool import CYCLE_TIMEOUT_S
 
 MOST = 3
 OLD, NEW, OTHER = Profile("default", []), Profile("default", []), Profile("other", [])
@@ -75,7 +75,7 @@ def test_a_cycle_that_begins_while_the_one_before_ends_goes_on(begun: CyclePins)
 
 
 def test_a_cycle_expires(begun: CyclePins, clock: Clock) -> None:
-    clock.now += CYCLE - 0.001
+    clock.now += CYCLE_TIMEOUT_S - 0.001
     assert begun.pinned_or("pod", NEW) is OLD
     assert begun.profiles_in_use() == {OLD}
     clock.now += 0.001
@@ -84,7 +84,7 @@ def test_a_cycle_expires(begun: CyclePins, clock: Clock) -> None:
 
 
 def test_a_cycle_that_begins_again_expires_later(begun: CyclePins, clock: Clock) -> None:
-    clock.now += CYCLE - 1
+    clock.now += CYCLE_TIMEOUT_S - 1
     begun.pin("pod", OLD)
     clock.now += 1
     assert begun.pinned_or("pod", NEW) is OLD
@@ -123,7 +123,7 @@ def test_expired_cycles_are_given_back_as_others_begin(
     monkeypatch.setattr(cycle_pins, "MOST", MOST)
     for pod in ("a", "b"):
         begun.pin(pod, OLD)
-    clock.now += CYCLE
+    clock.now += CYCLE_TIMEOUT_S
     for pod in ("0", "1", "2"):
         begun.pin(pod, NEW)
     assert kept(begun, MOST) == ["0", "1", "2"]

@@ -297,7 +297,7 @@ class TestRoom:
 WORKER = """
 import random, sys
 from pathlib import Path
-from wasm_runtime.cache import CompileCache
+from wasm_runtime.compile.cache import CompileCache
 
 def content(key):
     return b"interface %d" % key, bytes([key]) * 5000 * key

@@ -87,7 +87,7 @@ from pathlib import Path
 Path(sys.argv[1], "cgroup.procs").write_text(str(os.getpid()))
 from tests.wasm_runtime.test_compiler import LONG, slow
 from wasm_runtime import ModuleError, WasmtimeEngine
-from wasm_runtime.compiler import Compiler
+from wasm_runtime.compile.compiler import Compiler
 try:
     Compiler(WasmtimeEngine(), None, LONG).compile(slow(2000, 200))
 except ModuleError as error:

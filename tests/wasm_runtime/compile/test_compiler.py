@@ -24,10 +24,16 @@ from tests.wasm_runtime.guest_modules import REASON, binary, call, export, modul
 from tests.wasm_runtime.world import filter_nodes, world
 from wasm_runtime import Fault, GuestError, ModuleError, WasmtimeEngine
 from wasm_runtime.compile.cache import FORMAT, SUFFIX, CompileCache, Entry
-from wasm_runtime.compile.child import MAX_CODE, NICENESS
-from wasm_runtime.compile.compiler import MAX_CHILD_MEMORY, MIN_CHILD_MEMORY, RESERVE, Compiled, Compiler
-from wasm_runtime.engine import LARGEST_STACK, MEBIBYTE, NodeResults
-from wasm_runtime.engines.wasmtime.engine import STACK
+from wasm_runtime.compile.child import MAX_CODE_BYTES, NICENESS
+from wasm_runtime.compile.compiler import (
+    HOST_RESERVE_BYTES,
+    MAX_CHILD_MEMORY_BYTES,
+    MIN_CHILD_MEMORY_BYTES,
+    Compiled,
+    Compiler,
+)
+from wasm_runtime.engine import MAX_STACK_BYTES, MEBIBYTE, NodeResults
+from wasm_runtime.engines.wasmtime.engine import DEFAULT_STACK_BYTES
 from wasm_runtime.module.binary import Interface
 
 GUEST = module(export("filter", call(REASON, 1024, 5), "(i32.const 2)"), uses=[REASON], text="hello")
@@ -162,7 +168,7 @@ class TestTheChild:
 
     def test_ends_with_its_parent(self, tmp_path: Path) -> None:
         script = (
-            "import sys; from wasm_runtime import WasmtimeEngine; from wasm_runtime.compiler import Compiler;"
+            "import sys; from wasm_runtime import WasmtimeEngine; from wasm_runtime.compile.compiler import Compiler;"
             "Compiler(WasmtimeEngine(), None, 600).compile(sys.stdin.buffer.read())"
         )
         (tmp_path / "wasm").write_bytes(slow())
@@ -242,7 +248,7 @@ def test_the_childs_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, core)
     found["environment"].pop("LC_CTYPE", None)  # Python's own addition.
     assert found == {
-        "memory": [MAX_CHILD_MEMORY, left - RESERVE],
+        "memory": [MAX_CHILD_MEMORY_BYTES, left - HOST_RESERVE_BYTES],
         "core": 0,
         "niceness": min(os.getpriority(os.PRIO_PROCESS, 0) + NICENESS, 19),
         "first to go": "1000\n",
@@ -270,7 +276,7 @@ class TestMemoryOfAChild:
         assert "filter" in compiler.compile(SMALL).exports
 
     def test_is_at_least_what_the_smallest_module_takes(self, engine: WasmtimeEngine) -> None:
-        least = MIN_CHILD_MEMORY + RESERVE
+        least = MIN_CHILD_MEMORY_BYTES + HOST_RESERVE_BYTES
         assert "filter" in Compiler(engine, None, LONG, lambda: least).compile(SMALL).exports
         assert problems(Compiler(engine, None, LONG, lambda: least - 1), SMALL) == [
             "cannot be compiled: the memory limit of this container leaves 127 MiB, which takes 128 MiB at least;"
@@ -278,7 +284,7 @@ class TestMemoryOfAChild:
         ]
 
     def test_has_a_bound_where_the_container_has_none(self, engine: WasmtimeEngine) -> None:
-        assert Compiler(engine, None, LONG, lambda: None)._memory() == MAX_CHILD_MEMORY
+        assert Compiler(engine, None, LONG, lambda: None)._memory() == MAX_CHILD_MEMORY_BYTES
 
 
 def test_a_child_without_memory() -> None:
@@ -309,7 +315,10 @@ def test_a_child_without_memory() -> None:
             partial(say_and_abort, "x" * 100_000),
             f"cannot be compiled: the compiler ended by signal SIGABRT: {'x' * 248} … {'x' * 248}{MEND}",
         ),
-        (partial(bytes, MAX_CODE + 1), f"compiles to {MAX_CODE + 1} bytes of code, the limit is {MAX_CODE}"),
+        (
+            partial(bytes, MAX_CODE_BYTES + 1),
+            f"compiles to {MAX_CODE_BYTES + 1} bytes of code, the limit is {MAX_CODE_BYTES}",
+        ),
     ],
 )
 def test_a_child_that_fails(action: Callable[[], bytes], problem: str) -> None:
@@ -403,7 +412,7 @@ class TestTheCache:
     def test_several_processes_at_once(self, tmp_path: Path) -> None:
         script = (
             "import sys; from pathlib import Path; from wasm_runtime import WasmtimeEngine;"
-            "from wasm_runtime.cache import CompileCache; from wasm_runtime.compiler import Compiler;"
+            "from wasm_runtime.compile.cache import CompileCache; from wasm_runtime.compile.compiler import Compiler;"
             "compiler = Compiler(WasmtimeEngine(), CompileCache(Path(sys.argv[1])), 300);"
             "print(sorted(compiler.compile(sys.stdin.buffer.read()).exports))"
         )
@@ -428,7 +437,7 @@ class TestTheEngine:
             loaded = engine.load(each)
             assert (loaded.exports, loaded.imports) == tuple(compiled.interface)
 
-    @pytest.mark.parametrize("limit", [0, -1, LARGEST_STACK + 1])
+    @pytest.mark.parametrize("limit", [0, -1, MAX_STACK_BYTES + 1])
     def test_a_stack_limit_that_cannot_be(self, limit: int) -> None:
         with pytest.raises(ValueError, match=f"^wasmtime takes a stack limit of 1 to 2097152 bytes, not of {limit}$"):
             WasmtimeEngine(stack_limit=limit)
@@ -451,7 +460,11 @@ class TestTheEngine:
             finally:
                 load.close()
 
-        assert [fault_with(limit) for limit in (64 << 10, STACK, LARGEST_STACK)] == [Fault.STACK, None, None]
+        assert [fault_with(limit) for limit in (64 << 10, DEFAULT_STACK_BYTES, MAX_STACK_BYTES)] == [
+            Fault.STACK,
+            None,
+            None,
+        ]
 
 
 def test_a_module_that_is_in_use_is_not_compiled_again(engine: WasmtimeEngine) -> None:

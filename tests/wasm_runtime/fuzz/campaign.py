@@ -15,7 +15,7 @@ from tests.patience import PATIENCE_S, Beside
 
 ROOT = Path(__file__).parents[3]
 
-MOST_SECONDS = 60.0
+MAX_SECONDS = 60.0
 """A module takes that long only if something hangs: its guest has a second or two in all."""
 LAST_WORDS = 4_000
 """Characters that are kept of what a worker writes as it dies."""
@@ -31,7 +31,7 @@ class Finding(NamedTuple):
 class Campaign:
     """Has modules played as long as they are wanted. A worker that a module has ended is followed by another one."""
 
-    def __init__(self, command: Sequence[str], arguments: Sequence[str] = (), patience: float = MOST_SECONDS) -> None:
+    def __init__(self, command: Sequence[str], arguments: Sequence[str] = (), patience: float = MAX_SECONDS) -> None:
         """The worker is started by the command, the number that it begins with, and the arguments."""
         self._command = command
         self._arguments = arguments

@@ -11,13 +11,13 @@ from tests.wasm_runtime.world import close, idle_guests
 from wasm_runtime import GuestError, ModuleError, Nodes, NodeTable, Plugin, Pod, Settings, WasmtimeEngine
 from wasm_runtime.abi import Severity
 from wasm_runtime.engine import MEBIBYTE, Journal, Log, NodeResults
-from wasm_runtime.errors import MOST_CAUSE, MOST_PRINTED
+from wasm_runtime.errors import MAX_CAUSE_CHARS, MAX_OUTPUT_CHARS
 from wasm_runtime.guests.core_guest import CoreGuest
 from wasm_runtime.guests.guest import Guest, Stage
 from wasm_runtime.module import sections
 
-MOST_MESSAGE = MOST_CAUSE + MOST_PRINTED + 500
-MOST_PROBLEMS = 64 * 1024
+MAX_MESSAGE_CHARS = MAX_CAUSE_CHARS + MAX_OUTPUT_CHARS + 500
+MAX_PROBLEMS_CHARS = 64 * 1024
 """Characters of what is said of a guest, and of a module."""
 OUTPUT_LIMIT = 1_000
 
@@ -93,7 +93,7 @@ class Player:
             node_table = self._nodes.node_table
             plugin = Plugin(self._engine, wasm, SETTINGS, sink=_check_journal, handle=Waiting(), nodes=node_table)
         except ModuleError as error:
-            _require(len(str(error)) <= MOST_PROBLEMS, f"a message of {len(str(error))} characters")
+            _require(len(str(error)) <= MAX_PROBLEMS_CHARS, f"a message of {len(str(error))} characters")
             return "refused"
         except GuestError as error:
             _check_error(error)
@@ -167,7 +167,7 @@ def _check_answer(answer: object, nodes: Nodes) -> None:
 
 
 def _check_error(error: GuestError) -> None:
-    _require(len(str(error)) <= MOST_MESSAGE, f"a message of {len(str(error))} characters")
+    _require(len(str(error)) <= MAX_MESSAGE_CHARS, f"a message of {len(str(error))} characters")
 
 
 def _check_journal(_: str, __: Pod, journal: Journal) -> None:

@@ -16,7 +16,7 @@ from tests.wasm_runtime.fuzz.cases import Cases
 from tests.wasm_runtime.fuzz.play import FEW, Player, PropertyError
 from wasm_runtime.nodes import node_table
 
-MOST_GROWTH = 300_000_000
+MAX_GROWTH_BYTES = 300_000_000
 """Bytes that the process may grow by, in all."""
 
 _STATM = Path("/proc/self/statm")
@@ -34,7 +34,7 @@ def main(seed: int, first: int, directories: list[str]) -> None:
         print(number, flush=True)
         try:
             player.play(cases[number])
-            if _resident() - least > MOST_GROWTH:
+            if _resident() - least > MAX_GROWTH_BYTES:
                 raise PropertyError(f"the process has grown to {_resident() / 1e6:.0f} MB")
         except Exception:
             print(json.dumps(traceback.format_exc()), flush=True)

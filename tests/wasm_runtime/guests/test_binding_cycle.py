@@ -12,7 +12,7 @@ from tests.wasm_runtime.guest_modules import LOG, NODE, NODE_NAME, REASON, SPIN,
 from tests.wasm_runtime.world import filter_nodes, on_node, world
 from wasm_runtime import Fault, Guest, GuestError, Nodes, NodeTable, Pod
 from wasm_runtime.abi import EXPORTS, Code
-from wasm_runtime.engines.wasmtime.ticker import TICK
+from wasm_runtime.engines.wasmtime.ticker import TICK_S
 from wasm_runtime.guests.core_guest import CoreGuest
 from wasm_runtime.guests.guest import Permission, Status
 
@@ -225,7 +225,7 @@ def test_a_call_that_ends_before_it_comes_to_a_node_names_none(load: Loader, mon
 
     def start_late(store: Store, deadline: float) -> None:
         start(store, deadline)
-        delay(5 * TICK)
+        delay(5 * TICK_S)
 
     monkeypatch.setattr("wasm_runtime.nodes.node_table.SLACK", 0)
     at = world({f"node-{number}": b"N" for number in range(2_000)}, names=["node-1999"])

@@ -8,7 +8,7 @@ from tests.wasm_runtime.world import each, filter_nodes, once, pre_filter, world
 from wasm_runtime import Fault, GuestError, Nodes
 from wasm_runtime.abi import Severity
 from wasm_runtime.engine import KIBIBYTE, NO_JOURNAL, Event, Journal, Log, Result
-from wasm_runtime.errors import MOST_PRINTED
+from wasm_runtime.errors import MAX_OUTPUT_CHARS
 
 LOGS = "k8s.io/klog/logs"
 SEVERITY = "k8s.io/klog/severity"
@@ -314,8 +314,8 @@ def test_output_is_cut(load: Loader, limit: int, beyond: int) -> None:
 @pytest.mark.parametrize(
     ("length", "quoted"),
     [
-        (MOST_PRINTED, "-" * MOST_PRINTED),
-        (MOST_PRINTED + 1, f"{'-' * 510} … {'-' * 510}"),
+        (MAX_OUTPUT_CHARS, "-" * MAX_OUTPUT_CHARS),
+        (MAX_OUTPUT_CHARS + 1, f"{'-' * 510} … {'-' * 510}"),
         (8_000, f"{'-' * 510} … {'-' * 510}"),
     ],
 )

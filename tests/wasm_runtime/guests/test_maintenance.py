@@ -14,8 +14,8 @@ from tests.wasm_runtime.guest_modules import binary, export, module
 from tests.wasm_runtime.world import World, filter_nodes, idle_guests, score, until, world
 from wasm_runtime import Nodes, NodeTable, Plugin, Settings, WasmtimeEngine
 from wasm_runtime.engine import NoHandle
-from wasm_runtime.guests.core_guest import CALM, CoreGuest
-from wasm_runtime.guests.guest import IDLE, Guest
+from wasm_runtime.guests.core_guest import GC_INTERVAL_S, CoreGuest
+from wasm_runtime.guests.guest import GC_IDLE_S, Guest
 from wasm_runtime.guests.maintenance import Upkeep
 from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH
 
@@ -63,7 +63,7 @@ def knows(plugin: Plugin, nodes: int) -> bool:
 def leave(plugin: Plugin) -> None:
     """Makes as if nobody had called the guest for long."""
     for guest in idle_guests(plugin._pool):
-        guest.left -= IDLE
+        guest.left -= GC_IDLE_S
 
 
 def has_collected(plugin: Plugin) -> bool:
@@ -120,7 +120,7 @@ def test_garbage_of_cluster_events_is_collected(load: Loader) -> None:
     assert score(plugin, ONE) == [1]
 
 
-@pytest.mark.parametrize(("later", "collected"), [(60.0, 0), (-IDLE, 1)])
+@pytest.mark.parametrize(("later", "collected"), [(60.0, 0), (-GC_IDLE_S, 1)])
 def test_garbage_is_not_collected_between_two_verbs(load: Loader, later: float, collected: int) -> None:
     plugin = load.plugin(COLLECTS)
     score(plugin, ONE)
@@ -158,13 +158,13 @@ class TestGarbageOfNodes:
     def test_is_collected_after_a_while(self, guest: Guest) -> None:
         self.tell(guest, b"A")
         assert not guest.is_to_collect
-        guest._collected -= CALM
+        guest._collected -= GC_INTERVAL_S
         assert guest.is_to_collect
 
     def test_is_collected_once(self, guest: Guest) -> None:
         self.tell(guest, b"A")
         guest.collect(time.monotonic() + 30)
-        guest._collected -= CALM
+        guest._collected -= GC_INTERVAL_S
         assert not guest.is_to_collect
         self.tell(guest, b"B")
         assert guest.is_to_collect
@@ -172,13 +172,13 @@ class TestGarbageOfNodes:
     def test_is_none_if_there_is_nothing_to_tell(self, guest: Guest) -> None:
         self.tell(guest, b"A")
         guest.collect(time.monotonic() + 30)
-        guest._collected -= CALM
+        guest._collected -= GC_INTERVAL_S
         self.tell(guest, b"A")
         assert not guest.is_to_collect
 
     def test_is_not_collected_between_two_verbs(self, guest: Guest) -> None:
         self.tell(guest, b"A")
-        guest._collected -= CALM
+        guest._collected -= GC_INTERVAL_S
         guest.left = time.monotonic()
         assert not guest.is_to_collect
 

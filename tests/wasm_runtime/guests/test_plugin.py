@@ -22,7 +22,7 @@ from tests.wasm_runtime.world import close, end_of_maker, filter_nodes, idle_gue
 from wasm_runtime import Fault, GuestError, ModuleError, Nodes, NodeTable, Plugin, Pod, Settings, WasmtimeEngine
 from wasm_runtime.engine import Journal, Log, NodeResults, Span
 from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
-from wasm_runtime.guests.guest import IDLE
+from wasm_runtime.guests.guest import GC_IDLE_S
 from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH
 from wasm_runtime.nodes.node_table import Located
 
@@ -262,7 +262,7 @@ class TestLearning:
         assert told(make(keeps(), Growing())) == [MAX_NODES_PER_BATCH]
 
     def test_that_takes_too_long_is_left_to_the_upkeep(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("wasm_runtime.guests.plugin.PATIENCE", 0)
+        monkeypatch.setattr("wasm_runtime.guests.plugin.MAX_PREPARE_TIMEOUTS", 0)
         plugin = make(keeps(), MANY.node_table)
         assert told(plugin) == [0]
         while plugin.tend(MANY.node_table):
@@ -325,7 +325,7 @@ def test_what_a_guest_does_between_pods_is_no_pods(make: Make) -> None:
     at.node_table.put([("node-b", b"B"), ("node-c", b"C")])
     plugin.tend(at.node_table)
     filter_nodes(plugin, at)
-    idle_guests(plugin._pool)[0].left -= IDLE
+    idle_guests(plugin._pool)[0].left -= GC_IDLE_S
     plugin.tend(at.node_table)
     assert observed.logged[2:] == [
         (None, ["nodechanged"] * 2, 0),

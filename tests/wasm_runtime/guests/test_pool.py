@@ -14,7 +14,7 @@ from tests.wasm_runtime.world import end_of_maker, idle_guests, settle, until
 from wasm_runtime import Fault, Guest, GuestError, Settings, WasmtimeEngine
 from wasm_runtime.engine import NoHandle
 from wasm_runtime.guests.core_guest import CoreGuest
-from wasm_runtime.guests.pool import CYCLE, Pool
+from wasm_runtime.guests.pool import CYCLE_TIMEOUT_S, Pool
 
 NOBODY = ""
 """The UID of no pod: any guest will do."""
@@ -226,7 +226,7 @@ class TestChoice:
         pool.forget("nobody")
         assert take(pool, "c") is ended
 
-    @pytest.mark.parametrize(("ago", "taken"), [(CYCLE + 1, True), (CYCLE - 5, False)])
+    @pytest.mark.parametrize(("ago", "taken"), [(CYCLE_TIMEOUT_S + 1, True), (CYCLE_TIMEOUT_S - 5, False)])
     def test_is_one_that_nobody_came_back_to(self, pools: Pools, ago: float, taken: bool) -> None:
         pool = pools(3, keeps_cycles=True)
         _, left = on_cycle(pool, "a", "b")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.wasm_runtime.custom import custom, made_by, text
 from tests.wasm_runtime.guest_modules import binary
 from wasm_runtime import ModuleError, WasmtimeEngine
-from wasm_runtime.module.sections import LARGEST_PRODUCERS, Limits, custom_sections, memory, producers
+from wasm_runtime.module.sections import MAX_PRODUCERS_BYTES, Limits, custom_sections, memory, producers
 from wasm_runtime.protobuf.varint import varint
 
 MANY = varint(2**32 - 1)
@@ -67,7 +67,7 @@ WHOLE = made_by({"language": {"Go": "go1.26"}})
         b"\x01" + text(b"\xc3") + b"\0",
         b"\x80" * 100,
         b"\x80" * (1 << 20),
-        made_by({"processed-by": {"x" * LARGEST_PRODUCERS: "1", "y": "2"}}),
+        made_by({"processed-by": {"x" * MAX_PRODUCERS_BYTES: "1", "y": "2"}}),
     ],
     ids=len,
 )

@@ -5,7 +5,7 @@ import pytest
 from tests.wasm_runtime.custom import custom, made_by
 from tests.wasm_runtime.guest_modules import binary
 from wasm_runtime import WasmtimeEngine
-from wasm_runtime.module.toolchain import MOST_NAME, MOST_TOOLS, Toolchain, toolchain
+from wasm_runtime.module.toolchain import MAX_NAME_CHARS, MAX_TOOLS, Toolchain, toolchain
 
 ABORT = '(import "env" "abort" (func (param i32 i32 i32 i32)))'
 
@@ -69,5 +69,5 @@ def test_a_section_that_is_malformed_says_nothing(engine: WasmtimeEngine) -> Non
 def test_names_are_bounded_in_number_and_length(engine: WasmtimeEngine) -> None:
     tools = {f"{at}{'x' * 100}": "y" * 100 for at in range(20)}
     section = made_by({"language": {"z" * 100: ""}, "processed-by": tools})
-    shown = tuple(f"{at}{'x' * (MOST_NAME - 1)} {'y' * MOST_NAME}" for at in range(MOST_TOOLS))
-    assert of(engine, "", custom("producers", section)) == Toolchain("z" * MOST_NAME, shown)
+    shown = tuple(f"{at}{'x' * (MAX_NAME_CHARS - 1)} {'y' * MAX_NAME_CHARS}" for at in range(MAX_TOOLS))
+    assert of(engine, "", custom("producers", section)) == Toolchain("z" * MAX_NAME_CHARS, shown)

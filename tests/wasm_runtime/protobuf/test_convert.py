@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from tests.patience import Beside, delay
 from wasm_runtime.protobuf import EncodeError, convert, encode_node, encode_pod
-from wasm_runtime.protobuf.convert import LONGEST, MODULE, Converter, convert_node, convert_pod
+from wasm_runtime.protobuf.convert import MAX_JSON_BYTES, MODULE, Converter, convert_node, convert_pod
 from wasm_runtime.protobuf.schema import MESSAGES
 
 from .converter import build
@@ -228,7 +228,7 @@ def test_every_day_of_eight_centuries() -> None:
         b'{"future":' + b"[" * 65 + b"]" * 65 + b"}",
         b'{"future":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}",
         metadata(labels={f"key-{at}": "" for at in range(3000)}),
-        metadata(name="n" * LONGEST),
+        metadata(name="n" * MAX_JSON_BYTES),
     ],
 )  # fmt: skip
 def test_leaves(text: bytes) -> None:
@@ -326,7 +326,7 @@ def test_large_objects_grow_the_memory() -> None:
     grown = Converter(MODULE.read_bytes())
     for size in (10, 100_000, 2 * MEBIBYTE, 10):
         assert is_taken("Pod", metadata(name="n" * size, annotations={"a": "é" * (size // 4)}), by=grown)
-    assert converter.convert("Pod", b" " * LONGEST + b"{}") is None
+    assert converter.convert("Pod", b" " * MAX_JSON_BYTES + b"{}") is None
 
 
 @pytest.mark.parametrize(("numbers", "length"), [(100_000, 0), (50_000, 100_000)])

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from wasm_runtime import abi
 from wasm_runtime.abi import Delivery, Document, Import, Severity
 from wasm_runtime.driver.layout import REASON_LIMIT
-from wasm_runtime.engine import LONGEST_UID, Call, Event, Handle, Log, Settings, largest_delivery
+from wasm_runtime.engine import MAX_UID_BYTES, Call, Event, Handle, Log, Settings, max_delivery_bytes
 from wasm_runtime.engines.wasmer.memory import GuestMemory
 from wasm_runtime.engines.wasmer.node_snapshot import NodeSnapshot
 from wasm_runtime.engines.wasmer.records import Output, Reasons, Records
@@ -141,7 +141,7 @@ class Host:
         self.memory.require(at, length)
         if self._call is None:
             return
-        most = largest_delivery(self._call.nodes)
+        most = max_delivery_bytes(self._call.nodes)
         if length > most:
             self.error = MemoryError(f"a result of {length} bytes, at most {most} are taken")
         else:
@@ -212,7 +212,7 @@ class Host:
 
     def _waiting(self, ask: Callable[[str], bool], at: int, length: int) -> bool:
         self.memory.require(at, length)
-        if self._call is None or length > LONGEST_UID:
+        if self._call is None or length > MAX_UID_BYTES:
             return False
         uid = self.memory.read(at, length).decode(errors="replace")
         return bool(self._attempt(lambda: ask(uid)))

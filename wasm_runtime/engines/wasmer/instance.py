@@ -13,7 +13,7 @@ from wasm_runtime import abi
 from wasm_runtime.abi import Import, Signature
 from wasm_runtime.driver.layout import NONE, PAGE, REASON_ROOM
 from wasm_runtime.engine import (
-    LONG_REASONS,
+    MAX_LONG_REASONS,
     MEBIBYTE,
     Call,
     Handle,
@@ -22,8 +22,8 @@ from wasm_runtime.engine import (
     NodeResults,
     Result,
     Settings,
-    no_room,
-    room_for_reasons,
+    max_reason_bytes,
+    node_buffer_error,
 )
 from wasm_runtime.engines.wasmer import start
 from wasm_runtime.engines.wasmer.host import Host
@@ -159,7 +159,7 @@ class WasmerInstance:
 
     def _each(self, export: str, call: Call, tolerated: int) -> NodeResults:
         host = self._host
-        indices = self._begin(call, room_for_reasons(len(call.nodes)))
+        indices = self._begin(call, max_reason_bytes(len(call.nodes)))
         codes: list[int] = []
         values: list[int] = []
         reasons: list[str] = []
@@ -181,7 +181,7 @@ class WasmerInstance:
 
     def _at_once(self, export: str, call: Call, tolerated: int) -> ListResults | None:
         host, count = self._host, len(call.nodes)
-        indices = self._begin(call, room_for_reasons(len(call.nodes)))
+        indices = self._begin(call, max_reason_bytes(len(call.nodes)))
         if not all(map(host.nodes.objects.__getitem__, indices)):
             host.end()
             return None
@@ -191,10 +191,10 @@ class WasmerInstance:
             host.enter()
             at = self._functions["nodebuffer"](count) & NONE
             if not host.memory.has(at, 4 * count):
-                raise no_room(at, count)
+                raise node_buffer_error(at, count)
             host.memory.write(at, array("I", indices).tobytes())
             host.enter()
-            host.reasons.number(LONG_REASONS + count)
+            host.reasons.number(MAX_LONG_REASONS + count)
             code = self._functions[export](count)
             return code, host.memory.read(at, 4 * count)
 

@@ -24,11 +24,11 @@ NAME: Final = "kwx-trampoline"
 FUNCTIONS: Final[Mapping[Import, Signature]] = {**abi.IMPORTS, **wasi.FUNCTIONS}
 """Everything that a guest may import."""
 
-STACK: Final = 64 * KIBIBYTE
+MIN_HOST_STACK_BYTES: Final = 64 * KIBIBYTE
 """Bytes of stack that Python has at least: where it ran out of them, wasmer would pass over frames of Python's."""
 
-LATE: Final = {**abi.IMPORTS, **abi.WASI_HERE}
-"""What a guest cannot call in its start section, as with the driver, which is linked after it."""
+LINKED_AFTER_START: Final = {**abi.IMPORTS, **abi.WASI_HERE}
+"""What a guest cannot call in its start section: as with wasmtime, where the driver is linked after that has run."""
 
 OUT_OF_BOUNDS: Final = -1
 NOT_LINKED: Final = -2
@@ -51,7 +51,9 @@ class Trampoline:
     def link(self, functions: Mapping[Import, HostFunction], host: Host) -> dict[str, dict[str, Any]]:
         """What a guest of that host imports, by module and name."""
         answering = {
-            str(each): wasmer.Function(self._store, _answering(functions[each], host, early=each not in LATE), types)
+            str(each): wasmer.Function(
+                self._store, _answering(functions[each], host, early=each not in LINKED_AFTER_START), types
+            )
             for each, types in self._types.items()
         }
         exports = wasmer.Instance(self._module, {"host": answering}).exports
@@ -104,7 +106,7 @@ _ANSWER: Final = f"""
 
 _VALUES: Final = " ".join(["v128"] * 240)
 """Almost 4 KiB. Where a frame is larger, wasmer looks for the end of the stack outside of wasm, without a backtrace."""
-_LEVELS: Final = STACK // 4096
+_LEVELS: Final = MIN_HOST_STACK_BYTES // 4096
 _ROOM: Final = f"""
 (global $never (mut i32) (i32.const 0))
 (func $many (result {_VALUES}) unreachable)

@@ -9,7 +9,7 @@ from wasm_runtime.engine import NO_JOURNAL, Event, Journal, Log
 
 LEFT_OUT: Final = "(left out: the reasons of this call are longer than their limit)"
 
-RECORD: Final = 20
+RECORD_HEAD_BYTES: Final = 20
 """Bytes that a record takes beside its texts."""
 
 
@@ -78,7 +78,7 @@ class Records:
 
     def claim(self, length: int) -> bool:
         """Takes room for a record with that many bytes of text. False if there is none: the record is counted."""
-        used = self._used + RECORD + length
+        used = self._used + RECORD_HEAD_BYTES + length
         if used > self._limit:
             self._dropped += 1
             return False

@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 from wasm_runtime.engines.wasmer.linker import NAME
-from wasm_runtime.engines.wasmer.wasi import MOST_STATUS, ExitError
-from wasm_runtime.engines.wasmtime.trap import MAX_FRAMES, MAX_NAME, Failure
+from wasm_runtime.engines.wasmer.wasi import MAX_EXIT_STATUS, ExitError
+from wasm_runtime.engines.wasmtime.trap import MAX_FRAMES, MAX_NAME_CHARS, Failure
 from wasm_runtime.errors import Fault, TrapKind, shorten
 
 _KINDS: Final = {
@@ -44,7 +44,7 @@ def describe(error: Exception) -> Failure:
 
 def _left(status: int) -> Failure:
     """No more exit status than wasmtime takes, in its words."""
-    if status > MOST_STATUS:
+    if status > MAX_EXIT_STATUS:
         return Failure(Fault.EXIT, "the guest left by an exit status above 125")
     return Failure(Fault.EXIT, f"the guest left by exit status {status}", exit_code=status)
 
@@ -56,7 +56,7 @@ def _backtrace(message: str) -> str:
         if module == NAME:
             host += [name] if "/" in name else []
         else:
-            names.append(shorten(f"func[{index}]" if name == _UNNAMED else name, MAX_NAME))
+            names.append(shorten(f"func[{index}]" if name == _UNNAMED else name, MAX_NAME_CHARS))
         if len(names) > MAX_FRAMES:
             names[-1] = "…"
             break

@@ -69,7 +69,7 @@ _REALTIME, _MONOTONIC = 0, 1
 _NO_CLOCKS: Final = frozenset({2, 3})
 """Clocks that WASI knows and this host does not have: the times of the process and of the thread."""
 
-MOST_STATUS: Final = 125
+MAX_EXIT_STATUS: Final = 125
 """The largest exit status."""
 
 

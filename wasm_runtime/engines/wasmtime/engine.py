@@ -13,13 +13,13 @@ import wasmtime
 from wasm_runtime import driver
 from wasm_runtime.compile.cache import CodeFile
 from wasm_runtime.compile.compiler import Compiled
-from wasm_runtime.engine import LARGEST_STACK, MEBIBYTE, Handle, Settings
+from wasm_runtime.engine import MAX_STACK_BYTES, MEBIBYTE, Handle, Settings
 from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
 from wasm_runtime.engines.wasmtime.ticker import Ticker
 from wasm_runtime.errors import ModuleError
 from wasm_runtime.module.binary import EMPTY, Interface, check_preamble, interface
 
-STACK: Final = MEBIBYTE
+DEFAULT_STACK_BYTES: Final = MEBIBYTE
 """Bytes of stack that wasm may use, of the thread's own."""
 
 
@@ -28,10 +28,10 @@ class WasmtimeEngine:
 
     name: Final = "wasmtime"
 
-    def __init__(self, *, stack_limit: int = STACK) -> None:
+    def __init__(self, *, stack_limit: int = DEFAULT_STACK_BYTES) -> None:
         """`stack_limit` is how many bytes of stack wasm may use. Raises ValueError for one that wasmtime cannot do."""
-        if not 0 < stack_limit <= LARGEST_STACK:
-            raise ValueError(f"wasmtime takes a stack limit of 1 to {LARGEST_STACK} bytes, not of {stack_limit}")
+        if not 0 < stack_limit <= MAX_STACK_BYTES:
+            raise ValueError(f"wasmtime takes a stack limit of 1 to {MAX_STACK_BYTES} bytes, not of {stack_limit}")
         self._stack_limit = stack_limit
         config = wasmtime.Config()
         config.wasm_multi_memory = True

@@ -15,8 +15,8 @@ from wasm_runtime import abi, driver
 from wasm_runtime.abi import Delivery, Document, Severity
 from wasm_runtime.driver import layout
 from wasm_runtime.engine import (
-    LONG_REASONS,
-    LONGEST_UID,
+    MAX_LONG_REASONS,
+    MAX_UID_BYTES,
     MEBIBYTE,
     NO_JOURNAL,
     Call,
@@ -28,9 +28,9 @@ from wasm_runtime.engine import (
     NodeResults,
     Result,
     Settings,
-    largest_delivery,
-    no_room,
-    room_for_reasons,
+    max_delivery_bytes,
+    max_reason_bytes,
+    node_buffer_error,
 )
 from wasm_runtime.engines.wasmtime.memory import CallMemory, LinearMemory, SnapshotMemory
 from wasm_runtime.engines.wasmtime.native import EpochDeadline, Function
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TABLES: Final = 8
-"""How many tables a guest may have."""
+MAX_TABLES: Final = 8
+"""Tables that a guest may have."""
 
 NO_DEADLINE: Final = 1 << 60
 """Ticks."""
@@ -135,8 +135,8 @@ class WasmtimeInstance:
         """Calls an export for all of `call.nodes`. None if one of them has no object. Raises GuestError."""
         count, nodes, answers, codes, reasons = self._begin_nodes(call)
         memory = self._memory
-        numbered = memory.reserve(4 * (LONG_REASONS + count))
-        memory.header.numbered_limit = LONG_REASONS + count
+        numbered = memory.reserve(4 * (MAX_LONG_REASONS + count))
+        memory.header.numbered_limit = MAX_LONG_REASONS + count
         buffer, point, splits = driver.POINTS["nodebuffer"], driver.POINTS[export], export == abi.LISTS["filter"]
         arguments = (buffer, point, int(splits), tolerated, count, nodes, answers, codes, reasons, numbered)
         packed = self._run(export, call, call.deadline, self._all, *arguments)
@@ -144,7 +144,7 @@ class WasmtimeInstance:
         if called == layout.NONE:
             return None
         if called == layout.NO_ROOM:
-            raise no_room(code & layout.NONE, count)
+            raise node_buffer_error(code & layout.NONE, count)
         if code:
             return ListResults(Result(code, 0, memory.reason(memory.header.reason)), NodeResults(0, [], [], []))
         values = [] if splits else memory.numbers("i", answers, count)
@@ -168,7 +168,7 @@ class WasmtimeInstance:
         count = len(indices)
         nodes = memory.put(array("I", indices).tobytes())
         first, second, third = (memory.reserve(4 * count) for _ in range(3))
-        memory.reserve_reasons(room_for_reasons(count))
+        memory.reserve_reasons(max_reason_bytes(count))
         return count, nodes, first, second, third
 
     def _sync_nodes(self, call: Call) -> Sequence[int]:
@@ -365,7 +365,7 @@ class WasmtimeInstance:
         self._store.set_limits(
             memory_size=self._settings.memory_limit,
             table_elements=self._settings.table_limit,
-            tables=1 + TABLES,
+            tables=1 + MAX_TABLES,
             memories=1,
         )
 
@@ -399,7 +399,7 @@ class WasmtimeInstance:
             return
         try:
             length &= layout.NONE
-            most = largest_delivery(self._call.nodes)
+            most = max_delivery_bytes(self._call.nodes)
             if length > most:
                 raise MemoryError(f"a result of {length} bytes, at most {most} are taken")
             data = self._guest_memory.read_now(at & layout.NONE, length)
@@ -410,7 +410,7 @@ class WasmtimeInstance:
     def _waiting(self, at: int, length: int, reject: int) -> int:
         """Called by the driver with the UID of a pod, to be rejected or to be handed over as a document."""
         length &= layout.NONE
-        if self._call is None or length > LONGEST_UID:
+        if self._call is None or length > MAX_UID_BYTES:
             return 0
         try:
             uid = self._guest_memory.read_now(at & layout.NONE, length).decode(errors="replace")

@@ -12,11 +12,11 @@ import wasmtime
 from wasm_runtime.engines.wasmtime.native import EpochDeadline
 from wasm_runtime.supervision import SupervisedThread
 
-TICK: Final = 0.002
+TICK_S: Final = 0.002
 """Seconds between two epochs: a guest is interrupted at most this late."""
 
-REST_AFTER: Final = 500
-"""Ticks without a call after which the clock stops until the next one."""
+MAX_IDLE_TICKS: Final = 500
+"""Ticks without a call after which the clock stops until the next call."""
 
 
 class Ticker:
@@ -42,7 +42,7 @@ class Ticker:
         if not self._awake.is_set():
             self._now = time.monotonic()
             self._awake.set()
-        interrupt(max(1, math.ceil((deadline - self._now) / TICK)))
+        interrupt(max(1, math.ceil((deadline - self._now) / TICK_S)))
 
     def stop(self, interrupt: EpochDeadline) -> None:
         """Says that the store's call has returned."""
@@ -53,16 +53,16 @@ class Ticker:
 
         An epoch is counted after it has begun, so that a call that starts meanwhile is not cut short.
         """
-        while self._now + TICK <= time.monotonic():
+        while self._now + TICK_S <= time.monotonic():
             self._engine.increment_epoch()
-            self._now += TICK
+            self._now += TICK_S
 
     def _tick(self) -> None:
         self._awake.wait()
-        time.sleep(max(0.0, self._now + TICK - time.monotonic()))
+        time.sleep(max(0.0, self._now + TICK_S - time.monotonic()))
         self._advance()
         self._quiet += 1
-        if self._quiet > REST_AFTER and not self._running:
+        if self._quiet > MAX_IDLE_TICKS and not self._running:
             self._awake.clear()
             if self._running:
                 self._awake.set()

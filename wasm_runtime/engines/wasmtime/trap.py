@@ -11,7 +11,7 @@ from wasm_runtime.errors import Fault, TrapKind, shorten
 
 MAX_FRAMES: Final = 12
 """Frames of a backtrace that a message quotes."""
-MAX_NAME: Final = 80
+MAX_NAME_CHARS: Final = 80
 """Characters of a function's name that a message quotes."""
 
 _OURS: Final = frozenset({"kwx-driver", "kwx-trampoline"})
@@ -78,7 +78,7 @@ def _cause(message: str) -> str:
 def _backtrace(trap: Trap) -> str:
     frames = trap.frames
     guests = [frame for frame in frames if frame.module_name not in _OURS]
-    names = [shorten(frame.func_name or f"func[{frame.func_index}]", MAX_NAME) for frame in guests[:MAX_FRAMES]]
+    names = [shorten(frame.func_name or f"func[{frame.func_index}]", MAX_NAME_CHARS) for frame in guests[:MAX_FRAMES]]
     more = ["…"] if len(guests) > MAX_FRAMES else []
     host = _host_function(frame.func_name for frame in frames if frame.module_name in _OURS)
     return (f" in {' < '.join([*host, *names, *more])}") if host or names else ""
