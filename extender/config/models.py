@@ -92,50 +92,54 @@ class _Model(BaseModel):
 
 
 class ServerConfig(_Model):
-    """Where we listen and what we take."""
+    """The servers of the extender, and what it keeps on disk."""
 
     address: Annotated[Address, BeforeValidator(_address)] = Address("127.0.0.1", 8888)
-    """The verbs. Port 0 takes a free one."""
+    """Address of the verbs, for kube-scheduler. Port 0 takes a free port."""
     admin_address: Annotated[Address, BeforeValidator(_address)] = Address("127.0.0.1", 8889)
-    """Health and the admin API."""
+    """Address of health, metrics and the admin API."""
     max_request_bytes: Bytes = 64 * MEBIBYTE
-    """Longest body of a request; a longer one is refused unread with status 413."""
+    """Longest body of a request. A longer one is refused unread with status 413."""
     bind_timeout: Seconds = 4.0
-    """Time of the bind verb, a wait on Permit included; below the scheduler's httpTimeout for the extender."""
+    """Time of the bind verb, including a wait on Permit. Keep it below the extender's httpTimeout in kube-scheduler."""
     state_directory: Annotated[Path, AfterValidator(_expand)] | None = None
-    """Where revisions and their history are kept, relative to this file; by default `$XDG_STATE_HOME/kwx`, else
+    """Directory that keeps revisions and their history. The default is `$XDG_STATE_HOME/kwx`, else
     `~/.local/state/kwx`."""
     state_limit: Bytes = 256 * MEBIBYTE
-    """Modules that are kept there to go back to; what serves and what a rollback leads to are kept all the same."""
+    """Size of all modules in the state directory. Above it the oldest are deleted, except those that serve or that a
+    rollback leads to."""
     admin_tokens: Annotated[Path, AfterValidator(_expand)] | None = None
-    """A file with the bearer tokens of the admin API, relative to this file; read again when it changes. Without one,
-    only clients on this machine are let in."""
+    """File with the bearer tokens of the admin API, read again when it changes. Without it the admin API answers only
+    clients on the same machine."""
 
 
 class RuntimeConfig(_Model):
-    """What bounds the compiling and running of all guests."""
+    """Limits for all plugins."""
 
     stack_limit: Annotated[Bytes, Field(ge=SMALLEST_STACK, le=MAX_STACK_BYTES)] = MEBIBYTE
-    """Stack that the calls of a guest may use; one that needs more is stopped."""
+    """Stack of a guest. A guest that needs more is stopped."""
     module_limit: Bytes = 64 * MEBIBYTE
-    """Size of a module; standard Go makes some 20 MiB."""
+    """Size of a module. Modules in standard Go have some 20 MiB."""
     compile_timeout: Seconds = 60.0
-    """Time that compiling a module may take, in a process of its own."""
+    """Time for compiling a module."""
     cache_limit: Bytes = 512 * MEBIBYTE
-    """Compiled code that is kept on disk."""
+    """Size of the compiled code that is kept under `~/.cache/kwx`."""
 
 
 class ClusterConfig(_Model):
-    """How we reach the API server."""
+    """The connection to the API server."""
 
     mode: Literal["none", "dry-run", "kubeconfig", "in-cluster"] = "none"
-    """none: not at all, bind is an Error; dry-run: not at all, bind is logged and succeeds."""
+    """none: no API server, and bind fails. dry-run: no API server, and bind only logs and succeeds. kubeconfig: the API
+    server of a kubeconfig. in-cluster: the API server of the cluster in which the extender is a pod."""
     kubeconfig: Annotated[Path, AfterValidator(_expand)] = Field(default=Path("~/.kube/config"), validate_default=True)
-    """Read with mode kubeconfig; relative to this file."""
+    """The kubeconfig of mode `kubeconfig`."""
     stale_after: Seconds | None = None
-    """Time for which nodes and pods that may be outdated are used; without end by default, as kube-scheduler does."""
+    """Time for which possibly outdated nodes and pods are used. It counts from the API server's last message. A silent
+    disconnect is detected within 70 s, so shorter values may act late. By default there is no limit, as in
+    kube-scheduler."""
     not_synced_policy: FailurePolicy = FailurePolicy.FAIL
-    """While nodes and pods are not known yet, or stale. Fail: the verb fails; Ignore: guests get what is known,
+    """What verbs do while nodes and pods are unknown or stale. Fail: the verb fails. Ignore: guests get what is known,
     which is the names alone before the first list."""
 
     @property
@@ -145,76 +149,78 @@ class ClusterConfig(_Model):
 
 
 class SourceConfig(_Model):
-    """How a plugin's module is fetched."""
+    """How the module is fetched."""
 
     interval: Annotated[Seconds, Field(ge=0.1)] = 30.0
-    """Time between two looks at a web server or registry. Files are looked at twice a second."""
+    """Time between two polls of a web server or registry. Files are polled twice a second."""
     timeout: Seconds = 60.0
-    """Time that one fetch may take."""
+    """Time for one fetch, from connecting to the last byte."""
     ca_file: Annotated[Path, AfterValidator(_expand)] | None = None
-    """Certificates (PEM) that a server's must be signed by, instead of the system's; relative to this file."""
+    """CA certificates in PEM, instead of the system's, for web servers and registries."""
     public_key: Annotated[Path, AfterValidator(_expand)] | None = None
-    """The key (PEM) that modules must be signed by; relative to this file."""
+    """Public key in PEM that must have signed the module."""
 
 
 class SwapConfig(_Model):
-    """When a new revision may take over, and when it has to go."""
+    """When a new revision goes live, and when it is rolled back."""
 
     slowdown_factor: Annotated[float, Field(ge=1.0, le=1000.0)] = 3.0
-    """A candidate is refused that takes more than so many times what the active revision takes, …"""
+    """A candidate is refused if it takes more than so many times the CPU time of the active revision …"""
     slowdown_floor: Seconds = 0.001
-    """… and more by this, in the median over the recorded requests of a verb."""
+    """… and exceeds it by this time. Both count in the median of a verb's recorded requests."""
     shadow_time: Seconds | None = None
-    """Time for which a candidate also judges what comes, without a say in it, before it takes over."""
+    """Time for which a candidate also judges live requests, without effect, before it goes live."""
     shadow_requests: Annotated[int, Field(strict=True, ge=1, le=100_000)] | None = None
-    """The same as a number of requests; with both, what comes first ends it."""
+    """The same as a number of requests. With both, whichever is reached first ends the shadow."""
     rollback: Literal["automatic", "manual"] = "automatic"
-    """Whether the last good revision comes back by itself when its successor fails."""
+    """Whether a revision that fails on probation is rolled back automatically."""
     rollback_time: Seconds = 60.0
-    """Time after a switch in which that may happen; afterwards the new revision is the good one."""
+    """Length of the probation after a switch. A revision that survives it is good."""
     rollback_failures: Annotated[int, Field(strict=True, ge=1)] = 3
-    """Failures that it takes at least."""
+    """Failed calls on probation that cause a rollback, if rollbackShare is reached too."""
     rollback_share: Annotated[float, Field(gt=0.0, le=1.0)] = 0.1
-    """Part of the calls that it takes at least."""
+    """Failed share of all calls on probation that causes a rollback, if rollbackFailures is reached too."""
     wake_pods: Annotated[bool, Field(strict=True)] = False
-    """Whether pods that wait unschedulable are tried again after a switch; costs the API server one write."""
+    """Whether kube-scheduler tries rejected pods again after a switch. It costs one write to the API server."""
 
 
 class PluginConfig(_Model):
-    """A plugin of a profile."""
+    """One plugin of a profile: a module and its settings."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")]
+    """Name of the plugin, unique in its profile: letters, digits, dots, hyphens and underscores."""
     guest_url: Annotated[str, Field(alias="guestURL")]
-    """file:// and a path, relative to the configuration file; or a URL of http, https or oci."""
+    """Source of the module: `file://` and a path, or a URL of http, https or oci."""
     source: SourceConfig = SourceConfig()
     swap: SwapConfig = SwapConfig()
     digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
-    """The only module that is accepted."""
+    """Digest of the only module that is accepted, as sha256sum prints it."""
     guest_config: Annotated[Text, BeforeValidator(_guest_config)] = ""
-    """What the guest reads as its configuration; a mapping is passed on as JSON."""
+    """Configuration that the guest reads. A mapping is passed on as JSON."""
     args: tuple[Annotated[Text, AfterValidator(_argument)], ...] = ()
-    """The guest's whole argv; empty: the name of the plugin."""
+    """The whole argv of the guest. If empty, it is the plugin's name."""
     log_severity: Severity = Severity.INFO
-    """Least severity that is logged: 0 info, 1 warning, 2 error, 3 fatal."""
+    """Lowest severity that is logged: 0 info, 1 warning, 2 error, 3 fatal."""
     weight: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
-    """Part of the plugin's scores in the mean of the profile."""
+    """Weight of the plugin's scores in the mean of the profile."""
     engine: Literal["wasmtime", "wasmer"] = "wasmtime"
+    """What runs the module. wasmer needs CPython 3.10 and `allowUnlimited: true`."""
     allow_unlimited: bool = False
-    """Accepts that wasmer has none of the limits."""
+    """Required for engine wasmer, which keeps none of the limits."""
     failure_policy: FailurePolicy = FailurePolicy.FAIL
-    """Fail: a failure of the plugin fails the verb; Ignore: the plugin is left out."""
+    """What a failure of the plugin does. Fail: the verb fails. Ignore: the verb is answered without the plugin."""
     timeout: Seconds = 0.5
-    """Time of one verb in this plugin."""
+    """Time of one verb in the plugin."""
     memory_limit: Annotated[Bytes, Field(ge=SMALLEST_MEMORY)] = 256 * MEBIBYTE
-    """Linear memory of a guest."""
+    """Linear memory of one guest."""
     table_limit: Annotated[int, Field(strict=True, ge=1, le=1 << 24)] = 1 << 20
-    """Elements of each table of a guest."""
+    """Elements in each table of one guest."""
     output_limit: Annotated[Bytes, Field(ge=KIBIBYTE, le=MEBIBYTE)] = 8 * KIBIBYTE
-    """What is kept of the log lines and Events of one verb, and of what the guest prints in one call."""
+    """Size of the log lines and Events of one verb, and of what a guest prints in one call. The rest is dropped."""
     instances: Annotated[int, Field(strict=True, ge=1, le=256)] = 8
-    """Guests at a time. One serves the scheduling cycle, each further one a binding cycle."""
+    """Guests at a time. One serves scheduling, each further one a binding cycle."""
     extension_points: tuple[str, ...] | None = None
-    """Some of those that the module exports; all of them by default."""
+    """Extension points that are used. The default is all that the module exports."""
 
     @field_validator("guest_url")
     @classmethod
@@ -243,23 +249,28 @@ class PluginConfig(_Model):
 
 
 class ProfileConfig(_Model):
-    """What pods of one scheduler name are judged by."""
+    """The plugins for the pods of one `schedulerName`."""
 
     name: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9._-]+$")]
-    """The pods' spec.schedulerName; `default` takes every other."""
+    """The pods' `spec.schedulerName`. `default` is the fallback for pods whose name matches no other profile."""
     score_range: Literal[10, 100] = 10
-    """Largest score that is answered. 100 keeps the resolution; kube-scheduler expects 10."""
+    """Highest score in answers. kube-scheduler expects 10. 100 keeps the resolution, if you raise the weights of the
+    in-tree plugins tenfold."""
     zero_scores: Annotated[bool, Field(strict=True)] = False
-    """Whether prioritize names the nodes with a score of 0: for callers other than kube-scheduler."""
+    """Whether prioritize lists nodes with the score 0. kube-scheduler does not need them."""
     plugins: Annotated[tuple[PluginConfig, ...], Field(min_length=1)]
+    """The plugins, in the order in which filter asks them."""
 
 
 class ExtenderConfiguration(_Model):
-    """The whole file."""
+    """The keys at the top of the file."""
 
     api_version: Literal["kwx.dev/v1alpha1"]
+    """Version of the format."""
     kind: Literal["ExtenderConfiguration"]
+    """Kind of the file."""
     server: ServerConfig = ServerConfig()
     runtime: RuntimeConfig = RuntimeConfig()
     cluster: ClusterConfig = ClusterConfig()
     profiles: Annotated[tuple[ProfileConfig, ...], Field(min_length=1)]
+    """The profiles, one for each `schedulerName`."""
