@@ -103,7 +103,7 @@ def _told(plugin: Plugin, nodes: NodeTable, count: int) -> float:
         at = update * 7 % count
         nodes.put([(objects.node_name(at), encode_node(objects.node(at, version=1, update=update)))])
         begun = time.perf_counter()
-        plugin.tend(nodes)
+        plugin.maintain(nodes)
         times.append(time.perf_counter() - begun)
     return statistics.median(times) * 1e6
 

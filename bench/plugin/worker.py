@@ -25,7 +25,7 @@ from extender.serve import gc_tuning
 from wasm_runtime.abi import Code
 from wasm_runtime.engine import Settings, Span
 from wasm_runtime.guests.guest import Pod
-from wasm_runtime.guests.maintenance import Upkeep
+from wasm_runtime.guests.maintenance import GuestMaintenance
 from wasm_runtime.guests.plugin import Plugin
 from wasm_runtime.nodes.node_table import Nodes, NodeTable
 from wasm_runtime.protobuf.read import identity
@@ -118,8 +118,8 @@ def main() -> None:
     parser.add_argument("--arg", dest="args", action="append", default=[])
     options = parser.parse_args()
     plugins: list[Plugin] = []
-    upkeep = Upkeep(lambda: plugins, lambda: node_table, _report)
-    node_table = NodeTable(upkeep.wake)
+    maintenance = GuestMaintenance(lambda: plugins, lambda: node_table, _report)
+    node_table = NodeTable(maintenance.wake)
     nodes = read_nodes(options.nodes.read_bytes())
     node_table.put(nodes.items())
     clock = Clock()
@@ -139,7 +139,7 @@ def main() -> None:
     host = Host(
         Profile("default", [ProfilePlugin(each) for each in plugins], score_range=100), node_table, list(nodes), clock
     )
-    upkeep.start()
+    maintenance.start()
     gc_tuning.freeze_startup_objects()
     read = msgspec.json.Decoder(Question).decode
     for line in sys.stdin.buffer:

@@ -87,7 +87,7 @@ def _extender(configuration: ExtenderConfiguration, profiles: LiveProfiles, choi
 def _binding(profiles: LiveProfiles) -> Iterator[str]:
     """The plugins that have a part in binding, and by which exports."""
     for profile in profiles:
-        for plugin in (entry.plugin for entry in profile.plugins if entry.plugin.binds):
+        for plugin in (entry.plugin for entry in profile.plugins if entry.plugin.has_binding_points):
             exports = ", ".join(export for export in VERBS["bind"].exports if plugin.runs(export))
             yield f"plugin {plugin.name} of profile {profile.name} has a part in binding ({exports})"
 

@@ -162,7 +162,7 @@ class Pipeline:
                 if run.rollout.dry_run:
                     run.advance(Stage.REHEARSED)
                     return None
-                return warmed(run, self.store, revision, wasm, config, self._plugin_factory.twin(trial, self._nodes()))
+                return warmed(run, self.store, revision, wasm, config, self._plugin_factory.clone(trial, self._nodes()))
 
     def allow(self, config: PluginConfig, revision: Revision) -> None:
         """Raises SourceError for a revision that the configuration does not let in any more."""
@@ -210,9 +210,9 @@ class Pipeline:
         return kept_module(self.store, revision)
 
     def _probe(self, run: RolloutRun, slot: Slot, config: PluginConfig, trial: Plugin) -> Report:
-        """What the candidate and a twin of the active revision say of recorded requests. Raises RefusedError."""
+        """What the candidate and a clone of the active revision say of recorded requests. Raises RefusedError."""
         with ExitStack() as stack:
-            active = self._twin(slot.live)
+            active = self._clone(slot.live)
             if active:
                 stack.callback(active.close)
             samples = self._samples(run, slot.profile, config.swap)
@@ -220,10 +220,10 @@ class Pipeline:
         run.check()
         return report
 
-    def _twin(self, live: ActiveRevision | None) -> Plugin | None:
+    def _clone(self, live: ActiveRevision | None) -> Plugin | None:
         """What a candidate is compared with; None if nothing is live, or does not start any more."""
         with suppress(LoadError):
-            return self._plugin_factory.twin(live.profile_plugin.plugin, self._nodes(), trial=True) if live else None
+            return self._plugin_factory.clone(live.profile_plugin.plugin, self._nodes(), trial=True) if live else None
         return None
 
     def _locate(self, names: Sequence[str]) -> Nodes:

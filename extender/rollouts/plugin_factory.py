@@ -78,10 +78,10 @@ class PluginFactory:
             raise LoadError([f"{origin} has nothing to call at the extensionPoints that are given ({points})"])
         return made
 
-    def twin(self, plugin: Plugin, nodes: NodeTable, *, trial: bool = False) -> Plugin:
+    def clone(self, plugin: Plugin, nodes: NodeTable, *, trial: bool = False) -> Plugin:
         """Another plugin of the same module and settings, with guests of its own. Raises LoadError."""
         try:
-            return plugin.twin(*(_Outside() if trial else self._outside), nodes=nodes)
+            return plugin.clone(*(_Outside() if trial else self._outside), nodes=nodes)
         except GuestError as error:
             raise LoadError([f"plugin {plugin.name} does not start: {error}{mend(error)}"]) from error
 

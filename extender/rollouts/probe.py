@@ -122,9 +122,9 @@ def _ask(plugin: Plugin, request: _Request) -> _Answer:
 
 
 def _tell(plugin: Plugin, nodes: Nodes) -> None:
-    """Tells the guest of the nodes in bounded time, as the upkeep does with those that serve. Raises GuestError."""
+    """Tells the guest of the nodes in bounded time, as maintenance does with those that serve. Raises GuestError."""
     until = time.monotonic() + MAX_PREPARE_TIMEOUTS * plugin.settings.timeout
-    while plugin.tend(nodes.node_table) and time.monotonic() < until:
+    while plugin.maintain(nodes.node_table) and time.monotonic() < until:
         pass
 
 

@@ -79,7 +79,7 @@ class _Seat(NamedTuple):
 
 def _enter(profile: Profile, binding: Binding, stack: ExitStack) -> Iterator[_Seat]:
     for profile_plugin in profile.plugins:
-        if profile_plugin.plugin.binds:
+        if profile_plugin.plugin.has_binding_points:
             guest = profile_plugin.attempt("bind", _guest, binding.pod, binding.node, stack)
             if guest is not None:
                 yield _Seat(profile_plugin, guest)

@@ -32,7 +32,7 @@ class LiveProfiles:
         """Makes profiles live for all requests that come from now on; those in flight keep what they have."""
         named = {profile.name: profile for profile in profiles}
         default = named.get("default") or next(iter(named.values()))
-        self.binds = any(profile.binds or profile.problem for profile in named.values())
+        self.has_binding_points = any(profile.has_binding_points or profile.problem for profile in named.values())
         """Whether any profile may have a plugin with a part in the binding cycle."""
         self._live = _Live(named, default)
 

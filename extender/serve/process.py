@@ -59,7 +59,7 @@ from extender.webhook.protocol import Connection
 from extender.webhook.router import Router, make_handlers
 from wasm_runtime import supervision
 from wasm_runtime.errors import GuestError
-from wasm_runtime.guests.maintenance import Upkeep
+from wasm_runtime.guests.maintenance import GuestMaintenance
 from wasm_runtime.guests.plugin import Plugin
 from wasm_runtime.nodes.node_table import NodeTable
 from wasm_runtime.protobuf.convert import converter
@@ -177,8 +177,8 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
     access = _access(file, server)
     admin_socket = _listen(file, "server.adminAddress", server.admin_address)
     verbs_socket = _listen(file, "server.address", server.address)  # Who finds this one finds the other.
-    upkeep = Upkeep(lambda: loaded.live.plugins, lambda: source.current, _report_upkeep)
-    nodes = NodeTable(upkeep.wake)
+    maintenance = GuestMaintenance(lambda: loaded.live.plugins, lambda: source.current, _report_maintenance)
+    nodes = NodeTable(maintenance.wake)
     watched, asked = _connect(file, configuration.cluster), _connect(file, configuration.cluster)
     pins, samples = CyclePins(), RequestSamples()
     loaded.journal.listen(partial(_count_rollout, metrics))
@@ -217,7 +217,7 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
             _follow_tokens(access, health, background)
         if waker:
             background.spawn(waker.run, "waker")
-        source = NodeSource(node_cache, nodes, partial(NodeTable, upkeep.wake), needs_sync=needs_sync)
+        source = NodeSource(node_cache, nodes, partial(NodeTable, maintenance.wake), needs_sync=needs_sync)
         admin = create_app(
             health,
             metrics,
@@ -227,7 +227,7 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
             configuration.runtime.module_limit,
         )
         background.spawn(partial(_admin, admin, admin_socket), "admin server")
-        upkeep.start()
+        maintenance.start()
         _start(service)
         context = Context(
             profiles,
@@ -253,15 +253,15 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
         )
         _Server(_uvicorn(None, connection), waiting).run(sockets=[verbs_socket])
     finally:
-        _end(service, upkeep, background)
+        _end(service, maintenance, background)
 
 
-def _end(service: RolloutService, upkeep: Upkeep, background: Background) -> None:
+def _end(service: RolloutService, maintenance: GuestMaintenance, background: Background) -> None:
     """Ends the threads. If any keeps the process from ending, also later, it ends and says where each is."""
     with suppress(RuntimeError, ValueError, AttributeError, OSError):  # No thread for it, or nowhere to write to.
         faulthandler.dump_traceback_later(EXIT_TIMEOUT_S, exit=True)
     service.stop()
-    upkeep.stop()
+    maintenance.stop()
     background.stop()
 
 
@@ -308,7 +308,7 @@ def _problems(*, vital: bool) -> str | None:
 _THREADS: Final = Check("threads", partial(_problems, vital=True), partial(_problems, vital=False))
 
 
-def _report_upkeep(plugin: Plugin, error: Exception) -> None:
+def _report_maintenance(plugin: Plugin, error: Exception) -> None:
     if isinstance(error, GuestError):
         failure = PluginFailedError(plugin, error)
         logger.error("a guest failed between requests and is replaced: %s", failure, extra=failure.fields)

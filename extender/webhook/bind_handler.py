@@ -72,7 +72,7 @@ class BindHandler:
         if profile:
             _require_all(profile)
         context.feasible.require(pod, route, node)
-        if profile.binds if profile else context.profiles.binds:
+        if profile.has_binding_points if profile else context.profiles.has_binding_points:
             await self._run_cycle(pod, node, named, route)
         else:
             await self._binder.bind(pod, node)

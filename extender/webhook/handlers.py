@@ -157,7 +157,7 @@ class FilterHandler(JudgingHandler[Candidates]):
         """Begins the pod's cycle, with what is live."""
         profiles = self._context.profiles
         live = named or profiles.of_scheduler(request.scheduler_name)
-        if live.binds or profiles.binds:  # A switch may have come between them.
+        if live.has_binding_points or profiles.has_binding_points:  # A switch may have come between them.
             self._context.pods.remember(request)
         return self._context.pins.pin(request.pod.uid, live, route)
 

@@ -146,9 +146,9 @@ def scores(*names: str, uid: str = "1") -> Step:
     return does
 
 
-def tend(scene: Scene) -> bool:
-    """The guests are tended. Whether there is more to do."""
-    return scene.plugin.tend(scene.node_table)
+def maintain(scene: Scene) -> bool:
+    """The guests are maintained. Whether there is more to do."""
+    return scene.plugin.maintain(scene.node_table)
 
 
 def idle(scene: Scene) -> None:

@@ -41,7 +41,7 @@ MEMORY_ERRORS: Final = (
     "wasm_runtime.engines.wasmtime.engine:WasmtimeModule.instantiate",
     "wasm_runtime.engines.wasmtime.instance:WasmtimeInstance.sync_nodes",
     "wasm_runtime.engines.wasmtime.instance:WasmtimeInstance.once",
-    "wasm_runtime.guests.plugin:Plugin.tend",
+    "wasm_runtime.guests.plugin:Plugin.maintain",
     "wasm_runtime.nodes.node_table:NodeTable.changes",
 )
 """What allocates much, or calls what does."""

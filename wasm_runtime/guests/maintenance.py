@@ -18,8 +18,8 @@ Report = Callable[[Plugin, Exception], object]
 """Takes what went wrong: a GuestError, or a fault of the host's own such as MemoryError."""
 
 
-class Upkeep:
-    """Tends the guests of plugins in a thread of its own: soon when it is woken, else now and then."""
+class GuestMaintenance:
+    """Maintains the guests of plugins in a thread of its own: at once when it is woken, else every `GC_IDLE_S`."""
 
     def __init__(self, plugins: Callable[[], Iterable[Plugin]], nodes: Callable[[], NodeTable], report: Report) -> None:
         """`plugins` gives those that are live, `nodes` what their guests are to know."""
@@ -27,7 +27,7 @@ class Upkeep:
         self._nodes = nodes
         self._report = report
         self._woken = threading.Event()
-        self._thread = SupervisedThread("upkeep", self._turn)
+        self._thread = SupervisedThread("guest-maintenance", self._turn)
 
     def start(self) -> None:
         """Begins."""
@@ -46,19 +46,19 @@ class Upkeep:
     def _turn(self) -> float:
         self._woken.wait(GC_IDLE_S)
         self._woken.clear()
-        while self._tend_all() and not self._thread.is_stopped:
+        while self._maintain_all() and not self._thread.is_stopped:
             pass
         return MIN_ROUND_INTERVAL_S
 
-    def _tend_all(self) -> bool:
-        left = [self._tend(plugin) for plugin in self._plugins()]
+    def _maintain_all(self) -> bool:
+        left = [self._maintain(plugin) for plugin in self._plugins()]
         return any(left)
 
-    def _tend(self, plugin: Plugin) -> bool:
+    def _maintain(self, plugin: Plugin) -> bool:
         if self._thread.is_stopped:
             return False
         try:
-            return plugin.tend(self._nodes(), lambda: self._thread.is_stopped)
-        except Exception as error:  # The thread has other plugins to tend.
+            return plugin.maintain(self._nodes(), lambda: self._thread.is_stopped)
+        except Exception as error:  # The thread has other plugins to maintain.
             self._report(plugin, error)
             return False

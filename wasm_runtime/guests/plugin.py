@@ -65,8 +65,8 @@ class Plugin:
         self._module = engine.compile(wasm)
         validate(self._module)
         self._enabled = _enabled(self._module, extension_points)
-        self.binds = not abi.BIND_CYCLE.isdisjoint(self._enabled)
-        """Whether the guest has a part in the binding cycle."""
+        self.has_binding_points = not abi.BIND_CYCLE.isdisjoint(self._enabled)
+        """Whether the guest has extension points of the binding cycle (Reserve to PostBind)."""
         self.wants_nodes = bool(abi.NODE_DATA & self._module.imports.keys())
         """Whether the guest may ask for the objects of nodes, names alone not being enough for it."""
         self._sink = sink
@@ -81,19 +81,19 @@ class Plugin:
             self.close()
             raise
 
-    def twin(
+    def clone(
         self, sink: Sink, observer: Observer, handle: Handle | None = None, nodes: NodeTable | None = None
     ) -> Plugin:
-        """Another plugin of the same module and settings, with guests of its own. Raises GuestError."""
-        twin = copy.copy(self)
-        twin._sink, twin._observer, twin._handle, twin._nodes = sink, observer, handle or NoHandle(), nodes
-        twin._closed = False
-        twin._pool = twin._new_pool()
-        return twin
+        """Another plugin of the same compiled module and settings, with guests of its own. Raises GuestError."""
+        clone = copy.copy(self)
+        clone._sink, clone._observer, clone._handle, clone._nodes = sink, observer, handle or NoHandle(), nodes
+        clone._closed = False
+        clone._pool = clone._new_pool()
+        return clone
 
     @property
     def nodes(self) -> NodeTable | None:
-        """What a new guest is told of: the nodes of the last request or upkeep, else those given in the beginning."""
+        """The nodes that a new guest learns: those of the last request or maintenance, else those given at first."""
         return self._nodes
 
     @property
@@ -164,16 +164,15 @@ class Plugin:
         """Why there is no guest, since none can be made; empty otherwise."""
         return self._pool.problem
 
-    def tend(self, nodes: NodeTable, is_over: Callable[[], bool] = lambda: False) -> bool:
-        """Does some of what is better done while no pod needs the guests. Returns whether there is more to do.
+    def maintain(self, nodes: NodeTable, is_over: Callable[[], bool] = lambda: False) -> bool:
+        """Brings idle guests up to date, and lets them collect garbage when that is due. Returns whether work is left.
 
-        They are brought up to date, and collect their garbage when it is time; none is begun with once it `is_over`.
-        Raises GuestError.
+        Begins with no further guest once `is_over` returns True. Raises GuestError.
         """
         self._nodes = nodes
-        return self._pool.tend(lambda guest: not is_over() and self._tend(guest))
+        return self._pool.maintain(lambda guest: not is_over() and self._maintain(guest))
 
-    def _tend(self, guest: Guest) -> bool:
+    def _maintain(self, guest: Guest) -> bool:
         with self._between_pods(guest):
             if self._sync_nodes(guest):
                 return True
@@ -182,7 +181,7 @@ class Plugin:
             return False
 
     def _prepare(self, guest: Guest) -> None:
-        """Tells a new guest of as many nodes as there are when it begins, in bounded time. The upkeep does the rest."""
+        """Announces the nodes that there are now to a new guest, in bounded time. Maintenance does the rest."""
         if self._nodes is None:
             return
         until = time.monotonic() + MAX_PREPARE_TIMEOUTS * self.settings.timeout
@@ -215,7 +214,7 @@ class Plugin:
             self.settings.name,
             weakly(self._new_guest),
             self.settings.instances,
-            keeps_cycles=self.binds,
+            keeps_cycles=self.has_binding_points,
             learns="nodechanged" in self._module.exports,
             prepare=weakly(self._prepare),
         )

@@ -18,12 +18,12 @@ CYCLE_TIMEOUT_S: Final = 30.0
 
 FIRST_RETRY_S: Final = 1.0
 MAX_RETRY_S: Final = 30.0
-"""After a guest could not be made, the upkeep tries again so much later, each time twice as late."""
+"""After a guest could not be made, maintenance tries again so much later, each time twice as late."""
 
 _BEING_MADE: Final = "another one is still being made"
 
-_State = Literal["idle", "used", "tended", "due"]
-"""Of a place: its guest is to be had, is a caller's or made by one, is tended, or the maker's to be made (anew)."""
+_State = Literal["idle", "used", "maintained", "due"]
+"""Of a place: its guest is free, a caller's (or made by one), in maintenance, or to be made by the maker."""
 
 
 class _Place:
@@ -43,7 +43,7 @@ class Pool:
 
     A guest that broke is closed and replaced in a thread of the pool's own, so that no request waits longer for
     it than it must. One that has much to learn first is made there too. What cannot be made gives its place up, and is
-    made when it is asked for, which tells why; if there is no guest at all, when the pool is tended, too.
+    made when it is asked for, which tells why; if there is no guest at all, when the pool is maintained, too.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Pool:
                 if asked and asked.error:
                     raise asked.error
                 self._see_to_what_is_due()
-                if len(self._places) < most and not self._count("due", "tended"):
+                if len(self._places) < most and not self._count("due", "maintained"):
                     asked = self._grow()
                     if asked.state == "used":
                         break
@@ -150,7 +150,7 @@ class Pool:
                 if place.guest and place.guest.uid == uid and (place.state != "used" or place is own):
                     place.guest.end_cycle()
 
-    def tend(self, work: Callable[[Guest], bool]) -> bool:
+    def maintain(self, work: Callable[[Guest], bool]) -> bool:
         """Does some work on each idle guest, one after the other. Returns whether any has more to be done.
 
         Who needs the guest meanwhile waits for it, and nothing is done while anybody waits. If there is no guest, one
@@ -160,14 +160,14 @@ class Pool:
             if not self._places and not self._closed and time.monotonic() >= self._retry_at:
                 self._places.append(_Place("due"))
         self._see_to_what_is_due()
-        left = [self._tend(place, work) for place in list(self._places)]
+        left = [self._maintain(place, work) for place in list(self._places)]
         return any(left)
 
-    def _tend(self, place: _Place, work: Callable[[Guest], bool]) -> bool:
+    def _maintain(self, place: _Place, work: Callable[[Guest], bool]) -> bool:
         with self._changed:
             if self._waiting or place.state != "idle" or not place.guest or self._closed:
                 return False
-            place.state = "tended"
+            place.state = "maintained"
         try:
             return work(place.guest)
         finally:
@@ -210,8 +210,8 @@ class Pool:
 
     @property
     def _in_use(self) -> int:
-        """How many are not to be had, those that are tended included."""
-        return self._count("used", "tended")
+        """How many are not to be had, those that are maintained included."""
+        return self._count("used", "maintained")
 
     def _in_the_way(self, most: int) -> str:
         """Why there is no guest for one who may have so many, and what mends that if anything does."""
@@ -228,7 +228,7 @@ class Pool:
             self._waiting -= 1
 
     def _find(self, uid: str, grows: bool) -> _Place | None:
-        """Which idle guest a pod gets: the one on its cycle, and no other while that is tended.
+        """Which idle guest a pod gets: the one on its cycle, and no other while that is maintained.
 
         Else one that nobody comes back to, if the others are kept for their pods; else the one that is idle longest.
         """
@@ -239,7 +239,7 @@ class Pool:
                 if place.guest and place.guest.uid == uid:
                     return place
                 longest = longest or place
-            elif place.state == "tended" and uid and place.guest and place.guest.uid == uid:
+            elif place.state == "maintained" and uid and place.guest and place.guest.uid == uid:
                 is_tended = True
         if is_tended or not longest:
             return None

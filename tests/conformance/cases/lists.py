@@ -31,7 +31,7 @@ from tests.conformance.guests import (
     tells,
     told,
 )
-from tests.conformance.stories import evicts, filters, idle, narrows, put, remove, scores, story, tend
+from tests.conformance.stories import evicts, filters, idle, maintain, narrows, put, remove, scores, story
 from tests.wasm_runtime.guest_modules import call
 from wasm_runtime import Fault, abi
 from wasm_runtime.driver.layout import REASON_LIMIT
@@ -519,7 +519,9 @@ def _journals() -> Iterator[Case]:
     yield Case(
         "each export logs",
         guest(*exports, *NOT_HERE.values(), uses=[LOG], data={TEXT: "hi"}),
-        story(put({"node-a": "A", "node-b": "B"}), filters("node-a"), remove("node-a"), idle, tend, scores("node-b")),
+        story(
+            put({"node-a": "A", "node-b": "B"}), filters("node-a"), remove("node-a"), idle, maintain, scores("node-b")
+        ),
         [_filtered([0]), False, [1]],
         [line._replace(node="node-a"), line._replace(node="node-b"), *[line] * 6],
     )

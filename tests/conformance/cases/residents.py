@@ -30,11 +30,11 @@ from tests.conformance.stories import (
     filters,
     filters_late,
     idle,
+    maintain,
     put,
     remove,
     scores,
     story,
-    tend,
 )
 from tests.wasm_runtime.guest_modules import call
 from wasm_runtime import Fault
@@ -237,21 +237,27 @@ MANY_LINES: Final = [f"{at}+{name}=N" for at, name in enumerate(MANY)]
 
 
 def _tending() -> Iterator[Case]:
-    yield _case("tended, all at once", [put(A | B), tend, tend, ASK], *THREE[:2], value=[False, False, PASS])
+    yield _case(
+        "maintained, all at once", [put(A | B), maintain, maintain, ASK], *THREE[:2], value=[False, False, PASS]
+    )
     some = filters("node-0")
-    yield _case("tended, some at a time", [put(MANY), tend, tend, some], *MANY_LINES, value=[True, False, PASS])
-    yield _case("tended, but for some", [put(MANY), tend, some, tend], *MANY_LINES, value=[True, PASS, False])
+    yield _case(
+        "maintained, some at a time", [put(MANY), maintain, maintain, some], *MANY_LINES, value=[True, False, PASS]
+    )
+    yield _case(
+        "maintained, but for some", [put(MANY), maintain, some, maintain], *MANY_LINES, value=[True, PASS, False]
+    )
     gone = list(MANY)[:10]
     changed = dict.fromkeys(list(MANY)[10:], "X")
     yield _case(
-        "tended, first of those that are gone",
+        "maintained, first of those that are gone",
         [
             put(MANY),
             some,
             remove(*gone),
             put(changed | {f"more-{at}": "N" for at in range(8)}),
-            tend,
-            tend,
+            maintain,
+            maintain,
             filters("node-10"),
         ],
         *MANY_LINES,
@@ -261,13 +267,15 @@ def _tending() -> Iterator[Case]:
         value=[PASS, True, False, PASS],
     )
     yield _case(
-        "tended, and what has changed since then",
-        [put(MANY), tend, remove("node-0"), put({"node-1": "X", "node-17": "X"}), tend, filters("node-1")],
+        "maintained, and what has changed since then",
+        [put(MANY), maintain, remove("node-0"), put({"node-1": "X", "node-17": "X"}), maintain, filters("node-1")],
         *(*MANY_LINES[:16], "0-", "16+node-16=N", "1+node-1=X", "17+node-17=X"),
         value=[True, False, PASS],
     )
-    yield _case("tended, keeping nothing", [put(A | B), tend, ASK], does=[export("filter")], value=[False, PASS])
-    rounds = [put(A | B), idle, tend, ASK, idle, tend, tend, ASK, ASK, idle, tend, ASK]
+    yield _case(
+        "maintained, keeping nothing", [put(A | B), maintain, ASK], does=[export("filter")], value=[False, PASS]
+    )
+    rounds = [put(A | B), idle, maintain, ASK, idle, maintain, maintain, ASK, ASK, idle, maintain, ASK]
     value = [False, PASS, False, False, PASS, PASS, False, PASS]
     yield _case(
         "garbage is collected once after calls",
@@ -301,7 +309,7 @@ def _without_time() -> Iterator[Case]:
     )
     yield _case(
         "a verb's time is over after some nodes, and the rest is told meanwhile",
-        [put(MANY), late, tend, some],
+        [put(MANY), late, maintain, some],
         *MANY_LINES,
         value=[_late(MAX_NODES_PER_BATCH, len(MANY)), False, PASS],
     )
@@ -320,7 +328,7 @@ def _looking() -> Iterator[Case]:
     yield Case(
         "documents have no bytes where a guest is told of nodes, or collects garbage",
         guest(*(resident(each, lengths) for each in FAILING), export("filter"), uses=DOCUMENTS),
-        story(put(A | B), ASK, remove("node-a"), ASK, idle, tend, ASK),
+        story(put(A | B), ASK, remove("node-a"), ASK, idle, maintain, ASK),
         [PASS, PASS, False, PASS],
         [told(0, node=node) for node in ("node-a", "node-b", "", "") for _ in DOCUMENTS],
     )
@@ -377,9 +385,9 @@ def _failures() -> Iterator[Case]:
             said = failed(fault, f"{where}: {message.format(function=name)}")
             bad = _failing(name, body)
             yield Case(
-                f"{name} {ending} while it is tended, and another instance takes its place",
+                f"{name} {ending} while it is maintained, and another instance takes its place",
                 bad,
-                story(put(A | B), ASK, *breaks, tend, *mends, ASK),
+                story(put(A | B), ASK, *breaks, maintain, *mends, ASK),
                 [PASS, said, PASS],
                 [asked, asked],
             )

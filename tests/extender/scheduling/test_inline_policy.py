@@ -87,7 +87,7 @@ def test_a_plugin_whose_guest_is_in_use_is_not_waited_for(plugin: Plugin) -> Non
 
 
 def test_where_one_guest_is_in_use_none_is_held(plugin: Plugin) -> None:
-    free, used = ProfilePlugin(plugin), ProfilePlugin(plugin.twin(lambda *_: None, lambda *_: None))
+    free, used = ProfilePlugin(plugin), ProfilePlugin(plugin.clone(lambda *_: None, lambda *_: None))
     profile = Profile("default", [free, used])
     proven(profile, "filter")
     with used.plugin.guest(POD, Nodes(NodeTable(), ["node-1"]), "score"):
@@ -96,7 +96,7 @@ def test_where_one_guest_is_in_use_none_is_held(plugin: Plugin) -> None:
     used.plugin.close()
 
 
-class Upkeep:
+class HeldGuest:
     """Tends the only guest of a plugin in another thread until it may end."""
 
     def __init__(self, plugin: Plugin) -> None:
@@ -106,9 +106,9 @@ class Upkeep:
         self._may_end = threading.Event()
 
     def begin(self) -> bool:
-        """Whether there was a guest to be tended."""
-        tending = self._threads.submit(self._plugin._pool.tend, self._work)
-        until(lambda: self._begun.is_set() or tending.done())
+        """Whether there was a guest to be maintained."""
+        maintaining = self._threads.submit(self._plugin._pool.maintain, self._work)
+        until(lambda: self._begun.is_set() or maintaining.done())
         return self._begun.is_set()
 
     def end(self) -> None:
@@ -122,7 +122,7 @@ class Upkeep:
 
 
 class TestLoop:
-    """The loop that serves all verbs waits for no guest, whenever the upkeep takes it."""
+    """The loop that serves all verbs waits for no guest, whenever maintenance takes it."""
 
     ANSWER = filtered([name for name in NODE_NAMES if name != "node-7"], failed={"node-7": "ends in 7"})
 
@@ -134,38 +134,38 @@ class TestLoop:
             yield inside
 
     @pytest.fixture
-    def upkeep(self, inside: Inside) -> Iterator[Upkeep]:
-        upkeep = Upkeep(inside.live.plugins[0])
-        yield upkeep
-        upkeep.end()
+    def held(self, inside: Inside) -> Iterator[HeldGuest]:
+        held = HeldGuest(inside.live.plugins[0])
+        yield held
+        held.end()
 
-    def test_goes_on_while_the_upkeep_has_the_guest(self, inside: Inside, upkeep: Upkeep) -> None:
+    def test_goes_on_while_maintenance_has_the_guest(self, inside: Inside, held: HeldGuest) -> None:
         """The verb waits for it in a thread, the loop does what else there is to do."""
-        assert upkeep.begin()
+        assert held.begin()
 
         async def ask() -> Any:
             coming = inside.begin_to_ask("/filter", names_args())
             assert not isinstance(coming, Answer)
             answering = asyncio.ensure_future(coming)
             until(lambda: inside.live.plugins[0]._pool._waiting == 1)
-            upkeep.end()
+            held.end()
             return json.loads((await asyncio.wait_for(answering, 60)).body)
 
         assert inside.run(ask()) == self.ANSWER
 
-    def test_has_the_guest_already_when_the_upkeep_wants_it(
-        self, inside: Inside, upkeep: Upkeep, monkeypatch: pytest.MonkeyPatch
+    def test_has_the_guest_already_when_maintenance_wants_it(
+        self, inside: Inside, held: HeldGuest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Between the decision to judge on the loop and the call of the guest."""
         had: list[bool] = []
         reserve = Profile.reserve
 
-        def reserve_before_the_upkeep(profile: Profile, verb: str, pod: Pod) -> bool:
+        def reserve_before_maintenance(profile: Profile, verb: str, pod: Pod) -> bool:
             is_held = reserve(profile, verb, pod)
-            had.append(upkeep.begin())
+            had.append(held.begin())
             return is_held
 
-        monkeypatch.setattr(Profile, "reserve", reserve_before_the_upkeep)
+        monkeypatch.setattr(Profile, "reserve", reserve_before_maintenance)
 
         async def ask() -> Any:
             answer = inside.begin_to_ask("/filter", names_args())

@@ -220,7 +220,7 @@ def test_a_plugin_without_a_guest_is_told_until_there_is_one(
         assert (inside.service.missing is None) is (policy == "Ignore")
         no_threads.is_so = False
         plugin._pool._retry_at = time.monotonic()
-        plugin.tend(NodeTable())
+        plugin.maintain(NodeTable())
         settle(plugin._pool)
         assert told() is None
         kept = [name for name in NODE_NAMES if name != "node-7"]

@@ -103,17 +103,17 @@ class Player:
             for _ in range(2):
                 for stage, steps in STEPS.items():
                     self._run(plugin, stage, steps)
-                    self._tend(plugin)
+                    self._maintain(plugin)
         finally:
             close(plugin)
         return "played"
 
-    def _tend(self, plugin: Plugin) -> None:
-        """What upkeep does when no pod has come for a while."""
+    def _maintain(self, plugin: Plugin) -> None:
+        """What maintenance does when no pod has come for a while."""
         for guest in idle_guests(plugin._pool):
             guest.left = 0.0
         try:
-            while plugin.tend(self._nodes.node_table):
+            while plugin.maintain(self._nodes.node_table):
                 pass
         except GuestError as error:
             _check_error(error)

@@ -236,7 +236,7 @@ def test_exports_that_are_not_run_are_told(
 def test_whether_a_guest_has_a_part_in_the_binding_cycle(
     load: Loader, export_of_guest: str, points: list[str] | None, binds: bool
 ) -> None:
-    assert load.plugin(module(export(export_of_guest, result(export_of_guest, 0))), points).binds is binds
+    assert load.plugin(module(export(export_of_guest, result(export_of_guest, 0))), points).has_binding_points is binds
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from wasm_runtime import Nodes, NodeTable, Plugin, Settings, WasmtimeEngine
 from wasm_runtime.engine import NoHandle
 from wasm_runtime.guests.core_guest import GC_INTERVAL_S, CoreGuest
 from wasm_runtime.guests.guest import GC_IDLE_S, Guest
-from wasm_runtime.guests.maintenance import Upkeep
+from wasm_runtime.guests.maintenance import GuestMaintenance
 from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH
 
 COLLECTS = module(
@@ -30,24 +30,24 @@ ONE = world({"node-a": b"A"})
 
 
 class Kept:
-    """Plugins that are tended, and what goes wrong."""
+    """Plugins that are maintained, and what goes wrong."""
 
     def __init__(self) -> None:
         self.plugins: list[Plugin] = []
         self.errors: list[tuple[Plugin, str]] = []
-        self.upkeep = Upkeep(
+        self.maintenance = GuestMaintenance(
             lambda: self.plugins,
             lambda: self.node_table,
             lambda plugin, error: self.errors.append((plugin, str(error))),
         )
-        self.node_table = NodeTable(self.upkeep.wake)
+        self.node_table = NodeTable(self.maintenance.wake)
 
 
 @pytest.fixture
 def kept() -> Iterator[Kept]:
     kept = Kept()
     yield kept
-    kept.upkeep.stop()
+    kept.maintenance.stop()
 
 
 def only_guest(plugin: Plugin) -> Guest | None:
@@ -74,11 +74,11 @@ def has_collected(plugin: Plugin) -> bool:
 def test_guests_are_told_of_changes(load: Loader, kept: Kept) -> None:
     kept.plugins = [load.plugin(keeper.GUEST), load.plugin(keeper.GUEST)]
     kept.node_table.put((f"node-{at}", b"N") for at in range(3 * MAX_NODES_PER_BATCH))
-    kept.upkeep.start()
+    kept.maintenance.start()
     until(lambda: all(knows(plugin, 3 * MAX_NODES_PER_BATCH) for plugin in kept.plugins))
     kept.node_table.remove("node-0")
     until(lambda: all(knows(plugin, 3 * MAX_NODES_PER_BATCH - 1) for plugin in kept.plugins))
-    kept.node_table = NodeTable(kept.upkeep.wake)
+    kept.node_table = NodeTable(kept.maintenance.wake)
     kept.node_table.put([("other", b"O")])
     until(lambda: all(knows(plugin, 1) for plugin in kept.plugins))
     objects = {"other": b"O"}
@@ -88,7 +88,7 @@ def test_guests_are_told_of_changes(load: Loader, kept: Kept) -> None:
 
 
 def test_a_plugin_that_comes_later_is_tended_too(load: Loader, kept: Kept) -> None:
-    kept.upkeep.start()
+    kept.maintenance.start()
     kept.node_table.put([("node-a", b"A")])
     kept.plugins = [load.plugin(keeper.GUEST)]
     until(lambda: knows(kept.plugins[0], 1))
@@ -97,26 +97,26 @@ def test_a_plugin_that_comes_later_is_tended_too(load: Loader, kept: Kept) -> No
 def test_garbage_is_collected_once_nobody_calls(load: Loader, kept: Kept) -> None:
     plugin = load.plugin(COLLECTS)
     kept.plugins = [plugin]
-    kept.upkeep.start()
+    kept.maintenance.start()
     assert score(plugin, ONE) == [0]
     for times in (1, 2):
         leave(plugin)
         until(lambda: has_collected(plugin))
-        kept.upkeep.wake()
+        kept.maintenance.wake()
         assert score(plugin, ONE) == [times]
 
 
 def test_a_guest_that_was_never_called_collects_nothing(load: Loader) -> None:
     plugin = load.plugin(COLLECTS)
     leave(plugin)
-    assert not plugin.tend(ONE.node_table)
+    assert not plugin.maintain(ONE.node_table)
     assert score(plugin, ONE) == [0]
 
 
 def test_garbage_of_cluster_events_is_collected(load: Loader) -> None:
     plugin = load.plugin(COLLECTS.replace("(module $guest", f"(module $guest {export('enqueue')}"))
     leave(plugin)
-    assert not plugin.tend(ONE.node_table)
+    assert not plugin.maintain(ONE.node_table)
     assert score(plugin, ONE) == [1]
 
 
@@ -127,7 +127,7 @@ def test_garbage_is_not_collected_between_two_verbs(load: Loader, later: float, 
     guest = only_guest(plugin)
     assert guest is not None
     guest.left += later
-    assert not plugin.tend(ONE.node_table)
+    assert not plugin.maintain(ONE.node_table)
     assert score(plugin, ONE) == [collected]
 
 
@@ -136,7 +136,7 @@ def test_a_guest_is_idle_from_when_it_is_given_back(load: Loader) -> None:
     plugin = load.plugin(COLLECTS)
     with plugin.guest(ONE.pod, ONE.nodes, "bind") as (guest, _):
         guest.left = 0.0
-    assert not plugin.tend(ONE.node_table)
+    assert not plugin.maintain(ONE.node_table)
     assert score(plugin, ONE) == [0]
 
 
@@ -184,7 +184,7 @@ class TestGarbageOfNodes:
 
 
 def test_a_guest_that_fails_is_reported_and_replaced(load: Loader, kept: Kept) -> None:
-    """The other plugins are tended as before."""
+    """The other plugins are maintained as before."""
     bad, good = load.plugin(FAILS), load.plugin(COLLECTS)
     kept.plugins = [bad, good]
     for plugin in kept.plugins:
@@ -192,7 +192,7 @@ def test_a_guest_that_fails_is_reported_and_replaced(load: Loader, kept: Kept) -
     broken = only_guest(bad)
     for plugin in kept.plugins:
         leave(plugin)
-    kept.upkeep.start()
+    kept.maintenance.start()
     until(lambda: has_collected(good))
     until(lambda: only_guest(bad) not in {None, broken})
     assert kept.errors == [(bad, "collectgarbage: trap: unreachable in collectgarbage")]
@@ -203,14 +203,14 @@ def test_a_plugin_that_is_closed_is_left_alone(load: Loader, kept: Kept) -> None
     closed, other = load.plugin(keeper.GUEST), load.plugin(keeper.GUEST)
     closed.close()
     kept.plugins = [closed, other]
-    kept.upkeep.start()
+    kept.maintenance.start()
     kept.node_table.put([("node-a", b"A")])
     until(lambda: knows(other, 1))
     assert kept.errors == []
 
 
 class TestFaultOfOurs:
-    """What upkeep is given to work with fails once."""
+    """What maintenance is given to work with fails once."""
 
     def test_of_the_list_of_plugins(self, load: Loader, caplog: pytest.LogCaptureFixture) -> None:
         plugin = load.plugin(keeper.GUEST)
@@ -232,17 +232,17 @@ class TestFaultOfOurs:
             raise OSError("the log has failed")
 
         self.goes_on(lambda: [bad, good], report, good)
-        assert [record.getMessage() for record in caplog.records] == ["upkeep has failed and is begun anew"]
+        assert [record.getMessage() for record in caplog.records] == ["guest-maintenance has failed and is begun anew"]
 
     @staticmethod
     def goes_on(
         plugins: Callable[[], Iterable[Plugin]], report: Callable[[Plugin, Exception], object], good: Plugin
     ) -> None:
-        upkeep = Upkeep(plugins, lambda: ONE.node_table, report)
-        upkeep.start()
-        upkeep.wake()
+        maintenance = GuestMaintenance(plugins, lambda: ONE.node_table, report)
+        maintenance.start()
+        maintenance.wake()
         until(lambda: knows(good, 1))
-        upkeep.stop()
+        maintenance.stop()
 
 
 class Slow:
@@ -255,7 +255,7 @@ class Slow:
         self.is_over = False
         """Whether it was told in the end that its time is over."""
 
-    def tend(self, _: NodeTable, is_over: Callable[[], bool]) -> bool:
+    def maintain(self, _: NodeTable, is_over: Callable[[], bool]) -> bool:
         self.begun.set()
         assert self.may_end.wait(60)
         self.times += 1
@@ -267,16 +267,16 @@ class TestStop:
     def test_waits_for_the_guest_at_hand(self) -> None:
         """And for no other plugin's."""
         slow, other = Slow(), Slow()
-        upkeep = Upkeep(lambda: [slow, other], NodeTable, lambda *_: None)  # type: ignore[list-item]
-        upkeep.start()
+        maintenance = GuestMaintenance(lambda: [slow, other], NodeTable, lambda *_: None)  # type: ignore[list-item]
+        maintenance.start()
         assert slow.begun.wait(60)
-        stopping = threading.Thread(target=upkeep.stop)
+        stopping = threading.Thread(target=maintenance.stop)
         stopping.start()
-        until(lambda: upkeep._thread.is_stopped)
-        assert upkeep._thread.is_alive()
+        until(lambda: maintenance._thread.is_stopped)
+        assert maintenance._thread.is_alive()
         slow.may_end.set()
         stopping.join(60)
-        assert not upkeep._thread.is_alive()
+        assert not maintenance._thread.is_alive()
         assert (slow.times, other.times) == (1, 0)
         assert slow.is_over
 
@@ -286,21 +286,21 @@ class TestStop:
             score(plugin, ONE.with_pod("2"))
         leave(plugin)
         first, second = idle_guests(plugin._pool)
-        assert not plugin.tend(ONE.node_table, lambda: not first._is_called)
+        assert not plugin.maintain(ONE.node_table, lambda: not first._is_called)
         assert [first._is_called, second._is_called] == [False, True]
 
     def test_may_come_again_or_before_it_began(self, kept: Kept) -> None:
-        kept.upkeep.stop()
-        kept.upkeep.start()
+        kept.maintenance.stop()
+        kept.maintenance.start()
         for _ in range(2):
-            kept.upkeep.stop()
-        assert not kept.upkeep._thread.is_alive()
+            kept.maintenance.stop()
+        assert not kept.maintenance._thread.is_alive()
 
     def test_ends_it_while_nothing_happens(self, load: Loader, kept: Kept) -> None:
         plugin = load.plugin(keeper.GUEST)
         kept.plugins = [plugin]
-        kept.upkeep.start()
-        kept.upkeep.stop()
+        kept.maintenance.start()
+        kept.maintenance.stop()
         kept.node_table.put([("node-a", b"A")])
         assert knows(plugin, 0)
 
@@ -309,7 +309,7 @@ def test_what_is_tended_can_be_asked_meanwhile(load: Loader, kept: Kept) -> None
     """Each request sees what was there before it, and no guest breaks."""
     plugin = load.plugin(keeper.GUEST)
     kept.plugins = [plugin]
-    kept.upkeep.start()
+    kept.maintenance.start()
     names = [f"node-{at}" for at in range(10 * MAX_NODES_PER_BATCH)]
     for number in range(20):
         objects = dict.fromkeys(names[number:], str(number).encode())

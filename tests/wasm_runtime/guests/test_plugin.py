@@ -261,11 +261,11 @@ class TestLearning:
 
         assert told(make(keeps(), Growing())) == [MAX_NODES_PER_BATCH]
 
-    def test_that_takes_too_long_is_left_to_the_upkeep(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_that_takes_too_long_is_left_to_maintenance(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("wasm_runtime.guests.plugin.MAX_PREPARE_TIMEOUTS", 0)
         plugin = make(keeps(), MANY.node_table)
         assert told(plugin) == [0]
-        while plugin.tend(MANY.node_table):
+        while plugin.maintain(MANY.node_table):
             pass
         assert told(plugin) == [len(MANY.nodes)]
 
@@ -287,12 +287,12 @@ class TestLearning:
         assert observed.logged == [(None, ["nodechanged"] * MAX_NODES_PER_BATCH, 0)]
 
 
-def test_a_new_guest_is_told_of_the_nodes_of_the_last_request_or_upkeep(load: Loader) -> None:
+def test_a_new_guest_is_told_of_the_nodes_of_the_last_request_or_maintenance(load: Loader) -> None:
     plugin = load.plugin(NOOP)
     assert plugin.nodes is None
     filter_nodes(plugin, ONE)
     assert plugin.nodes is ONE.node_table
-    plugin.tend(MANY.node_table)
+    plugin.maintain(MANY.node_table)
     assert plugin.nodes is MANY.node_table
 
 
@@ -323,10 +323,10 @@ def test_what_a_guest_does_between_pods_is_no_pods(make: Make) -> None:
     plugin = make(guest, at.node_table, sink=observed.sink, observer=observed.observe)
     assert observed.logged == [(None, ["nodechanged"], 0), (None, ["enqueue"], 0)]
     at.node_table.put([("node-b", b"B"), ("node-c", b"C")])
-    plugin.tend(at.node_table)
+    plugin.maintain(at.node_table)
     filter_nodes(plugin, at)
     idle_guests(plugin._pool)[0].left -= GC_IDLE_S
-    plugin.tend(at.node_table)
+    plugin.maintain(at.node_table)
     assert observed.logged[2:] == [
         (None, ["nodechanged"] * 2, 0),
         (at.pod, ["filter"], 0),
@@ -340,7 +340,7 @@ def test_what_a_guest_logs_between_pods_is_not_lost_when_it_breaks(make: Make) -
     plugin = make(keeps(says("nodechanged") + "unreachable"), at.node_table, sink=observed.sink)
     at.node_table.put([("node-a", b"A")])
     with pytest.raises(GuestError, match=r"^nodechanged of node node-a: trap: unreachable in nodechanged$"):
-        plugin.tend(at.node_table)
+        plugin.maintain(at.node_table)
     assert observed.logged[0] == (None, ["nodechanged"], 0)
 
 

@@ -391,7 +391,7 @@ class TestReplacement:
 
 
 class Work:
-    """What is done with a guest that is tended: it begins, and ends when it may."""
+    """What is done with a guest that is maintained: it begins, and ends when it may."""
 
     def __init__(self, pools: Pools, *, more: bool = False) -> None:
         self._threads = pools._threads
@@ -406,11 +406,11 @@ class Work:
         self.done.append(guest)
         return self._more
 
-    def tends(self, pool: Pool) -> "Future[bool]":
-        """Begins to tend in another thread."""
-        tending = self._threads.submit(pool.tend, self)
+    def maintains(self, pool: Pool) -> "Future[bool]":
+        """Begins to maintain in another thread."""
+        maintaining = self._threads.submit(pool.maintain, self)
         assert self.begun.wait(60)
-        return tending
+        return maintaining
 
 
 class TestTending:
@@ -420,7 +420,7 @@ class TestTending:
         in_use = take(pool, "b")
         work = Work(pools)
         work.may_end.set()
-        assert not pool.tend(work)
+        assert not pool.maintain(work)
         assert work.done == [guests[0], guests[2]]
         pool.put_back(in_use)
         assert [take(pool) for _ in guests] == [guests[0], guests[2], in_use]
@@ -429,29 +429,29 @@ class TestTending:
     def test_tells_whether_there_is_more_to_do(self, pools: Pools, more: str, left: bool) -> None:
         pool = pools(3)
         on_cycle(pool, "a", "b", "c")
-        assert pool.tend(lambda guest: (guest.uid or "") in more if more else False) is left
+        assert pool.maintain(lambda guest: (guest.uid or "") in more if more else False) is left
 
     def test_is_waited_for(self, pools: Pools, open_instances: Callable[[], int]) -> None:
         """Another guest would have to be told of all that this one knows already."""
         pool = pools(5)
         work = Work(pools)
-        tending = work.tends(pool)
+        maintaining = work.maintains(pool)
         assert not at_once(pool)
         waiting = pools.waits(pool)
         work.may_end.set()
         assert waiting.result(PATIENCE_S) is pools.made[0]
-        assert not tending.result(PATIENCE_S)
+        assert not maintaining.result(PATIENCE_S)
         assert open_instances() == len(pool) == 1
 
     def test_leaves_the_others_to_those_who_need_one(self, pools: Pools) -> None:
         pool = pools(2)
         first, second = on_cycle(pool, "a", "b")
         work = Work(pools)
-        tending = work.tends(pool)
+        maintaining = work.maintains(pool)
         assert [at_once(pool, uid) for uid in "abc"] == [False, True, True]
         assert take(pool, "c") is second
         work.may_end.set()
-        assert not tending.result(PATIENCE_S)
+        assert not maintaining.result(PATIENCE_S)
         assert work.done == [first]
 
     @pytest.mark.parametrize("keeps_cycles", [True, False])
@@ -461,41 +461,41 @@ class TestTending:
         own, other = on_cycle(pool, "a", "b")
         other.end_cycle()
         work = Work(pools)
-        tending = work.tends(pool)
+        maintaining = work.maintains(pool)
         waiting = pools.waits(pool, uid="a")
         assert idle_guests(pool) == [other]
         work.may_end.set()
         assert waiting.result(PATIENCE_S) is own
-        assert not tending.result(PATIENCE_S)
+        assert not maintaining.result(PATIENCE_S)
 
     def test_of_the_guest_on_a_pods_cycle_that_takes_longer_than_the_deadline(self, pools: Pools) -> None:
         pool = pools(2)
         on_cycle(pool, "a", "b")
         work = Work(pools)
-        tending = work.tends(pool)
+        maintaining = work.maintains(pool)
         with pytest.raises(GuestError, match=r"^instance: it still learns of nodes or collects garbage$"):
             take(pool, "a")
         work.may_end.set()
-        assert not tending.result(PATIENCE_S)
+        assert not maintaining.result(PATIENCE_S)
 
     def test_of_a_guest_that_is_on_no_known_pods_cycle_is_not_waited_for(self, pools: Pools) -> None:
         pool = pools(2)
         _, other = on_cycle(pool, "a", "b")
         idle_guests(pool)[0].uid = NOBODY
         work = Work(pools)
-        tending = work.tends(pool)
+        maintaining = work.maintains(pool)
         assert take(pool, NOBODY) is other
         work.may_end.set()
-        assert not tending.result(PATIENCE_S)
+        assert not maintaining.result(PATIENCE_S)
 
     def test_does_not_keep_a_cycle_from_ending(self, pools: Pools) -> None:
         pool = pools(1)
         (guest,) = on_cycle(pool, "a")
         work = Work(pools)
-        tending = work.tends(pool)
+        maintaining = work.maintains(pool)
         pool.forget("a")
         work.may_end.set()
-        assert not tending.result(PATIENCE_S)
+        assert not maintaining.result(PATIENCE_S)
         assert guest.uid is None
 
     def test_does_not_count_as_use(self, pools: Pools) -> None:
@@ -503,7 +503,7 @@ class TestTending:
         pool = pools(1)
         (guest,) = on_cycle(pool, "a")
         guest.left = 5.0
-        assert not pool.tend(lambda _: False)
+        assert not pool.maintain(lambda _: False)
         assert guest.left == 5.0
 
     @pytest.mark.parametrize("limit", [1, 2])
@@ -511,27 +511,27 @@ class TestTending:
         """More instances would be no help."""
         pool = pools(limit)
         work = Work(pools)
-        tending = work.tends(pool)
+        maintaining = work.maintains(pool)
         assert busy(pool) == "instance: it still learns of nodes or collects garbage"
         work.may_end.set()
-        assert not tending.result(PATIENCE_S)
+        assert not maintaining.result(PATIENCE_S)
         assert take(pool) is pools.made[0]
 
     def test_makes_way_for_those_who_wait(self, pools: Pools) -> None:
-        """Though there is more to do, and the one who tends asks again at once."""
+        """Though there is more to do, and the one who maintains asks again at once."""
         pool = pools(1)
         work = Work(pools, more=True)
 
         def again_and_again() -> None:
-            while pool.tend(work):
+            while pool.maintain(work):
                 pass
 
-        tending = pools._threads.submit(again_and_again)
+        maintaining = pools._threads.submit(again_and_again)
         assert work.begun.wait(60)
         waiting = pools.waits(pool)
         work.may_end.set()
         assert waiting.result(PATIENCE_S) is pools.made[0]
-        tending.result(PATIENCE_S)
+        maintaining.result(PATIENCE_S)
         assert work.done == [pools.made[0]]
 
     def test_is_not_done_while_anybody_waits(self, pools: Pools) -> None:
@@ -542,11 +542,11 @@ class TestTending:
         waiting = pools.waits(pool, spare=1)
         work = Work(pools)
         work.may_end.set()
-        assert not pool.tend(work)
+        assert not pool.maintain(work)
         assert work.done == []
         pool.put_back(guests[0])
         assert waiting.result(PATIENCE_S) is guests[1]
-        assert not pool.tend(work)
+        assert not pool.maintain(work)
         assert work.done == [guests[0]]
 
     @pytest.mark.parametrize("error", [GuestError(Fault.TRAP, "nodechanged", "trap"), MemoryError("no room")], ids=type)
@@ -560,7 +560,7 @@ class TestTending:
             raise error
 
         with pytest.raises(type(error)) as caught:
-            pool.tend(work)
+            pool.maintain(work)
         assert caught.value is error
         assert pool.take(NOBODY, time.monotonic() + 60) is pools.made[1]
         assert open_instances() == len(pool) == 1
@@ -569,14 +569,14 @@ class TestTending:
         pool = pools(2)
         on_cycle(pool, "a", "b")
         work = Work(pools)
-        tending = work.tends(pool)
+        maintaining = work.maintains(pool)
         pool.close()
         assert open_instances() == len(pool) == 1
         work.may_end.set()
-        assert not tending.result(PATIENCE_S)
+        assert not maintaining.result(PATIENCE_S)
         assert open_instances() == len(pool) == 0
         assert len(work.done) == 1
-        assert not pool.tend(work)
+        assert not pool.maintain(work)
 
 
 class TestPreparation:

@@ -1,4 +1,4 @@
-"""A pool when threads, memory and guests fail it: its counts stay true, and who asks next, or tends it, tries again."""
+"""A pool when threads, memory and guests fail it: its counts stay true, and whoever uses it next tries again."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def check(pool: Pool) -> None:
         places = list(pool._places)
         assert len(places) <= pool._limit
         assert len({id(place) for place in places}) == len(places)
-        assert all(place.guest for place in places if place.state in {"idle", "tended"})
+        assert all(place.guest for place in places if place.state in {"idle", "maintained"})
         held = [id(place.guest) for place in places if place.guest]
         assert len(set(held)) == len(held)
         assert not any(place.guest.is_broken for place in places if place.state == "idle" and place.guest)
@@ -162,7 +162,7 @@ class TestMaintenance:
         assert (len(pool), pool.problem) == (0, str(TRAP))
         faults.end()
         pool._retry_at = time.monotonic()
-        assert not pool.tend(lambda _: False)
+        assert not pool.maintain(lambda _: False)
         settle(pool)
         assert (len(idle_guests(pool)), pool.problem) == (1, "")
 
@@ -175,10 +175,10 @@ class TestMaintenance:
         for _ in range(7):
             pauses.append(round(pool._retry_at - time.monotonic()))
             made, pool._retry_at = pool._failures, time.monotonic()
-            pool.tend(lambda _: False)
+            pool.maintain(lambda _: False)
             settle(pool)
             assert pool._failures == made + 1
-            pool.tend(lambda _: False)
+            pool.maintain(lambda _: False)
             settle(pool)
             assert pool._failures == made + 1, "it was not time yet"
         assert pauses == [FIRST_RETRY_S, 2, 4, 8, 16, MAX_RETRY_S, MAX_RETRY_S]
@@ -186,7 +186,7 @@ class TestMaintenance:
     def test_leaves_a_closed_pool_alone(self, faults: Faults) -> None:
         pool = faults.pool()
         pool.close()
-        assert not pool.tend(lambda _: False)
+        assert not pool.maintain(lambda _: False)
         assert len(pool) == 0
 
     def test_goes_on_for_a_maker_that_has_died(self, faults: Faults, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +202,7 @@ class TestMaintenance:
         pool._fill = die  # type: ignore[method-assign]
         put_back_broken(pool)
         assert died.wait(60)
-        pool.tend(lambda _: False)
+        pool.maintain(lambda _: False)
         settle(pool)
         assert len(idle_guests(pool)) == len(pool) == 1
 
@@ -225,7 +225,7 @@ def test_a_guest_that_cannot_be_closed_is_replaced_all_the_same(
 def test_whatever_fails_counts_stay_true(
     faults: Faults, open_instances: Callable[[], int], limit: int, learns: bool
 ) -> None:
-    """Threads take, reserve, break, tend and end cycles while one step in four fails."""
+    """Threads take, reserve, break, maintain and end cycles while one step in four fails."""
     pool = faults.pool(limit, keeps_cycles=True, learns=learns)
     in_use: set[Guest] = set()
     lock = threading.Lock()
@@ -259,7 +259,7 @@ def test_whatever_fails_counts_stay_true(
             finally:
                 pool.release()
             if dice.random() < 0.3:
-                pool.tend(lambda _: False)
+                pool.maintain(lambda _: False)
             if dice.random() < 0.2:
                 pool.forget(uid)
             check(pool)
@@ -268,7 +268,7 @@ def test_whatever_fails_counts_stay_true(
     with ThreadPoolExecutor(6) as threads:
         assert sum(done.result(120) for done in [threads.submit(run, thread) for thread in range(6)]) > 300
     faults.end()
-    pool.tend(lambda _: False)
+    pool.maintain(lambda _: False)
     settle(pool)
     check(pool)
     assert pool._reserved == {}

@@ -29,8 +29,8 @@ def keeper(bodies: dict[str, str], *fields: str, uses: tuple[str, ...] = ()) -> 
     return module(*exports, *fields, export("filter", "unreachable"), export("score", "unreachable"), uses=uses)
 
 
-def tend(plugin: Plugin, at: World) -> bool:
-    return plugin.tend(at.node_table)
+def maintain(plugin: Plugin, at: World) -> bool:
+    return plugin.maintain(at.node_table)
 
 
 def rest(plugin: Plugin, at: World) -> None:
@@ -52,7 +52,7 @@ Does = Callable[[Plugin, World], object]
 CALLS: dict[str, tuple[Does, Does, str]] = {
     "nodechanged": (lambda *_: None, filter_nodes, "nodechanged of node node-a"),
     "noderemoved": (lose, filter_nodes, "noderemoved"),
-    "collectgarbage": (rest, tend, "collectgarbage"),
+    "collectgarbage": (rest, maintain, "collectgarbage"),
     "nodebuffer": (lambda *_: None, filter_nodes, "filternodes"),
     "filternodes": (lambda *_: None, filter_nodes, "filternodes"),
     "scorenodes": (lambda *_: None, score, "scorenodes"),
@@ -137,7 +137,7 @@ class TestTime:
         cause = f"its time was over while it learned of nodes: {told} of {len(self.MANY.nodes)} are told"
         assert (message, fault, fatal) == (f"nodechanged: {cause}", Fault.BUSY, False)
         assert told % MAX_NODES_PER_BATCH == 0
-        while tend(plugin, self.MANY):
+        while maintain(plugin, self.MANY):
             pass
         assert filter_nodes(plugin, self.ONE_OF_THEM) == NodeResults(1, [], [], [])
         assert idle_guests(plugin._pool) == [guest]

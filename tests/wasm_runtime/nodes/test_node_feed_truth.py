@@ -17,7 +17,7 @@ from tests.wasm_runtime.guest_modules import binary
 from tests.wasm_runtime.keeper import SLACK, STEP, Truth, expected, play
 from wasm_runtime import GuestError, Nodes, NodeTable, Pod, WasmtimeEngine
 from wasm_runtime.engines.wasmtime.engine import WasmtimeModule
-from wasm_runtime.guests.maintenance import Upkeep
+from wasm_runtime.guests.maintenance import GuestMaintenance
 from wasm_runtime.nodes.node_feed import NodeFeed
 from wasm_runtime.nodes.node_table import ABSENT
 
@@ -75,13 +75,13 @@ def test_what_is_told_is_in_order(steps: list[tuple[str, object]]) -> None:
     assert sorted(known.values()) == sorted(truth.objects.items())
 
 
-def test_beside_upkeep_and_in_several_threads(load: Loader) -> None:
-    """What changes before a request counts for it, whatever upkeep has come to and whichever guest it gets."""
+def test_beside_maintenance_and_in_several_threads(load: Loader) -> None:
+    """What changes before a request counts for it, whatever maintenance has come to and whichever guest it gets."""
     errors: list[GuestError] = []
     dice = random.Random(1)
     plugin = load.plugin(keeper.GUEST, instances=3)
-    upkeep = Upkeep(lambda: [plugin], lambda: node_table, lambda _, error: errors.append(error))
-    node_table = NodeTable(upkeep.wake)
+    maintenance = GuestMaintenance(lambda: [plugin], lambda: node_table, lambda _, error: errors.append(error))
+    node_table = NodeTable(maintenance.wake)
     objects: dict[str, bytes] = {}
     names = [f"node-{at}" for at in range(60)]
 
@@ -91,7 +91,7 @@ def test_beside_upkeep_and_in_several_threads(load: Loader) -> None:
         with plugin.guest(Pod(str(uid), "default/pod", b""), nodes, "filter") as (guest, deadline):
             assert guest.filter(nodes, deadline) == expected(objects, asked)
 
-    upkeep.start()
+    maintenance.start()
     try:
         with ThreadPoolExecutor(3) as threads:
             for number in range(60):
@@ -105,6 +105,6 @@ def test_beside_upkeep_and_in_several_threads(load: Loader) -> None:
                 for done in [threads.submit(filters, 5 * number + at) for at in range(5)]:
                     done.result(PATIENCE_S)
     finally:
-        upkeep.stop()
+        maintenance.stop()
     assert errors == []
     assert len(plugin._pool) <= 3
