@@ -10,7 +10,7 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from extender.http.clients import Clients
-from extender.http.request_parser import HEAD_TOO_LONG, LONGEST_HEAD, MAX_PIECE_BYTES, Pieces, body_length
+from extender.http.request_parser import HEAD_TOO_LONG, MAX_HEAD_BYTES, MAX_PIECE_BYTES, Pieces, body_length
 
 MAX_HEADERS: Final = 100
 """Of a request: small ones take many times their bytes."""
@@ -121,7 +121,7 @@ class AdminConnection(HttpToolsProtocol):
         self._piece_length = len(piece)
         self._stray += self._piece_length
         super().data_received(piece)  # type: ignore[arg-type]  # It passes it on to the parser, which takes both.
-        if self._stray > LONGEST_HEAD and not self.transport.is_closing():
+        if self._stray > MAX_HEAD_BYTES and not self.transport.is_closing():
             self._refuse(*HEAD_TOO_LONG)
 
     def _refuse(self, status: HTTPStatus, problem: str) -> None:
@@ -155,7 +155,7 @@ class AdminConnection(HttpToolsProtocol):
         """The body is to come."""
         headers = dict(self.headers)
         length, problem = body_length(headers)
-        if self._stray > LONGEST_HEAD:
+        if self._stray > MAX_HEAD_BYTES:
             self._refuse(*HEAD_TOO_LONG)
         elif len(self.headers) > MAX_HEADERS:
             self._refuse(*TOO_MANY_HEADERS)

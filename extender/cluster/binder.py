@@ -17,10 +17,10 @@ from extender.cluster.watch.pods import PodKey
 
 logger = logging.getLogger(__name__)
 
-TIMEOUT: Final = 4.0
+BIND_TIMEOUT_S: Final = 4.0
 """Seconds: below the 5 that kube-scheduler waits for an extender by default."""
-FIRST_PAUSE: Final = 0.05
-LONGEST_PAUSE: Final = 0.5
+FIRST_PAUSE_S: Final = 0.05
+MAX_PAUSE_S: Final = 0.5
 """Seconds before a bind is tried again."""
 
 MEANINGS: Final[dict[HTTPStatus, str]] = {
@@ -70,7 +70,7 @@ class ApiBinder:
     https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/scheduler/framework/plugins/defaultbinder/default_binder.go
     """
 
-    def __init__(self, api: ApiServer, timeout: float = TIMEOUT) -> None:
+    def __init__(self, api: ApiServer, timeout: float = BIND_TIMEOUT_S) -> None:
         """A bind takes `timeout` seconds at most; half of it, if it comes to that, for each of two attempts."""
         self._api = api
         self._timeout = timeout
@@ -84,7 +84,7 @@ class ApiBinder:
         request = _binding_request(pod, node)
         deadline = time.monotonic() + self._timeout
         may_be_bound = False
-        for pause in pauses(FIRST_PAUSE, LONGEST_PAUSE):
+        for pause in pauses(FIRST_PAUSE_S, MAX_PAUSE_S):
             try:
                 await self._api.write(request, min(self._timeout / 2, deadline - time.monotonic()), says_success)
                 return

@@ -27,14 +27,14 @@ ANNOTATION: Final = "kwx.dev/woken-at"
 """Holds when the last write was; schedulers take a change of anything for an update."""
 COMPONENT: Final = "manifests/components/wake-pods"
 
-INTERVAL: Final = 1.0
+WAKE_INTERVAL_S: Final = 1.0
 """Seconds between two looks whether pods are to be woken, and so between two writes."""
-TIMEOUT: Final = 5.0
+CALL_TIMEOUT_S: Final = 5.0
 """Seconds for one write."""
-FIRST_PAUSE: Final = 1.0
-LONGEST_PAUSE: Final = 15.0
+FIRST_PAUSE_S: Final = 1.0
+MAX_PAUSE_S: Final = 15.0
 """Seconds before a write is tried again."""
-PATIENCE: Final = 60.0
+WAKE_TIMEOUT_S: Final = 60.0
 """Seconds after which a write is given up. After five minutes kube-scheduler tries the pods again by itself."""
 
 
@@ -61,14 +61,14 @@ class Waker:
     def wake(self) -> None:
         """Puts down that pods are to be tried again. From any thread; never waits and never raises.
 
-        Of several within INTERVAL all but one cost nothing.
+        Of several within WAKE_INTERVAL_S all but one cost nothing.
         """
         self._wanted.set()
 
     async def run(self) -> None:
         """Write what was asked for until cancelled. What cannot be written is logged."""
         while True:
-            await asyncio.sleep(INTERVAL)
+            await asyncio.sleep(WAKE_INTERVAL_S)
             if self._wanted.is_set():
                 self._wanted.clear()  # Before the write: what is asked for meanwhile may come after what it wakes.
                 await self._try_to_write()
@@ -89,10 +89,10 @@ class Waker:
 
     async def _write(self) -> None:
         """Raises ClusterError."""
-        deadline = time.monotonic() + PATIENCE
-        for pause in pauses(FIRST_PAUSE, LONGEST_PAUSE):
+        deadline = time.monotonic() + WAKE_TIMEOUT_S
+        for pause in pauses(FIRST_PAUSE_S, MAX_PAUSE_S):
             try:
-                await self._api.write(_touch(self._namespace), TIMEOUT, partial(is_object, "CSIStorageCapacity"))
+                await self._api.write(_touch(self._namespace), CALL_TIMEOUT_S, partial(is_object, "CSIStorageCapacity"))
                 return
             except ClusterError as error:
                 if not error.may_pass or time.monotonic() + pause > deadline:

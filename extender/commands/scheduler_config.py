@@ -10,7 +10,7 @@ from extender.config import ExtenderConfiguration
 from extender.scheduling.live_profiles import LiveProfiles
 from extender.scheduling.verbs import VERBS, used_verbs
 
-SHORTEST_TIMEOUT: Final = 5.0
+MIN_TIMEOUT_S: Final = 5.0
 """Seconds that kube-scheduler waits at least; its own default."""
 
 ANY_HOST: Final = frozenset({"0.0.0.0", "::"})
@@ -104,4 +104,4 @@ def _url(configuration: ExtenderConfiguration) -> str:
 def _timeout(configuration: ExtenderConfiguration) -> float:
     """Long enough for every plugin of a profile to meet its own timeout in both halves of preempt, and for bind."""
     longest = max(sum(plugin.timeout for plugin in profile.plugins) for profile in configuration.profiles)
-    return max(SHORTEST_TIMEOUT, 2 * longest + 1, configuration.server.bind_timeout + 1)
+    return max(MIN_TIMEOUT_S, 2 * longest + 1, configuration.server.bind_timeout + 1)

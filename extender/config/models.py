@@ -25,8 +25,8 @@ from extender.config.urls import check_url
 from wasm_runtime.abi import EXTENSION_POINTS, Severity
 from wasm_runtime.engine import KIBIBYTE, MAX_STACK_BYTES, MEBIBYTE
 
-SMALLEST_MEMORY: Final = MEBIBYTE
-SMALLEST_STACK: Final = 64 * KIBIBYTE
+MIN_MEMORY_BYTES: Final = MEBIBYTE
+MIN_STACK_BYTES: Final = 64 * KIBIBYTE
 
 
 class FailurePolicy(str, Enum):
@@ -116,7 +116,7 @@ class ServerConfig(_Model):
 class RuntimeConfig(_Model):
     """Limits for all plugins."""
 
-    stack_limit: Annotated[Bytes, Field(ge=SMALLEST_STACK, le=MAX_STACK_BYTES)] = MEBIBYTE
+    stack_limit: Annotated[Bytes, Field(ge=MIN_STACK_BYTES, le=MAX_STACK_BYTES)] = MEBIBYTE
     """Stack of a guest. A guest that needs more is stopped."""
     module_limit: Bytes = 64 * MEBIBYTE
     """Size of a module. Modules in standard Go have some 20 MiB."""
@@ -211,7 +211,7 @@ class PluginConfig(_Model):
     """What a failure of the plugin does. Fail: the verb fails. Ignore: the verb is answered without the plugin."""
     timeout: Seconds = 0.5
     """Time of one verb in the plugin."""
-    memory_limit: Annotated[Bytes, Field(ge=SMALLEST_MEMORY)] = 256 * MEBIBYTE
+    memory_limit: Annotated[Bytes, Field(ge=MIN_MEMORY_BYTES)] = 256 * MEBIBYTE
     """Linear memory of one guest."""
     table_limit: Annotated[int, Field(strict=True, ge=1, le=1 << 24)] = 1 << 20
     """Elements in each table of one guest."""

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, PlainSerializer
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _BYTES: Final = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 
-LONGEST: Final = 3600.0
+MAX_DURATION_S: Final = 3600.0
 """Seconds; longer durations are mistakes."""
 
 
@@ -18,7 +18,7 @@ def seconds(text: object) -> float:
     """A duration in seconds. Raises ValueError."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text) if isinstance(text, str) else None
     duration = float(match[1]) * _SECONDS[match[2]] if match else 0.0
-    if not 0 < duration <= LONGEST:
+    if not 0 < duration <= MAX_DURATION_S:
         raise ValueError(f"expected a duration such as 500ms or 2s, at most 1h, found {text!r}")
     return duration
 

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from wasm_runtime.engine import KIBIBYTE
 
-LOOK_INTERVAL_S: Final = 1.0
+POLL_INTERVAL_S: Final = 1.0
 """Between two looks at the clock: a client may take so much longer than it is given."""
 
 SILENCE_TIMEOUT_S: Final = 20.0
@@ -17,7 +17,7 @@ SILENCE_TIMEOUT_S: Final = 20.0
 CROWDED_TIMEOUT_S: Final = 2.0
 """The same while others are turned away, for a client that has had no good answer yet."""
 
-SMALL: Final = 64 * KIBIBYTE
+SMALL_BODY_BYTES: Final = 64 * KIBIBYTE
 """Bytes of a body that are not counted: the number of connections bounds them."""
 
 logger = logging.getLogger(__name__)
@@ -76,13 +76,13 @@ class Clients:
         self._clients.discard(client)
 
     def _look_later(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(LOOK_INTERVAL_S, self._look)
+        self._timer = asyncio.get_running_loop().call_later(POLL_INTERVAL_S, self._look)
 
     def _look(self) -> None:
         """Leaves those that have been waited for too long."""
         now = asyncio.get_running_loop().time()
         if self._turned_away:
-            self._crowded_until = now + CROWDED_TIMEOUT_S + LOOK_INTERVAL_S
+            self._crowded_until = now + CROWDED_TIMEOUT_S + POLL_INTERVAL_S
             logger.warning(
                 "%d connections were turned away: the %d that may be there at a time are",
                 self._turned_away,

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import httptools
 
-LONGEST_HEAD: Final = 64 * 1024
+MAX_HEAD_BYTES: Final = 64 * 1024
 """Bytes of a request's target and headers, and of what stands between the pieces of a body."""
 
 MAX_PIECE_BYTES: Final = 8 * 1024
@@ -26,7 +26,7 @@ HEAD_END: Final = b"\r\n\r\n"
 NO_HTTP: Final = "this is no HTTP/1.1"
 HEAD_TOO_LONG: Final = (
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-    f"the target and the headers are longer than {LONGEST_HEAD} bytes",
+    f"the target and the headers are longer than {MAX_HEAD_BYTES} bytes",
 )
 OUR_FAULT: Final = (HTTPStatus.INTERNAL_SERVER_ERROR, "internal error, see the log of the extender")
 
@@ -193,7 +193,7 @@ class Reader:
         except httptools.HttpParserError as error:
             self._refuse(HTTPStatus.BAD_REQUEST, f"{NO_HTTP}: {error}")
         else:
-            if self._stray > LONGEST_HEAD:
+            if self._stray > MAX_HEAD_BYTES:
                 self._refuse(*HEAD_TOO_LONG)
 
     def _refuse(self, status: HTTPStatus, problem: str) -> None:
@@ -222,7 +222,7 @@ class Reader:
 
     def on_headers_complete(self) -> None:
         """The body is to come."""
-        if self._stray > LONGEST_HEAD:
+        if self._stray > MAX_HEAD_BYTES:
             self._refuse(*HEAD_TOO_LONG)
             return
         headers, parser = self._headers, self._parser

@@ -19,7 +19,7 @@ from wasm_runtime.supervision import SupervisedThread
 
 logger = logging.getLogger(__name__)
 
-LARGEST: Final = 16 * MEBIBYTE
+MAX_CONFIG_BYTES: Final = 16 * MEBIBYTE
 _NONE: Final = ""
 """The version of a file of which none is known."""
 
@@ -39,7 +39,7 @@ class ConfigWatcher:
         self._began_with = configuration
         self._profiles: Sequence[ProfileConfig] = configuration.profiles
         self._rollouts = rollouts
-        self._source = FileSource(file, Limit(LARGEST, "the size of a configuration"))
+        self._source = FileSource(file, Limit(MAX_CONFIG_BYTES, "the size of a configuration"))
         self._version = _NONE  # The file may have changed since it was read.
         self._awaited: Awaited | None = None
         """What has to come for a file whose plugins could not be had."""

@@ -26,7 +26,7 @@ from extender.rollouts.swap_plan import SwapPlan, before, earlier, expect, under
 from extender.rollouts.switch import REMOVED, Change, Switch, check, withdraw
 from extender.sources import Fetched, Source, SourceError, UnreachableError
 
-LONGEST_END: Final = 5.0
+CLOSE_TIMEOUT_S: Final = 5.0
 """Seconds that the end of the process waits for rollouts that are under way."""
 
 CONFIGURED: Final = "the configuration has changed"
@@ -230,7 +230,7 @@ class RolloutController:
     def close(self) -> None:
         """Ends what is under way; nothing goes live any more."""
         self._runs.close()
-        until = time.monotonic() + LONGEST_END
+        until = time.monotonic() + CLOSE_TIMEOUT_S
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
 

@@ -12,10 +12,10 @@ from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import ActiveRevision, Slot
 from extender.scheduling.cycle_pins import CyclePins
 
-AT_LEAST: Final = 1.0
+MIN_DRAIN_S: Final = 1.0
 """Seconds for which guests are kept: a verb may be about to begin with them."""
 
-MOST: Final = 3
+MAX_DRAINING: Final = 3
 """Revisions of a slot whose guests are kept for cycles that have begun. Who comes back to an older one has a guest made
 for that call alone."""
 
@@ -79,10 +79,10 @@ class Drain:
         return [
             each
             for at, each in enumerate(self._drained)
-            if now - each.since > AT_LEAST
+            if now - each.since > MIN_DRAIN_S
             and each.live is not each.slot.standby
             and (
                 each.live.profile_plugin not in held
-                or sum(later.slot is each.slot for later in self._drained[at + 1 :]) >= MOST
+                or sum(later.slot is each.slot for later in self._drained[at + 1 :]) >= MAX_DRAINING
             )
         ]

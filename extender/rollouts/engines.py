@@ -13,10 +13,10 @@ from wasm_runtime.compile.compiler import Compiler, Precompiler
 from wasm_runtime.engine import MEBIBYTE, Engine
 from wasm_runtime.engines.wasmtime import WasmtimeEngine
 
-THREAD_STACK: Final = 8 * MEBIBYTE
+THREAD_STACK_BYTES: Final = 8 * MEBIBYTE
 """Bytes of stack of the threads that guests run in: of the system's own default nothing is known."""
 
-PYTHON_STACK: Final = 2 * MEBIBYTE
+PYTHON_STACK_BYTES: Final = 2 * MEBIBYTE
 """Bytes of a thread's stack that are left to Python and the engine beside the guest's."""
 
 
@@ -30,7 +30,7 @@ class Engines:
     def __init__(self, settings: RuntimeConfig) -> None:
         """Raises CacheError if compiled code cannot be trusted where it is kept, or EngineError for a small stack."""
         _check_stack(settings.stack_limit)
-        threading.stack_size(THREAD_STACK)
+        threading.stack_size(THREAD_STACK_BYTES)
         self._settings = settings
         self._cache = CompileCache(limit=settings.cache_limit)
         self._lock = threading.Lock()
@@ -54,9 +54,9 @@ class Engines:
 def _check_stack(limit: int) -> None:
     """A guest that met the end of the thread's stack before its own limit would end the process. Raises EngineError."""
     stack, _ = resource.getrlimit(resource.RLIMIT_STACK)
-    if stack != resource.RLIM_INFINITY and stack < limit + PYTHON_STACK:
+    if stack != resource.RLIM_INFINITY and stack < limit + PYTHON_STACK_BYTES:
         raise EngineError(
-            f"runtime.stackLimit: the process has a stack of {stack} bytes, {limit + PYTHON_STACK} are needed for"
+            f"runtime.stackLimit: the process has a stack of {stack} bytes, {limit + PYTHON_STACK_BYTES} are needed for"
             f" guests that may use {limit}; lower it or raise the limit of the shell or service (ulimit -s)"
         )
 

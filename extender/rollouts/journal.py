@@ -16,10 +16,10 @@ from extender.rollouts.state.writer import Writer
 
 logger = logging.getLogger(__name__)
 
-KEPT: Final = 256
+MAX_ENTRIES: Final = 256
 """Entries that who was away for a while can still be told of."""
 
-ROLLOUTS: Final = 32
+MAX_ROLLOUTS: Final = 32
 """Rollouts that are known as they are now, besides those under way: one takes some 20 KB with its report."""
 
 Listener = Callable[[int, Rollout], object]
@@ -53,7 +53,7 @@ class Journal:
         self._store = store
         self._writer = Writer("journal")
         self._lock = threading.RLock()  # Listeners are called with it, so that none is once it is removed.
-        self._entries: deque[tuple[int, Rollout]] = deque(maxlen=KEPT)
+        self._entries: deque[tuple[int, Rollout]] = deque(maxlen=MAX_ENTRIES)
         self._rollouts: dict[int, Rollout] = {}
         self._listeners: list[Listener] = []
         self._sequence = 0
@@ -64,7 +64,7 @@ class Journal:
             self._rollouts.pop(rollout.id, None)
             self._rollouts[rollout.id] = rollout
             over = [number for number, each in self._rollouts.items() if each.is_over]
-            if len(over) > ROLLOUTS:
+            if len(over) > MAX_ROLLOUTS:
                 del self._rollouts[over[0]]
             self._writer.submit(partial(self._tell, rollout))  # With the lock, so that it keeps their order.
         _log(rollout)

@@ -28,10 +28,10 @@ from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
 logger = logging.getLogger(__name__)
 
-LOOK: Final = 0.1
+POLL_INTERVAL_S: Final = 0.1
 """Seconds between two looks at whether a shadow is cancelled."""
 
-LONGEST_SHADOW: Final = 3600.0
+MAX_SHADOW_S: Final = 3600.0
 """Seconds after which a shadow ends that has not seen its number of requests."""
 
 Fetch = Callable[[], Fetched]
@@ -235,9 +235,9 @@ class Pipeline:
         if limits.shadow_time is None and limits.shadow_requests is None:
             return
         left = limits.shadow_requests
-        until = time.monotonic() + (limits.shadow_time or LONGEST_SHADOW)
+        until = time.monotonic() + (limits.shadow_time or MAX_SHADOW_S)
         with self.samples.listening(profile) as arriving:
             while (left is None or left > 0) and time.monotonic() < until and not run.is_cancelled:
                 with suppress(queue.Empty):
-                    yield arriving.get(timeout=LOOK)
+                    yield arriving.get(timeout=POLL_INTERVAL_S)
                     left = None if left is None else left - 1

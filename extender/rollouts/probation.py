@@ -8,7 +8,7 @@ from typing import Final
 from extender.config import SwapConfig
 from extender.scheduling.profile import ProfilePlugin, Spent
 
-ENOUGH: Final = 20
+MIN_SAMPLES: Final = 20
 """Calls of which a mean time tells something."""
 
 
@@ -54,4 +54,4 @@ class Probation:
 
 
 def _mean(spent: Spent) -> float | None:
-    return spent.seconds / spent.calls if spent.calls >= ENOUGH else None
+    return spent.seconds / spent.calls if spent.calls >= MIN_SAMPLES else None

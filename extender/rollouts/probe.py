@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple
 
 from extender.config import SwapConfig
 from extender.rollouts.report import (
-    LONGEST_POD,
-    LONGEST_REASON,
-    MOST_FAILURES,
-    MOST_NODES,
-    MOST_PODS,
+    MAX_FAILURES,
+    MAX_NODES,
+    MAX_POD_LENGTH,
+    MAX_PODS,
+    MAX_REASON_LENGTH,
     Difference,
     Failure,
     NodeDifference,
@@ -27,7 +27,7 @@ from extender.rollouts.report import (
 from extender.scheduling.node_source import NotSyncedError
 from extender.scheduling.pod_source import PodNotKnownError
 from extender.scheduling.profile import mend
-from extender.scheduling.request_samples import MOST_SAMPLES, Sample
+from extender.scheduling.request_samples import MAX_SAMPLES, Sample
 from extender.scheduling.requests import RequestError
 from extender.scheduling.verb import JudgingVerb, Question
 from extender.scheduling.verbs import JUDGING
@@ -41,7 +41,7 @@ __all__ = ["RefusedError", "Report", "probe"]
 WINDOW: Final = 256
 """Requests of a verb, the last ones, that its median is taken of."""
 
-ENOUGH: Final = 5
+MIN_SAMPLES: Final = 5
 """Times that a median is taken of at least: where there are fewer requests, they are judged again."""
 
 PERSISTENCE: Final = 2.0
@@ -93,7 +93,7 @@ class _Request(NamedTuple):
     @property
     def pod_name(self) -> str:
         """The pod's, as reports show it."""
-        return shorten(self.question.pod.name, LONGEST_POD)
+        return shorten(self.question.pod.name, MAX_POD_LENGTH)
 
 
 class _Answer(NamedTuple):
@@ -141,7 +141,7 @@ class _Tally:
         default_factory=lambda: {"active": deque(maxlen=WINDOW), "candidate": deque(maxlen=WINDOW)}
     )
     """Seconds that requests took which neither has failed."""
-    answered: deque[_Request] = field(default_factory=lambda: deque(maxlen=MOST_SAMPLES))
+    answered: deque[_Request] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
     """Some of those requests, to be judged again."""
 
     def time(self, answers: dict[Side, _Answer]) -> bool:
@@ -239,7 +239,7 @@ class _Trial:
             if answer.failure:
                 tally.failures[side] += 1
                 failure = (side, request.verb, answer.failure)
-                if failure in self._failures or len(self._failures) < MOST_FAILURES:
+                if failure in self._failures or len(self._failures) < MAX_FAILURES:
                     self._failures[failure] += 1
         self._require_answer(request, answers)
         if "active" in answers:
@@ -262,7 +262,7 @@ class _Trial:
             return
         tally.different += 1
         shown = (request.pod_name, request.verb)
-        if shown not in self._differences and len(self._differences) < MOST_PODS:
+        if shown not in self._differences and len(self._differences) < MAX_PODS:
             self._differences[shown] = _difference(request, active, candidate)
 
     def _is_slow(self, tally: _Tally) -> bool:
@@ -276,7 +276,7 @@ class _Trial:
 
     def _measure(self, tally: _Tally) -> None:
         """Judges requests again until there are times enough, but not for long. Raises RefusedError."""
-        enough = max(ENOUGH, len(tally.answered))
+        enough = max(MIN_SAMPLES, len(tally.answered))
         until = time.monotonic() + PERSISTENCE
         for request in cycle(tally.answered):
             if len(tally.seconds["candidate"]) >= enough or time.monotonic() >= until or self._is_cancelled():
@@ -315,9 +315,9 @@ def _difference(request: _Request, active: _Answer, candidate: _Answer) -> Diffe
     describe = JUDGING[request.verb].describe
     both = zip(names, describe(active.decision, names), describe(candidate.decision, names), strict=True)
     nodes = [each for each in both if each[1] != each[2]]
-    shown = [NodeDifference(name, *map(_shorten, words)) for name, *words in nodes[:MOST_NODES]]
+    shown = [NodeDifference(name, *map(_shorten, words)) for name, *words in nodes[:MAX_NODES]]
     return Difference(request.pod_name, request.verb, len(nodes), shown)
 
 
 def _shorten(words: str | int) -> str | int:
-    return shorten(words, LONGEST_REASON) if isinstance(words, str) else words
+    return shorten(words, MAX_REASON_LENGTH) if isinstance(words, str) else words

@@ -8,15 +8,15 @@ import msgspec
 
 from extender.scheduling.verb import JudgingVerb
 
-MOST_PODS: Final = 20
+MAX_PODS: Final = 20
 """Requests whose differences are shown, each of another pod or verb."""
-MOST_NODES: Final = 10
+MAX_NODES: Final = 10
 """Nodes that are shown of each."""
-MOST_FAILURES: Final = 10
+MAX_FAILURES: Final = 10
 """Failures that are shown of all."""
-LONGEST_REASON: Final = 256
+MAX_REASON_LENGTH: Final = 256
 """Characters that are shown of a guest's reason."""
-LONGEST_POD: Final = 320
+MAX_POD_LENGTH: Final = 320
 """Characters that are shown of a pod's name; a namespace has up to 63 and a name up to 253."""
 
 Side = Literal["active", "candidate"]

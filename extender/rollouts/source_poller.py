@@ -11,7 +11,7 @@ from extender.rollouts.source_watch import Watch
 from extender.sources import Source, SourceError
 from wasm_runtime.supervision import SupervisedThread
 
-LOOK: Final = 0.25
+POLL_INTERVAL_S: Final = 0.25
 """Seconds between two looks at probations, at what drains and at which plugins there are."""
 
 
@@ -81,7 +81,7 @@ class SourcePollers:
     def _turn(self) -> float:
         self._rollouts.look()
         self._follow()
-        return LOOK
+        return POLL_INTERVAL_S
 
     def _follow(self) -> None:
         slots = {slot.source: slot for slot in self._rollouts.live.slots}

@@ -9,10 +9,10 @@ from typing import Final
 
 from extender.sources import Fetched, Source, SourceError, UnreachableError
 
-SPREAD: Final = 0.1
+JITTER: Final = 0.1
 """Part of an interval by which looks at a source come earlier or later: many extenders are not to ask at once."""
 
-LONGEST_PAUSE: Final = 300.0
+MAX_PAUSE_S: Final = 300.0
 """Seconds between two looks at a source that cannot be reached, however often that has failed."""
 
 
@@ -32,8 +32,8 @@ class Watch:
     def pause(self) -> float:
         """Seconds until the next look."""
         interval = self.source.interval
-        seconds = min(interval * 2.0**self._failures, max(LONGEST_PAUSE, interval))
-        return seconds * random.uniform(1 - SPREAD, 1 + SPREAD)
+        seconds = min(interval * 2.0**self._failures, max(MAX_PAUSE_S, interval))
+        return seconds * random.uniform(1 - JITTER, 1 + JITTER)
 
     def look(self) -> Fetched | None:
         """What the source gives, if that is news. Raises SourceError."""

@@ -40,7 +40,7 @@ from wasm_runtime.guests.plugin import Observer, Sink
 
 logger = logging.getLogger(__name__)
 
-PATIENCE: Final = 10.0
+FETCH_TIMEOUT_S: Final = 10.0
 """Seconds that the start waits for web servers and registries: as long nothing is served, health included."""
 
 
@@ -117,7 +117,7 @@ class _Start:
             for key, (profile, plugin) in zip(keys(profiles), plugins, strict=True)
         ]
         fetching = [_in_thread(partial(self._fetch, slot.config)) for slot in slots]
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + FETCH_TIMEOUT_S
         for slot, fetched in zip(slots, fetching, strict=True):
             try:
                 self._fill(slot, partial(_wait, slot, fetched, until))
@@ -229,7 +229,7 @@ def _wait(slot: Slot, fetched: Future[Fetched], until: float) -> Fetched:
         return fetched.result(max(0.0, until - time.monotonic()) if slot.source.is_remote else None)
     except FutureTimeoutError:
         raise UnreachableError(
-            f"{public(slot.config.guest_url)} has not given the module within the first {PATIENCE:g} s"
+            f"{public(slot.config.guest_url)} has not given the module within the first {FETCH_TIMEOUT_S:g} s"
         ) from None
 
 

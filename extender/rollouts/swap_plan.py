@@ -23,7 +23,7 @@ from extender.rollouts.swap_command import (
 )
 from extender.sources import Fetched
 
-SHORTEST_PREFIX: Final = 8
+MIN_PREFIX_DIGITS: Final = 8
 """Hexadecimal digits by which a revision may be named."""
 
 
@@ -69,11 +69,11 @@ def earlier(slot: Slot, name: str) -> Revision:
     """The revision of an id, or of the beginning of one. Raises SwapRefusedError."""
     digits = name.removeprefix("sha256:")
     found = [each for each in slot.revisions if each.id.startswith(f"sha256:{digits}")]
-    if len(digits) >= SHORTEST_PREFIX and len(found) == 1:
+    if len(digits) >= MIN_PREFIX_DIGITS and len(found) == 1:
         return found[0]
     known = ", ".join(each.id for each in slot.revisions) or "none"
     raise SwapRefusedError(
-        f"plugin {slot.name} has no revision, or more than one, by {name!r} (an id, or at least {SHORTEST_PREFIX}"
+        f"plugin {slot.name} has no revision, or more than one, by {name!r} (an id, or at least {MIN_PREFIX_DIGITS}"
         f" digits); there are: {known}"
     )
 

@@ -19,7 +19,7 @@ from extender.rollouts.revision import Revision, Stage
 from extender.rollouts.runs import CancelledError, RolloutRun
 from extender.rollouts.slot import ActiveRevision, Slot
 from extender.rollouts.state.retention import trim
-from extender.rollouts.state.store import MOST_REVISIONS, Kept, Store
+from extender.rollouts.state.store import MAX_REVISIONS, Kept, Store
 from extender.scheduling.verbs import used_verbs
 
 logger = logging.getLogger(__name__)
@@ -199,4 +199,4 @@ def with_newest(revisions: Sequence[Revision], newest: Revision, before: Revisio
     """The revisions that have served, one more included; `before` is the one that has done so until now."""
     ahead = [newest, before] if before and before.id != newest.id else [newest]
     ids = {each.id for each in ahead}
-    return [*ahead, *(each for each in revisions if each.id not in ids)][:MOST_REVISIONS]
+    return [*ahead, *(each for each in revisions if each.id not in ids)][:MAX_REVISIONS]

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 from extender.scheduling.profile import Profile
 from wasm_runtime.guests.pool import CYCLE_TIMEOUT_S
 
-MOST: Final = 20_000
+MAX_CYCLES: Final = 20_000
 """Cycles that are kept; beyond it the oldest ones go."""
 
-AT_A_TIME: Final = 1_000
+MAX_EXPIRED_AT_ONCE: Final = 1_000
 """Cycles that are forgotten in one go, while verbs wait."""
 
 Key = tuple[str, str]
@@ -51,7 +51,7 @@ class CyclePins:
                 self._forget((uid, route))
             self._pins[uid, route] = _Pin(profile, now + CYCLE_TIMEOUT_S)
             self._in_use[profile] += 1
-            if next(iter(self._pins.values())).expires <= now or len(self._pins) > MOST:
+            if next(iter(self._pins.values())).expires <= now or len(self._pins) > MAX_CYCLES:
                 self._expire(now, 2)  # One comes, at most two go: all vanish in time, and no verb waits for it.
         return profile
 
@@ -78,14 +78,14 @@ class CyclePins:
     def profiles_in_use(self) -> Collection[Profile]:
         """The profiles that cycles are pinned to. Cycles that are over are forgotten first."""
         with self._lock:
-            self._expire(time.monotonic(), AT_A_TIME)
+            self._expire(time.monotonic(), MAX_EXPIRED_AT_ONCE)
             return set(self._in_use)
 
     def _expire(self, now: float, most: int) -> None:
         """Forgets some of the cycles that are over or too many."""
         for _ in range(min(most, len(self._pins))):
             oldest = next(iter(self._pins))
-            if self._pins[oldest].expires > now and len(self._pins) <= MOST:
+            if self._pins[oldest].expires > now and len(self._pins) <= MAX_CYCLES:
                 break
             self._forget(oldest)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-QUICK: Final = 0.002
+MAX_INLINE_S: Final = 0.002
 """Seconds of the processor that a verb's plugins may hold the loop: about what ten verbs take that wait behind it."""
 
-PROOF: Final = 32
+MIN_QUICK_CALLS: Final = 32
 """Verbs in a row that must have been quick: a new plugin has yet to show it, one that was slow to show it again."""
 
 
@@ -21,5 +21,5 @@ class InlinePolicy:
 
     def note(self, seconds: float) -> None:
         """Counts a verb that has taken that much of the processor: what others took meanwhile is not the plugin's."""
-        self._quick_in_a_row = self._quick_in_a_row + 1 if seconds <= QUICK else 0
-        self.may_run_inline = self._quick_in_a_row >= PROOF
+        self._quick_in_a_row = self._quick_in_a_row + 1 if seconds <= MAX_INLINE_S else 0
+        self.may_run_inline = self._quick_in_a_row >= MIN_QUICK_CALLS

@@ -13,7 +13,7 @@ from extender.scheduling.requests import Candidates, Preemption, RequestError, e
 from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
-MOST_KEPT: Final = 20_000
+MAX_KEPT_NODES: Final = 20_000
 """Nodes from requests that are kept converted, four times what Kubernetes is made for; beyond it all begins anew."""
 
 MAX_KEPT_BYTES: Final = 256 * MEBIBYTE
@@ -104,7 +104,7 @@ class NodeSource:
         added = {name for name, _, _ in new} - self._hashes.keys()
         converted = [(name, encode_candidate(name, json)) for name, _, json in new]
         grows = sum([len(node) - self._sizes.get(name, 0) for name, node in converted])
-        if (added and len(self._hashes) + len(added) > MOST_KEPT) or self._bytes + grows > MAX_KEPT_BYTES:
+        if (added and len(self._hashes) + len(added) > MAX_KEPT_NODES) or self._bytes + grows > MAX_KEPT_BYTES:
             self._current, self._hashes, self._sizes, new = self._anew(), {}, {}, nodes
             converted = [(name, encode_candidate(name, json)) for name, _, json in nodes]
         self._current.put(converted)

@@ -12,9 +12,9 @@ from extender.scheduling.requests import PodRequest, Preemption, encode_victim
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.protobuf import scheduler_name
 
-MOST_REMEMBERED: Final = 4_096
+MAX_REMEMBERED_PODS: Final = 4_096
 """Pods of filter requests that are kept for their bind."""
-LARGEST_REMEMBERED: Final = 65_536
+MAX_REMEMBERED_POD_BYTES: Final = 65_536
 """Bytes of such a pod."""
 
 Reader = Callable[[PodKey], Awaitable[bytes]]
@@ -54,11 +54,11 @@ class PodSource:
 
     def remember(self, request: PodRequest) -> None:
         """Keeps the pod of a request until it is bound, or newer ones push it out."""
-        if len(request.pod.object) > LARGEST_REMEMBERED:
+        if len(request.pod.object) > MAX_REMEMBERED_POD_BYTES:
             return
         self._remembered[request.pod.uid] = request
         self._remembered.move_to_end(request.pod.uid)
-        if len(self._remembered) > MOST_REMEMBERED:
+        if len(self._remembered) > MAX_REMEMBERED_PODS:
             self._remembered.popitem(last=False)
 
     def known(self, uid: str, version: str) -> bytes | None:

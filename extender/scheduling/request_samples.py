@@ -18,22 +18,22 @@ from extender.scheduling.verbs import JUDGING
 from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.guests.guest import Pod
 
-MOST_SAMPLES: Final = 16
+MAX_SAMPLES: Final = 16
 """Requests that are kept of a verb of a profile, the last ones."""
 
-LARGEST: Final = 8 * MEBIBYTE
+MAX_SAMPLES_BYTES: Final = 8 * MEBIBYTE
 """Bytes that they may hold together, about 100,000 names of nodes; one alone may hold more."""
 
-A_NAME: Final = 80
+NAME_BYTES: Final = 80
 """Bytes that a node's name takes, its place in a list included."""
 
-INTERVAL: Final = 0.1
+SAMPLE_INTERVAL_S: Final = 0.1
 """Seconds between two requests that are kept, once there are enough: of thousands a second the others cost nothing."""
 
-MOST_SHADOWED: Final = 50
+MAX_SHADOWED_PER_S: Final = 50
 """Requests a second that are handed to one who listens."""
 
-MOST_WAITING: Final = 64 * MEBIBYTE
+MAX_WAITING_BYTES: Final = 64 * MEBIBYTE
 """Bytes of requests that wait for one who records, beyond which none is added."""
 
 
@@ -52,7 +52,7 @@ class Sample(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes that it takes, by a rule of thumb."""
-        return A_NAME * len(self.names) + len(self.pod.object) + self.held
+        return NAME_BYTES * len(self.names) + len(self.pod.object) + self.held
 
 
 class _Ring:
@@ -68,14 +68,14 @@ class _Ring:
     def take(self, sample: Sample, now: float) -> None:
         """Keeps a sample; the oldest make room."""
         samples = (*self.samples, (now, sample))
-        first = max(0, len(samples) - MOST_SAMPLES)
+        first = max(0, len(samples) - MAX_SAMPLES)
         size = sum(each.size for _, each in samples[first:])
-        while size > LARGEST and first < len(samples) - 1:
+        while size > MAX_SAMPLES_BYTES and first < len(samples) - 1:
             size -= samples[first][1].size
             first += 1
         self.samples = samples[first:]
-        if first or len(samples) == MOST_SAMPLES:
-            self.due = now + INTERVAL
+        if first or len(samples) == MAX_SAMPLES:
+            self.due = now + SAMPLE_INTERVAL_S
 
 
 class _Listener:
@@ -85,13 +85,13 @@ class _Listener:
 
     def __init__(self, profile: str) -> None:
         self.profile = profile
-        self.queue: queue.Queue[Sample] = queue.Queue(MOST_SAMPLES)
+        self.queue: queue.Queue[Sample] = queue.Queue(MAX_SAMPLES)
         self.due = 0.0
 
     def offer(self, sample: Sample, _: Candidates | None, now: float) -> None:
         """Hands over a sample if that is due, and if those before it do not wait."""
         if now >= self.due:
-            self.due = now + 1 / MOST_SHADOWED
+            self.due = now + 1 / MAX_SHADOWED_PER_S
             with suppress(queue.Full):
                 self.queue.put_nowait(sample)
 
@@ -144,7 +144,7 @@ class Tape:
         """Takes a request, if it is one of filter and there is room."""
         if not (asked and self._left):
             return
-        if self._offered - self._taken >= MOST_WAITING:
+        if self._offered - self._taken >= MAX_WAITING_BYTES:
             self.dropped += 1
             return
         arrival = Arrival(now, sample, asked)
@@ -199,7 +199,7 @@ class RequestSamples:
 
     @contextmanager
     def listening(self, profile: str) -> Iterator[queue.Queue[Sample]]:
-        """What comes while the context lasts, at most `MOST_SHADOWED` a second. May be entered in any thread.
+        """What comes while the context lasts, at most `MAX_SHADOWED_PER_S` a second. May be entered in any thread.
 
         The queue is short: who takes too long misses some.
         """

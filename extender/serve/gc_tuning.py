@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from typing import Final
 
-COLLECT_AFTER: Final = 20_000
+GC_THRESHOLD: Final = 20_000
 """Objects after which Python looks for garbage in cycles, of which a verb makes next to none."""
 
 
@@ -13,4 +13,4 @@ def freeze_startup_objects() -> None:
     """Excludes all objects made until now from garbage collections: to traverse them stops the process for 60 ms."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(COLLECT_AFTER)
+    gc.set_threshold(GC_THRESHOLD)

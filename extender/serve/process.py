@@ -67,13 +67,13 @@ from wasm_runtime.protobuf.convert import converter
 logger = logging.getLogger(__name__)
 
 
-TICKS_A_LOOK: Final = 10
+TICKS_PER_CHECK: Final = 10
 """Ticks of uvicorn, ten a second, between two looks at the threads that others rely on."""
 
 EXIT_TIMEOUT_S: Final = 15.0
 """Once nothing is served any more, which takes up to 10: below the 30 after which Kubernetes kills."""
 
-STALLED: Final = 30_000
+STALLED_TIMEOUT_MS: Final = 30_000
 """Milliseconds after which a client that takes nothing of what it is sent is cut off."""
 
 IDLE_TIMEOUT_S: Final = 300.0
@@ -327,7 +327,7 @@ class _Server(uvicorn.Server):
         self._waiting = waiting
 
     async def on_tick(self, counter: int) -> bool:
-        if counter % TICKS_A_LOOK == 0:
+        if counter % TICKS_PER_CHECK == 0:
             supervision.revive()
         return await super().on_tick(counter)
 
@@ -409,7 +409,7 @@ def _listen(file: Path, key: str, address: Address) -> socket.socket:
     # Connections inherit these. asyncio sets the first only where a socket's protocol is given by number.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if sys.platform == "linux":
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED_TIMEOUT_MS)
     return listener
 
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from extender.sources.download import Limit
-from extender.sources.signing import LARGEST_SIGNATURE, detached
+from extender.sources.signing import MAX_SIGNATURE_BYTES, detached
 from extender.sources.source import Signature, SourceError
 
 SUFFIX: Final = ".sig"
 """Of the document's name, which begins with the module's."""
 
-LIMIT: Final = Limit(LARGEST_SIGNATURE)
+LIMIT: Final = Limit(MAX_SIGNATURE_BYTES)
 
 
 def signatures(name: str, wasm: bytes, text: bytes | None) -> Sequence[Signature]:

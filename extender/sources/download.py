@@ -19,7 +19,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from extender.config.urls import is_loopback, is_web, quoted
 from extender.sources.source import SourceError, UnreachableError
 
-REDIRECTS: Final = 5
+MAX_REDIRECTS: Final = 5
 """That many are followed."""
 
 _REDIRECTED: Final = frozenset(
@@ -53,10 +53,10 @@ _MENDS: Final[Mapping[int, str]] = {
 
 _LOGINS_STAY: Final = "; no login is sent where another server redirects to: name that URL, or have it let everybody in"
 
-MOST_QUOTED: Final = 200
+MAX_QUOTED: Final = 200
 """Characters of an answer that is none which a message quotes."""
 
-MOST_SHOWN: Final = 1000
+MAX_SHOWN: Final = 1000
 """Characters of a URL that are shown: a redirect's may have 64 KB."""
 
 
@@ -144,7 +144,7 @@ def shown(url: str | httpx.URL) -> str:
         text = str(httpx.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
     except httpx.InvalidURL:  # It has no host, which httpx cannot copy.
         text = quoted(str(url))
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
 def _parse(url: str) -> httpx.URL:
@@ -231,7 +231,7 @@ def _redirect_target(hops: Sequence[httpx.URL], location: str) -> httpx.URL:
     try:
         target = hops[-1].join(location)
     except (httpx.InvalidURL, ValueError):
-        told = quoted(location)[:MOST_QUOTED]
+        told = quoted(location)[:MAX_QUOTED]
         raise SourceError(f"{_name(hops)} redirects to {told!r}, which is no URL; see to the server") from None
     if target.scheme != hops[0].scheme:
         raise SourceError(
@@ -240,8 +240,8 @@ def _redirect_target(hops: Sequence[httpx.URL], location: str) -> httpx.URL:
         )
     if not is_web(target):
         raise SourceError(f"{_name(hops)} redirects to {shown(target)}, which is no URL of a web server")
-    if len(hops) > REDIRECTS:
-        raise SourceError(f"{shown(hops[0])} redirects more than {REDIRECTS} times, at last to {shown(target)}")
+    if len(hops) > MAX_REDIRECTS:
+        raise SourceError(f"{shown(hops[0])} redirects more than {MAX_REDIRECTS} times, at last to {shown(target)}")
     return target
 
 
@@ -288,14 +288,14 @@ def _name(hops: Sequence[httpx.URL]) -> str:
 def _cause(error: BaseException) -> str:
     """What has really happened, and what mends it."""
     if isinstance(error, httpx.ProxyError):
-        return f"the proxy answers {str(error)[:MOST_QUOTED]}"
+        return f"the proxy answers {str(error)[:MAX_QUOTED]}"
     while error.__cause__ or error.__context__:
         error = error.__cause__ or error.__context__ or error
     error = getattr(error, "exceptions", [error])[0]  # One for each address of a host.
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = error.verify_message.rstrip(".")
         return f"its certificate is not accepted: {reason}; name the CA that signed it in source.caFile"
-    return f"{_text(error)[:MOST_QUOTED].rstrip('.')}; see to the server or mend the URL"
+    return f"{_text(error)[:MAX_QUOTED].rstrip('.')}; see to the server or mend the URL"
 
 
 def _text(error: BaseException) -> str:

@@ -13,8 +13,8 @@ from extender.sources.download import Limit
 from extender.sources.file_version import FileVersion
 from extender.sources.source import Fetched, SourceError
 
-ATTEMPTS: Final = 5
-PAUSE: Final = 0.1
+MAX_ATTEMPTS: Final = 5
+PAUSE_S: Final = 0.1
 """Seconds between two attempts to read a file that is being written, where nothing is known of it yet."""
 
 
@@ -52,11 +52,11 @@ class FileSource:
         return self._read(version) if steady and version != known else None
 
     def _insist(self) -> Fetched:
-        for _ in range(ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             fetched = self._read(self._version())
             if fetched:
                 return fetched
-            time.sleep(PAUSE)
+            time.sleep(PAUSE_S)
         raise SourceError(
             f"{self._path} changes while it is read; wait until it is written, or rename it into its place"
         )

@@ -21,11 +21,11 @@ from extender.sources.source import Fetched, Signature, SourceError
 from wasm_runtime.engine import KIBIBYTE
 from wasm_runtime.guests.plugin import digest as digest_of
 
-LARGEST_KEY: Final = 64 * KIBIBYTE
-LARGEST_SIGNATURE: Final = 16 * KIBIBYTE
+MAX_KEY_BYTES: Final = 64 * KIBIBYTE
+MAX_SIGNATURE_BYTES: Final = 16 * KIBIBYTE
 """Bytes of a `.sig` document or a bundle."""
 
-SHORTEST_RSA: Final = 2048
+MIN_RSA_BITS: Final = 2048
 """Bits; shorter keys are no longer safe (NIST SP 800-131A)."""
 
 _HASHES: Final[Mapping[str, Sequence[hashes.HashAlgorithm]]] = {
@@ -66,7 +66,7 @@ class PublicKey:
         if not self._verifiers:
             raise SourceError(
                 f"{path}: expected a key of ECDSA (P-256, P-384, P-521), of Ed25519, or of RSA with at least"
-                f" {SHORTEST_RSA} bits"
+                f" {MIN_RSA_BITS} bits"
             )
         der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
         self.fingerprint = digest_of(der)
@@ -76,7 +76,7 @@ class PublicKey:
         """Reads a key in PEM. Raises SourceError."""
         try:
             with path.open("rb") as file:
-                pem = file.read(LARGEST_KEY)
+                pem = file.read(MAX_KEY_BYTES)
         except ValueError as error:
             raise SourceError(f"the public key {str(path)!r} is no path: it holds a NUL") from error
         except OSError as error:
@@ -115,7 +115,7 @@ def _verifiers(key: object) -> Sequence[_Verify]:
         return [key.verify]
     if isinstance(key, ec.EllipticCurvePublicKey):
         return [_ecdsa(key, algorithm) for algorithm in _HASHES.get(key.curve.name, ())]
-    if isinstance(key, rsa.RSAPublicKey) and key.key_size >= SHORTEST_RSA:
+    if isinstance(key, rsa.RSAPublicKey) and key.key_size >= MIN_RSA_BITS:
         return [_rsa(key, scheme) for scheme in _PADDINGS]
     return []
 
@@ -134,8 +134,8 @@ def detached(wasm: bytes, text: bytes) -> Signature:
     The document is what `cosign sign-blob` writes with `--output-signature` (base64) or with `--bundle`, or the
     signature as it is.
     """
-    if len(text) > LARGEST_SIGNATURE:
-        raise SourceError(f"expected a signature of at most {LARGEST_SIGNATURE} bytes, found more")
+    if len(text) > MAX_SIGNATURE_BYTES:
+        raise SourceError(f"expected a signature of at most {MAX_SIGNATURE_BYTES} bytes, found more")
     if not text.isascii():
         return Signature(wasm, text)
     if text.lstrip().startswith(b"{"):

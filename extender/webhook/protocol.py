@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol, cast
 
 from uvicorn.server import ServerState
 
-from extender.http.clients import SMALL, Clients, Room
+from extender.http.clients import SMALL_BODY_BYTES, Clients, Room
 from extender.http.request_parser import OUR_FAULT, Invitation, Reader, Refusal, Request
 from extender.webhook import messages
 
@@ -164,7 +164,7 @@ class Connection(asyncio.Protocol):
                 self._transport.close()
             else:
                 self._refuse(event.status, event.problem)
-        elif reader.held > SMALL:
+        elif reader.held > SMALL_BODY_BYTES:
             self._room.hold(self, reader.held)
         self._listen()
 
@@ -200,7 +200,7 @@ class Connection(asyncio.Protocol):
         if isinstance(answer, Answer):
             self._write(request, answer)
             return
-        if len(request.body) > SMALL:
+        if len(request.body) > SMALL_BODY_BYTES:
             self._room.hold(self, len(request.body))
         self._pause()
         self._answering = self._loop.create_task(self._write_later(request, answer))

@@ -19,10 +19,10 @@ from extender.webhook.workers import Workers
 
 logger = logging.getLogger(__name__)
 
-MOST_BINDING: Final = 64
+MAX_BINDING_THREADS: Final = 64
 """Binding cycles at a time, each in a thread of its own: one that waits on Permit must not hold up the others."""
 
-MOST_JUDGING: Final = 16
+MAX_JUDGING_THREADS: Final = 16
 """Verbs at a time whose plugins are not known to be quick; kube-scheduler asks one after the other."""
 
 
@@ -35,7 +35,7 @@ class Handler(Protocol):
 
 def make_handlers(context: Context, binder: Binder, waiting: WaitingPods, bind_timeout: float) -> Mapping[str, Handler]:
     """The handler of each verb, by its name; `bind_timeout` in seconds."""
-    judging, binding = Workers(MOST_JUDGING, "judge"), Workers(MOST_BINDING, "bind")
+    judging, binding = Workers(MAX_JUDGING_THREADS, "judge"), Workers(MAX_BINDING_THREADS, "bind")
     return {
         "filter": FilterHandler(context, judging),
         "prioritize": PrioritizeHandler(context, judging),

@@ -28,7 +28,7 @@ from extender.cluster.client.errors import (
     UnreachableError,
     UntrustedError,
 )
-from extender.cluster.client.session import CONNECT_TIMEOUT, Session
+from extender.cluster.client.session import CONNECT_TIMEOUT_S, Session
 from extender.cluster.client.status import read_status
 from wasm_runtime.engine import MEBIBYTE
 
@@ -41,7 +41,7 @@ METHODS: Final = {"get": "GET", "list": "GET", "watch": "GET", "create": "POST",
 """HTTP methods of RBAC's verbs. https://kubernetes.io/docs/reference/access-authn-authz/authorization/"""
 ANONYMOUS: Final = '"system:anonymous"'
 """How a refusal names us where no credentials came, for instance because a credential plugin has failed."""
-RENEWAL_INTERVAL: Final = 10.0
+RENEWAL_INTERVAL_S: Final = 10.0
 """Seconds. Credentials that are refused are loaded anew at most this often: loading may run a program."""
 MAX_OBJECT_BYTES: Final = 16 * MEBIBYTE
 """Of an answer with one object; etcd stores 1.5 MiB by default."""
@@ -85,7 +85,7 @@ class ApiServer:
         self._origin = origin
         self._session = Session(load())
         self._renewal = asyncio.Lock()
-        self._renewed_at = -RENEWAL_INTERVAL
+        self._renewed_at = -RENEWAL_INTERVAL_S
 
     @classmethod
     def from_kubeconfig(cls, path: Path, context: str | None = None) -> ApiServer:
@@ -166,7 +166,7 @@ class ApiServer:
                     },
                     # Below the time for all: httpcore leaks the socket of a TLS handshake that is cancelled,
                     # and closes one that is late.
-                    timeout=httpx.Timeout(silence, connect=min(CONNECT_TIMEOUT, silence / 2)),
+                    timeout=httpx.Timeout(silence, connect=min(CONNECT_TIMEOUT_S, silence / 2)),
                     extensions=session.extensions,
                 ),
                 stream=True,
@@ -195,7 +195,7 @@ class ApiServer:
         async with self._renewal:
             if self._session is not stale:
                 return True
-            if time.monotonic() - self._renewed_at < RENEWAL_INTERVAL:
+            if time.monotonic() - self._renewed_at < RENEWAL_INTERVAL_S:
                 return False
             try:
                 self._session = await asyncio.to_thread(self._open)

@@ -13,9 +13,9 @@ from kubernetes.client import Configuration
 from extender.cluster.client.access import authorization, proxy, tls_context
 from extender.cluster.client.errors import AccessError
 
-CONNECT_TIMEOUT: Final = 5.0
+CONNECT_TIMEOUT_S: Final = 5.0
 """Seconds for a connection to be made, TLS included."""
-IDLE_CONNECTION: Final = 60.0
+IDLE_CONNECTION_TIMEOUT_S: Final = 60.0
 """Seconds that an idle connection is kept."""
 
 
@@ -41,7 +41,7 @@ def _client(configuration: Configuration) -> httpx.AsyncClient:
         proxy=proxy(configuration),
         # The configuration has taken the proxy from the environment; a .netrc must not speak for us.
         trust_env=False,
-        limits=httpx.Limits(keepalive_expiry=IDLE_CONNECTION),
+        limits=httpx.Limits(keepalive_expiry=IDLE_CONNECTION_TIMEOUT_S),
         # Compressing lists of nodes costs the server more time than it saves in a cluster's network.
         headers={"Accept-Encoding": "identity", "User-Agent": "kube-wasm-extender"},
     )

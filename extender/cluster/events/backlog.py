@@ -20,18 +20,18 @@ RESOURCE: Final = "events.events.k8s.io"
 CONTROLLER: Final = "kwx.dev/extender"
 INSTANCE: Final = socket.gethostname()[:128] or CONTROLLER
 
-MOST_WAITING: Final = 1_000
+MAX_WAITING: Final = 1_000
 """Series of which something is still to be written."""
-MOST_REMEMBERED: Final = 4_096
+MAX_REMEMBERED: Final = 4_096
 """Series that are written, so that a further observation is counted in the same Event."""
-REMEMBERED: Final = 360.0
+REMEMBERED_S: Final = 360.0
 """Seconds. One that is observed again later begins a new Event. client-go has the same time."""
 
 LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 NAMESPACE: Final = re.compile(LABEL)
-LONGEST_NAMESPACE: Final = 63
+MAX_NAMESPACE_LENGTH: Final = 63
 NAME: Final = re.compile(rf"{LABEL}(\.{LABEL})*")
-LONGEST_NAME: Final = 253 - 17
+MAX_NAME_LENGTH: Final = 253 - 17
 """Characters that a suffix of 16 digits leaves of a DNS subdomain (RFC 1123)."""
 
 
@@ -115,10 +115,10 @@ class Backlog:
         with self._lock:
             series = self._waiting.get(key)
             if series is None:
-                if len(self._waiting) >= MOST_WAITING:
+                if len(self._waiting) >= MAX_WAITING:
                     return False
                 series = self._written.pop(key, None)
-                if series is None or now > series.due + REMEMBERED:
+                if series is None or now > series.due + REMEMBERED_S:
                     series = Series(event, _name(event), now)
                 self._waiting[key] = series
             series.observe(now)
@@ -168,7 +168,7 @@ class Backlog:
 
     def _remember(self, key: Event, series: Series) -> None:
         self._written[key] = series
-        if len(self._written) > MOST_REMEMBERED:
+        if len(self._written) > MAX_REMEMBERED:
             self._written.popitem(last=False)
 
 
@@ -179,14 +179,14 @@ def _key(event: Event) -> Event:
 def _name(event: Event) -> str:
     """A name that no other Event has; it begins with that of the object if it can."""
     name = event.regarding.name
-    prefix = name if len(name) <= LONGEST_NAME and NAME.fullmatch(name) else "event"
+    prefix = name if len(name) <= MAX_NAME_LENGTH and NAME.fullmatch(name) else "event"
     return f"{prefix}.{secrets.token_hex(8)}"
 
 
 def _namespace(event: Event) -> str:
     """The namespace of the object; `default` for an object without one, or with what can be none."""
     namespace = event.regarding.namespace
-    return namespace if len(namespace) <= LONGEST_NAMESPACE and NAMESPACE.fullmatch(namespace) else "default"
+    return namespace if len(namespace) <= MAX_NAMESPACE_LENGTH and NAMESPACE.fullmatch(namespace) else "default"
 
 
 def _reference(reference: ObjectReference) -> dict[str, str]:

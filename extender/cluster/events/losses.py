@@ -9,7 +9,7 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-REPEAT: Final = 600.0
+REPEAT_INTERVAL_S: Final = 600.0
 """Seconds before the log says again that Events are lost for a cause that lasts."""
 
 
@@ -43,5 +43,5 @@ class Losses:
     def _take(self, now: float) -> list[_Cause]:
         with self._lock:
             due = {name: cause for name, cause in self._causes.items() if cause.events and cause.due <= now}
-            self._causes.update({name: _Cause(due=now + REPEAT) for name in due})
+            self._causes.update({name: _Cause(due=now + REPEAT_INTERVAL_S) for name in due})
             return list(due.values())

@@ -13,24 +13,24 @@ from extender.cluster.client.api import ApiServer
 from extender.cluster.client.backoff import pauses
 from extender.cluster.client.errors import ClusterError, RefusedError
 from extender.cluster.client.status import is_object
-from extender.cluster.events.backlog import MOST_WAITING, Backlog, Series
+from extender.cluster.events.backlog import MAX_WAITING, Backlog, Series
 from extender.cluster.events.event import Event, admissible
 from extender.cluster.events.losses import Losses
 
 logger = logging.getLogger(__name__)
 
-INTERVAL: Final = 6.0
+SEND_INTERVAL_S: Final = 6.0
 """Seconds between two requests about the same series."""
-TICK: Final = 0.5
+TICK_S: Final = 0.5
 """Seconds between two looks at what is to be written."""
-BURST: Final = 10
-"""Requests after a look; with TICK, 20 a second."""
-TIMEOUT: Final = 5.0
+MAX_BURST: Final = 10
+"""Requests after a look; with TICK_S, 20 a second."""
+CALL_TIMEOUT_S: Final = 5.0
 """Seconds for one request."""
-FIRST_PAUSE: Final = 1.0
-LONGEST_PAUSE: Final = 30.0
+FIRST_PAUSE_S: Final = 1.0
+MAX_PAUSE_S: Final = 30.0
 """Seconds before the API server is asked again after a failure."""
-PATIENCE: Final = 300.0
+SEND_TIMEOUT_S: Final = 300.0
 """Seconds that an Event waits for an API server that is away."""
 
 
@@ -40,12 +40,12 @@ class EventRecorder:
     What keeps coming is counted in a series of one Event. What cannot be written is counted, and the log says so.
     """
 
-    def __init__(self, api: ApiServer, *, interval: float = INTERVAL) -> None:
+    def __init__(self, api: ApiServer, *, interval: float = SEND_INTERVAL_S) -> None:
         """The same series is written every `interval` seconds at most."""
         self._api = api
         self._backlog = Backlog(interval)
         self._losses = Losses()
-        self._pauses = pauses(FIRST_PAUSE, LONGEST_PAUSE)
+        self._pauses = pauses(FIRST_PAUSE_S, MAX_PAUSE_S)
 
     def record(self, event: Event) -> None:
         """Puts an Event down to be written. From any thread; never waits for the API server and never raises."""
@@ -55,7 +55,7 @@ class EventRecorder:
             self._losses.add("inadmissible", str(error))
             return
         if not self._backlog.observe(event, time.monotonic()):
-            self._losses.add("full", f"{MOST_WAITING} different Events wait for the API server already")
+            self._losses.add("full", f"{MAX_WAITING} different Events wait for the API server already")
 
     async def run(self) -> None:
         """Write Events until cancelled."""
@@ -66,7 +66,7 @@ class EventRecorder:
 
     async def _write_due(self) -> float:
         """Write some of what is due; returns the seconds to the next look."""
-        for _ in range(BURST):
+        for _ in range(MAX_BURST):
             series = self._backlog.next(time.monotonic())
             if series is None:
                 break
@@ -81,14 +81,14 @@ class EventRecorder:
                 self._backlog.give_up(series, time.monotonic())
             else:
                 self._backlog.wrote(series, count, time.monotonic())
-                self._pauses = pauses(FIRST_PAUSE, LONGEST_PAUSE)
-        return TICK
+                self._pauses = pauses(FIRST_PAUSE_S, MAX_PAUSE_S)
+        return TICK_S
 
     async def _write(self, series: Series) -> int:
         """The count that the API server has afterwards. Raises ClusterError."""
         count, request = series.count, series.request()
         try:
-            await self._api.write(request, TIMEOUT, partial(is_object, "Event"))
+            await self._api.write(request, CALL_TIMEOUT_S, partial(is_object, "Event"))
         except RefusedError as error:
             # Our names come once: an Event that exists was created by an attempt whose answer was lost.
             if request.verb == "create" and error.means(HTTPStatus.CONFLICT):
@@ -104,8 +104,8 @@ class EventRecorder:
         now = time.monotonic()
         pause = next(self._pauses)
         self._backlog.postpone(series, now + pause)
-        if lost := self._backlog.expire(now - PATIENCE, now):
-            self._losses.add("late", f"not written within {PATIENCE:g} s: {error}", lost)
+        if lost := self._backlog.expire(now - SEND_TIMEOUT_S, now):
+            self._losses.add("late", f"not written within {SEND_TIMEOUT_S:g} s: {error}", lost)
         return pause
 
     def _give_up(self, series: Series, error: ClusterError) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 from extender.cluster.client.errors import ProtocolError
 
 LENGTH_BYTES: Final = 4
-LARGEST_FRAME: Final = 64 * 1024 * 1024
+MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
 """Bytes; far above what etcd stores in one object. A larger length is none, but a proxy's text."""
 
 
@@ -25,7 +25,7 @@ class FrameDecoder:
     def feed(self, chunk: bytes) -> list[bytes]:
         """The payloads that `chunk` completes, in order; often none, sometimes many.
 
-        Raises ProtocolError where a length is beyond LARGEST_FRAME.
+        Raises ProtocolError where a length is beyond MAX_FRAME_BYTES.
         """
         self._buffer += chunk
         frames: list[bytes] = []
@@ -45,7 +45,7 @@ class FrameDecoder:
         if len(self._buffer) < start + LENGTH_BYTES:
             return None
         length = int.from_bytes(self._buffer[start : start + LENGTH_BYTES], "big")
-        if length > LARGEST_FRAME:
+        if length > MAX_FRAME_BYTES:
             raise ProtocolError(f"a watch sent a frame of {length} bytes: this is no protobuf watch")
         end = start + LENGTH_BYTES + length
         return end if len(self._buffer) >= end else None

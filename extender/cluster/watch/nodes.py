@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from extender.cluster.client.api import ApiServer
-from extender.cluster.watch.reflector import GRACE, LIFETIME, Count, Reflector, Resource
+from extender.cluster.watch.reflector import WATCH_GRACE_S, WATCH_TIMEOUT_S, Count, Reflector, Resource
 from wasm_runtime.nodes.node_table import NodeTable
 from wasm_runtime.protobuf.read import Identity
 
@@ -27,8 +27,8 @@ class NodeCache(Reflector[bytes]):
         count: Count,
         *,
         stale_after: float = math.inf,
-        lifetime: int = LIFETIME,
-        grace: float = GRACE,
+        lifetime: int = WATCH_TIMEOUT_S,
+        grace: float = WATCH_GRACE_S,
     ) -> None:
         """All but `node_table` as for a Reflector."""
         super().__init__(

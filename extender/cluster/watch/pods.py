@@ -11,10 +11,10 @@ from urllib.parse import quote
 from extender.cluster.client.api import ApiRequest, ApiServer
 from extender.cluster.client.envelope import decoding, unwrap
 from extender.cluster.client.errors import ClusterError, PodGoneError, RefusedError
-from extender.cluster.watch.reflector import GRACE, LIFETIME, Count, Reflector, Resource
+from extender.cluster.watch.reflector import WATCH_GRACE_S, WATCH_TIMEOUT_S, Count, Reflector, Resource
 from wasm_runtime.protobuf.read import Identity, identity
 
-TIMEOUT: Final = 1.0
+READ_TIMEOUT_S: Final = 1.0
 """Seconds: a read comes before a bind, and both have to end within what kube-scheduler waits."""
 
 UNFINISHED: Final = Resource(
@@ -47,7 +47,7 @@ class PodKey(NamedTuple):
         return f"/api/v1/namespaces/{quote(self.namespace, safe='')}/pods/{quote(self.name, safe='')}"
 
 
-async def read_pod(api: ApiServer, key: PodKey, timeout: float = TIMEOUT) -> bytes:
+async def read_pod(api: ApiServer, key: PodKey, timeout: float = READ_TIMEOUT_S) -> bytes:
     """A pod as bare v1.Pod protobuf, within `timeout` seconds. Raises ClusterError, PodGoneError among them."""
     try:
         answer = await api.call(ApiRequest("get", "pods", key.path), timeout)
@@ -84,8 +84,8 @@ class PodCache(Reflector[VersionedPod]):
         count: Count,
         *,
         stale_after: float = math.inf,
-        lifetime: int = LIFETIME,
-        grace: float = GRACE,
+        lifetime: int = WATCH_TIMEOUT_S,
+        grace: float = WATCH_GRACE_S,
     ) -> None:
         """As for a Reflector."""
         self._pods = _Pods()

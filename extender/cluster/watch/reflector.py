@@ -38,19 +38,19 @@ logger = logging.getLogger(__name__)
 WATCH_STREAM: Final = f"{PROTOBUF};stream=watch"
 PAGE_SIZE: Final = 500
 """Objects in one answer of a list, so that a large cluster's list keeps neither side busy for long."""
-LIST_TIMEOUT: Final = 60.0
+LIST_TIMEOUT_S: Final = 60.0
 """Seconds for one page of a list."""
 MAX_PAGE_BYTES: Final = 512 * MEBIBYTE
 """Of one page of a list: 1 MiB an object."""
-FIRST_PAUSE: Final = 0.1
-LONGEST_PAUSE: Final = 5.0
+FIRST_PAUSE_S: Final = 0.1
+MAX_PAUSE_S: Final = 5.0
 """Seconds before a failed list or watch is tried again."""
-GATHER: Final = 0.01
+GATHER_S: Final = 0.01
 """Seconds that a watch is left alone after an event that came alone: of hundreds a second several are read together."""
-AT_ONCE: Final = 0.001
+AT_ONCE_S: Final = 0.001
 """Seconds within which a chunk comes that was there already."""
-LIFETIME: Final = 60
-GRACE: Final = 10.0
+WATCH_TIMEOUT_S: Final = 60
+WATCH_GRACE_S: Final = 10.0
 BEING_READ: Final = "they are being read"
 
 Verb = Literal["list", "watch"]
@@ -137,8 +137,8 @@ class Reflector(Generic[T]):
         count: Count,
         *,
         stale_after: float = math.inf,
-        lifetime: int = LIFETIME,
-        grace: float = GRACE,
+        lifetime: int = WATCH_TIMEOUT_S,
+        grace: float = WATCH_GRACE_S,
     ) -> None:
         """`entry` makes of a bare protobuf object what the sink takes.
 
@@ -156,7 +156,7 @@ class Reflector(Generic[T]):
         self._grace = grace
         self._silence = lifetime + grace
         self._version = ""
-        self._pauses = pauses(FIRST_PAUSE, LONGEST_PAUSE)
+        self._pauses = pauses(FIRST_PAUSE_S, MAX_PAUSE_S)
         self._synced = False
         self._heard = time.monotonic()
         """When the server last said something in a watch: what it has not said since is missing."""
@@ -222,7 +222,7 @@ class Reflector(Generic[T]):
         query = {**self._resource.query, "limit": str(PAGE_SIZE)}
         while True:
             request = ApiRequest("list", self._resource.name, self._resource.path, query)
-            page = decode_list(await self._api.call(request, LIST_TIMEOUT, MAX_PAGE_BYTES))
+            page = decode_list(await self._api.call(request, LIST_TIMEOUT_S, MAX_PAGE_BYTES))
             objects.update(starmap(self._entry, page.objects))
             if not page.continuation:
                 break
@@ -278,8 +278,8 @@ class Reflector(Generic[T]):
             self._clear()
         finally:
             # A server that ends each watch at once is one to be left alone for a while.
-            if time.monotonic() - opened >= LONGEST_PAUSE:
-                self._pauses = pauses(FIRST_PAUSE, LONGEST_PAUSE)
+            if time.monotonic() - opened >= MAX_PAUSE_S:
+                self._pauses = pauses(FIRST_PAUSE_S, MAX_PAUSE_S)
 
     def _apply(self, event: WatchEvent) -> None:
         self._heard = time.monotonic()
@@ -328,6 +328,6 @@ async def _gathered(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     async for chunk in chunks:
         waited = time.monotonic() - asked
         yield chunk
-        if waited > AT_ONCE:
-            await asyncio.sleep(GATHER)
+        if waited > AT_ONCE_S:
+            await asyncio.sleep(GATHER_S)
         asked = time.monotonic()

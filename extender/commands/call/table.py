@@ -18,7 +18,7 @@ from extender.telemetry.printable import printable
 from extender.webhook import messages
 from wasm_runtime.engine import Event, Log
 
-MOST_NODES: Final = 50
+MAX_NODES: Final = 50
 """Nodes that are shown."""
 
 _NUMBERS: Final = {"Score", "Victims"}
@@ -44,9 +44,9 @@ def table(verb: Verb, request: bytes, outcome: Outcome) -> Iterator[Part]:
     took = f"in {outcome.seconds * 1e3:.2f} ms"
     yield Text(f"{verb.value} of pod {printable(view.pod)} by {plugin}: {printable(view.summary)}, {took}")
     if view.rows:
-        yield Table(view.headings, view.rows[:MOST_NODES], _NUMBERS, _STYLES)
-    if len(view.rows) > MOST_NODES:
-        yield Text(MORE.format(len(view.rows) - MOST_NODES))
+        yield Table(view.headings, view.rows[:MAX_NODES], _NUMBERS, _STYLES)
+    if len(view.rows) > MAX_NODES:
+        yield Text(MORE.format(len(view.rows) - MAX_NODES))
 
 
 def journal(outcome: Outcome) -> Iterator[str]:

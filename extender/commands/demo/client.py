@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-TIMEOUT = 10.0
+TIMEOUT_S = 10.0
 """Seconds that an answer may take."""
 
 
@@ -23,7 +23,7 @@ class SchedulerClient:
     """One connection to the extender. Raises OSError or http.client.HTTPException when it breaks."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
+        self._connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
 
     def post(self, verb: str, body: bytes) -> Reply:
         """Calls a verb. Raises ValueError for an answer that kube-scheduler would not read."""

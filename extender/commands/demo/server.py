@@ -20,7 +20,7 @@ import yaml
 LOOPBACK: Final = "127.0.0.1"
 PORTS: Final = (8888, 8889)
 """Where verbs and admin listen, if nobody else does; free ports otherwise."""
-START_TIMEOUT: Final = 30.0
+START_TIMEOUT_S: Final = 30.0
 
 
 class DemoError(Exception):
@@ -55,7 +55,7 @@ class DemoServer:
                 process.terminate()
 
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + START_TIMEOUT
+        deadline = time.monotonic() + START_TIMEOUT_S
         while not self._is_ready():
             if process.poll() is not None or time.monotonic() > deadline:
                 raise DemoError(f"the extender did not start:\n{self.log.read_text()}")

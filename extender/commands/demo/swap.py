@@ -14,10 +14,10 @@ import msgspec
 from extender.commands.demo.client import SchedulerClient
 from extender.commands.demo.cycle import scores_of
 
-LONGEST_SWAP: Final = 60.0
+SWAP_TIMEOUT_S: Final = 60.0
 """Seconds after which a swap that has not shown in the answers has failed."""
 
-PAUSE: Final = 0.002
+PAUSE_S: Final = 0.002
 """Seconds between two requests, which leave a busy machine time to compile the module: that has less priority."""
 
 AFTERGLOW: Final = 0.3
@@ -60,7 +60,7 @@ class _Traffic:
                 self.scores = self._ask()
             except (OSError, ValueError, HTTPException):
                 self.failed += 1
-            self._stopped.wait(PAUSE)
+            self._stopped.wait(PAUSE_S)
 
     def _ask(self) -> dict[str, int]:
         return scores_of(self._request, self._client.post("prioritize", self._body).body)
@@ -77,8 +77,10 @@ def swap(client: SchedulerClient, body: bytes, live: Path, new: Path) -> SwapRep
         exchange(live, new)
         started = time.monotonic()
         while traffic.scores == before:
-            if time.monotonic() - started > LONGEST_SWAP:
-                raise TimeoutError(f"{live.name} was exchanged, but the answers did not change in {LONGEST_SWAP:.0f} s")
+            if time.monotonic() - started > SWAP_TIMEOUT_S:
+                raise TimeoutError(
+                    f"{live.name} was exchanged, but the answers did not change in {SWAP_TIMEOUT_S:.0f} s"
+                )
             time.sleep(0.001)
         seconds = time.monotonic() - started
         time.sleep(AFTERGLOW)

@@ -12,9 +12,9 @@ from wasm_runtime.engine import KIBIBYTE, MEBIBYTE
 from wasm_runtime.errors import shorten
 from wasm_runtime.module.sections import PAGE
 
-MOST: Final = 20
+MAX_ROWS: Final = 20
 """Items of a list that are shown."""
-MOST_TEXT: Final = 1_000
+MAX_TEXT: Final = 1_000
 """Characters of an item."""
 WIDTH: Final = 18
 """Characters of a label."""
@@ -23,8 +23,8 @@ WIDTH: Final = 18
 def lines(report: Report) -> Iterator[str]:
     """What is known of a module, a label and a fact a line."""
     for label, facts in _facts(report).items():
-        for at, fact in enumerate(cut(facts, MOST) or ["none"]):
-            yield f"{'' if at else label:{WIDTH}}{shorten(printable(fact), MOST_TEXT)}".rstrip()
+        for at, fact in enumerate(cut(facts, MAX_ROWS) or ["none"]):
+            yield f"{'' if at else label:{WIDTH}}{shorten(printable(fact), MAX_TEXT)}".rstrip()
 
 
 def _facts(report: Report) -> dict[str, list[str]]:

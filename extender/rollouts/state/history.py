@@ -17,7 +17,7 @@ from wasm_runtime.engine import MEBIBYTE
 
 logger = logging.getLogger(__name__)
 
-LIMIT: Final = 4 * MEBIBYTE
+MAX_FILE_BYTES: Final = 4 * MEBIBYTE
 """Bytes of a file. There are two: when the newer one is full, the older one goes."""
 
 
@@ -41,7 +41,7 @@ class History:
         """Adds a rollout as it is now."""
         line = msgspec.json.encode(rollout)
         size = self._newer.stat().st_size if self._newer.exists() else 0
-        if size and size + len(line) >= LIMIT:
+        if size and size + len(line) >= MAX_FILE_BYTES:
             self._newer.replace(self._older)
         self._folder.append(self._newer, line)
 

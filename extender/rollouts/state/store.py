@@ -31,7 +31,7 @@ MAX_REMOVED_S: Final = 7 * 24 * 3600.0
 CLOSE_TIMEOUT_S: Final = 5.0
 """How long the end of the process waits for a disk that hangs."""
 
-MOST_REVISIONS: Final = 10
+MAX_REVISIONS: Final = 10
 """Revisions of a plugin, the active one included, that are kept to go back to."""
 
 
@@ -42,10 +42,10 @@ class Kept(msgspec.Struct, rename="camel"):
     offered: str | None = None
     """The revision that its source gave last, whatever became of it."""
     revisions: list[Revision] = []
-    """Those that were active, the newest first, `active` included; at most `MOST_REVISIONS`."""
+    """Those that were active, the newest first, `active` included; at most `MAX_REVISIONS`."""
 
     def __post_init__(self) -> None:
-        self.revisions = self.revisions[:MOST_REVISIONS]
+        self.revisions = self.revisions[:MAX_REVISIONS]
 
     @property
     def modules(self) -> set[str]:

@@ -21,11 +21,11 @@ from extender.config.urls import Reference
 from extender.sources.source import SourceError, UnreachableError
 from wasm_runtime.engine import KIBIBYTE, MEBIBYTE
 
-LARGEST_FILE: Final = MEBIBYTE
-LARGEST_ANSWER: Final = 64 * KIBIBYTE
+MAX_FILE_BYTES: Final = MEBIBYTE
+MAX_ANSWER_BYTES: Final = 64 * KIBIBYTE
 """Bytes that a credential helper may print."""
 
-HELPER_TIMEOUT: Final = 10.0
+HELPER_TIMEOUT_S: Final = 10.0
 """Seconds that a credential helper may take."""
 
 DOCKER_HUB: Final = "docker.io"
@@ -102,13 +102,13 @@ def find(reference: Reference) -> Login | None:
 def _read(file: Path) -> _Config:
     try:
         with file.open("rb") as opened:
-            content = opened.read(LARGEST_FILE + 1)
+            content = opened.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         return _Config()
     except OSError as error:
         raise SourceError(f"the logins in {file} cannot be read: {error.strerror}") from error
-    if len(content) > LARGEST_FILE:
-        raise SourceError(f"{file} is longer than {LARGEST_FILE} bytes; expected docker's logins")
+    if len(content) > MAX_FILE_BYTES:
+        raise SourceError(f"{file} is longer than {MAX_FILE_BYTES} bytes; expected docker's logins")
     try:
         return _CONFIG.decode(content)
     except _UNREADABLE as error:
@@ -183,28 +183,28 @@ def _run(program: str, text: bytes) -> tuple[int, bytes]:
         [program, "get"], stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, start_new_session=True
     ) as process:
         try:
-            deadline = time.monotonic() + HELPER_TIMEOUT
+            deadline = time.monotonic() + HELPER_TIMEOUT_S
             with suppress(BrokenPipeError), cast(IO[bytes], process.stdin) as stdin:
                 stdin.write(text)
             output = _read_all(cast(IO[bytes], process.stdout), program, deadline)
             return process.wait(max(0.0, deadline - time.monotonic())), output
         except subprocess.TimeoutExpired:
-            raise UnreachableError(f"{program} does not answer within {HELPER_TIMEOUT:g} s") from None
+            raise UnreachableError(f"{program} does not answer within {HELPER_TIMEOUT_S:g} s") from None
         finally:
             if process.returncode is None:  # Not waited for yet, so the group is surely its.
                 os.killpg(process.pid, signal.SIGKILL)
 
 
 def _read_all(pipe: IO[bytes], program: str, deadline: float) -> bytes:
-    """What comes until the end. Raises TimeoutExpired, and SourceError for more than LARGEST_ANSWER."""
+    """What comes until the end. Raises TimeoutExpired, and SourceError for more than MAX_ANSWER_BYTES."""
     output = b""
     with selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_READ)
         while selector.select(max(0.0, deadline - time.monotonic())):
-            chunk = os.read(pipe.fileno(), LARGEST_ANSWER)
+            chunk = os.read(pipe.fileno(), MAX_ANSWER_BYTES)
             output += chunk
-            if len(output) > LARGEST_ANSWER:
-                raise SourceError(f"{program} has printed more than {LARGEST_ANSWER} bytes; expected a login")
+            if len(output) > MAX_ANSWER_BYTES:
+                raise SourceError(f"{program} has printed more than {MAX_ANSWER_BYTES} bytes; expected a login")
             if not chunk:
                 return output
-    raise subprocess.TimeoutExpired(program, HELPER_TIMEOUT)
+    raise subprocess.TimeoutExpired(program, HELPER_TIMEOUT_S)

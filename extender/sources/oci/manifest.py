@@ -33,7 +33,7 @@ https://tag-runtime.cncf.io/wgs/wasm/deliverables/wasm-oci-artifact/
 _TITLE: Final = "org.opencontainers.image.title"
 _ARCHITECTURE: Final = "wasm"
 
-_MOST_QUOTED: Final = 5
+_MAX_QUOTED: Final = 5
 """Media types that a message names."""
 
 
@@ -109,4 +109,4 @@ def module(name: str, layers: Sequence[Descriptor]) -> Descriptor:
 def _quoted(texts: Sequence[str]) -> str:
     """Some of the texts, each once, for a message."""
     found = sorted({repr(text[:100]) for text in texts})
-    return ", ".join(found[:_MOST_QUOTED]) + (", …" if len(found) > _MOST_QUOTED else "") or "none"
+    return ", ".join(found[:_MAX_QUOTED]) + (", …" if len(found) > _MAX_QUOTED else "") or "none"

@@ -14,17 +14,17 @@ from typing import Final
 from extender.sources.download import Limit
 from extender.sources.oci.manifest import Descriptor, read
 from extender.sources.oci.repository import Repository
-from extender.sources.signing import LARGEST_SIGNATURE, bundled, simple
+from extender.sources.signing import MAX_SIGNATURE_BYTES, bundled, simple
 from extender.sources.source import Signature, SourceError, UnreachableError
 from wasm_runtime.guests.plugin import digest as digest_of
 
-MOST: Final = 32
+MAX_SIGNATURES: Final = 32
 """Signatures of either kind that are looked at: the last ones, which are the newest."""
 
 _BUNDLE: Final = "application/vnd.dev.sigstore.bundle.v0.3+json"
 _SIMPLE: Final = "application/vnd.dev.cosign.simplesigning.v1+json"
 _SIGNATURE: Final = "dev.cosignproject.cosign/signature"
-_LIMIT: Final = Limit(LARGEST_SIGNATURE)
+_LIMIT: Final = Limit(MAX_SIGNATURE_BYTES)
 
 
 def find(repository: Repository, digest: str) -> Sequence[Descriptor]:
@@ -35,8 +35,8 @@ def find(repository: Repository, digest: str) -> Sequence[Descriptor]:
     manifest = repository.manifest_if_any(tag)
     layers = (read(f"{repository.name}:{tag}", manifest).layers or []) if manifest else []
     return [
-        *[entry for entry in bundles if entry.artifact_type == _BUNDLE][-MOST:],
-        *[layer for layer in layers if layer.media_type == _SIMPLE][-MOST:],
+        *[entry for entry in bundles if entry.artifact_type == _BUNDLE][-MAX_SIGNATURES:],
+        *[layer for layer in layers if layer.media_type == _SIMPLE][-MAX_SIGNATURES:],
     ]
 
 

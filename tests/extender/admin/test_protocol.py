@@ -82,7 +82,7 @@ def admin() -> Iterator[Admin]:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[Admin]:
     """Leaves clients soon."""
-    monkeypatch.setattr(clients, "LOOK_INTERVAL_S", 0.05)
+    monkeypatch.setattr(clients, "POLL_INTERVAL_S", 0.05)
     monkeypatch.setattr(clients, "SILENCE_TIMEOUT_S", 0.4)
     monkeypatch.setattr(clients, "CROWDED_TIMEOUT_S", 0.2)
     admin = Admin(max_connections=3, idle=0.4, arrival=1.0)

@@ -318,7 +318,7 @@ def test_a_fault_that_stays_is_told_with_its_cause_and_what_is_not_known(
     if fault.cause != NO_ANSWER:
         # However slow the machine is, the first attempt has its answer, and there is no time left for another.
         timeout = PATIENT_S
-        monkeypatch.setattr(binder_module, "FIRST_PAUSE", 2 * PATIENT_S)
+        monkeypatch.setattr(binder_module, "FIRST_PAUSE_S", 2 * PATIENT_S)
     message, truth = asyncio.run(bound(tmp_path, Step(fault, done), timeout=timeout))
     assert (truth.node == NODE) == done
     cause = fault.cause + (re.escape(UNKNOWN) if fault.is_open else "")

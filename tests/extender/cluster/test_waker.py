@@ -33,8 +33,8 @@ MEND = "manifests/components/wake-pods has the object and the right to patch it"
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test waits for the waker to look or to try again."""
-    monkeypatch.setattr(module, "INTERVAL", 0.05)
-    monkeypatch.setattr(module, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(module, "WAKE_INTERVAL_S", 0.05)
+    monkeypatch.setattr(module, "FIRST_PAUSE_S", 0.01)
 
 
 @asynccontextmanager
@@ -93,7 +93,7 @@ def test_wakes_from_many_threads_share_a_write_and_one_during_it_gets_its_own(tm
             asked_meanwhile.set()
             await until(lambda: len(server.received) == 2)
             # It has looked again, and there was nothing to be done.
-            await asyncio.sleep(3 * module.INTERVAL)
+            await asyncio.sleep(3 * module.WAKE_INTERVAL_S)
             assert len(server.received) == 2
 
     asyncio.run(scenario())
@@ -131,8 +131,8 @@ def test_a_server_that_stays_away_is_given_up_and_asked_again_for_the_next_wake(
     timeout: float,
     cause: str,
 ) -> None:
-    monkeypatch.setattr(module, "TIMEOUT", timeout)
-    monkeypatch.setattr(module, "PATIENCE", 0.8)
+    monkeypatch.setattr(module, "CALL_TIMEOUT_S", timeout)
+    monkeypatch.setattr(module, "WAKE_TIMEOUT_S", 0.8)
     urls = []
 
     async def scenario() -> None:

@@ -108,13 +108,13 @@ def test_small_requests_need_no_room(small: Served) -> None:
         begin(small, stack.enter_context(Connection(small.address)), ROOM)
         for _ in range(40):
             client = stack.enter_context(Connection(small.address))
-            assert client.ask("/a", b"x" * clients.SMALL).status == 200
+            assert client.ask("/a", b"x" * clients.SMALL_BODY_BYTES).status == 200
 
 
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """Takes few clients, looks at the clock often, and leaves who is silent for the sake of others alone."""
-    monkeypatch.setattr(clients, "LOOK_INTERVAL_S", 0.05)
+    monkeypatch.setattr(clients, "POLL_INTERVAL_S", 0.05)
     monkeypatch.setattr(clients, "SILENCE_TIMEOUT_S", 300.0)
     monkeypatch.setattr(clients, "CROWDED_TIMEOUT_S", 0.2)
     served = Served(max_connections=4)

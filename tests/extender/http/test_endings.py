@@ -20,7 +20,7 @@ from tests.extender.served import LIMIT, Served, head, is_gone
 def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """Leaves clients soon."""
     monkeypatch.setattr(protocol.logger, "disabled", True)  # Pytest keeps what is logged of an error, with its frames.
-    monkeypatch.setattr(clients, "LOOK_INTERVAL_S", 0.05)
+    monkeypatch.setattr(clients, "POLL_INTERVAL_S", 0.05)
     monkeypatch.setattr(clients, "SILENCE_TIMEOUT_S", 0.3)
     served = Served(idle=0.3, arrival=20, max_connections=2, room=200_000)
     served.application.max_request_bytes = 200_000

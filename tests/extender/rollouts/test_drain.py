@@ -176,7 +176,7 @@ def test_without_cycles_guests_are_given_back_after_a_second(inside: Inside, clo
     inside.upload(versions.module(11))
     inside.look()
     assert guests_of(before) == 1  # A verb may be about to begin.
-    clock.now += drain.AT_LEAST + 0.001
+    clock.now += drain.MIN_DRAIN_S + 0.001
     inside.look()
     assert guests_of(before) == 0
 
@@ -187,7 +187,7 @@ def test_of_many_revisions_with_cycles_the_last_ones_keep_their_guests(inside: I
         replaced.append(live(inside))
         inside.filter(f"on-{version - 1}")
         inside.upload(versions.module(version))
-    clock.now += drain.AT_LEAST + 0.001
+    clock.now += drain.MIN_DRAIN_S + 0.001
     inside.look()
     assert [guests_of(each) for each in replaced] == [0, 0, 1, 1, 1]
     assert [inside.score(f"on-{version}") for version in range(10, 15)] == [10, 11, 12, 13, 14]
@@ -200,7 +200,7 @@ def test_a_plugin_that_is_closed_in_the_middle_of_a_call_ends_it(inside: Inside,
     request, nodes = pod_of("old"), Nodes(NodeTable(), THREE)
     with before.profile_plugin.plugin.guest(request, nodes, "filter") as (guest, deadline):
         inside.upload(versions.module(11))
-        clock.now += drain.AT_LEAST + 0.001
+        clock.now += drain.MIN_DRAIN_S + 0.001
         inside.look()
         assert (stages(inside), guests_of(before)) == (["active", "retired"], 1)
         assert list(guest.filter(nodes, deadline).codes) == [2, 0, 0]
@@ -223,7 +223,7 @@ def test_a_revision_that_comes_back_while_it_drains_keeps_the_cycles_that_are_on
     inside.filter("new")
     inside.over(inside.rollouts.roll_back(inside.slot(), by="ann"))
     assert live(inside).profile_plugin is before.profile_plugin
-    clock.now += drain.AT_LEAST + 0.001
+    clock.now += drain.MIN_DRAIN_S + 0.001
     inside.look()
     assert stages(inside) == ["draining", "active"]
     assert [inside.score(name) for name in ("old", "new", "unknown")] == [10, 11, 10]
@@ -262,7 +262,7 @@ def test_what_is_retired_is_given_back_without_a_collector(tmp_path: Path, clock
                 inside.filter(f"pod-{at}")
                 inside.score(f"pod-{at}")
                 inside.upload(versions.module(11 - at % 2))
-                clock.now += drain.AT_LEAST + 0.001
+                clock.now += drain.MIN_DRAIN_S + 0.001
                 inside.look()
             clock.now += CYCLE_TIMEOUT_S
             inside.filter("last")

@@ -70,8 +70,8 @@ def test_who_was_away_is_told_what_came_since(journal: Journal) -> None:
 
 
 def test_what_is_kept_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module, "KEPT", KEPT)
-    monkeypatch.setattr(journal_module, "ROLLOUTS", KEPT)
+    monkeypatch.setattr(journal_module, "MAX_ENTRIES", KEPT)
+    monkeypatch.setattr(journal_module, "MAX_ROLLOUTS", KEPT)
     slow = rollout(1)
     with keeping(store) as journal:
         record(journal, slow, *(rollout(number, Stage.ACTIVE) for number in range(2, KEPT + 4)))

@@ -293,7 +293,7 @@ def standby(inside: Inside) -> str | None:
 def test_two_bad_ones_in_a_row_lead_back_to_the_one_before_both(
     inside: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drain, "AT_LEAST", 0.0)
+    monkeypatch.setattr(drain, "MIN_DRAIN_S", 0.0)
     good = inside.active()
     entry = inside.slot().live.profile_plugin  # type: ignore[union-attr]
     for module in (TRAPS, FAILS):

@@ -16,7 +16,7 @@ from extender.rollouts.report import Difference, Failure, NodeDifference, Report
 from extender.scheduling.node_source import NotSyncedError
 from extender.scheduling.pod_source import PodNotKnownError
 from extender.scheduling.preempt import Victims
-from extender.scheduling.request_samples import MOST_SAMPLES, Sample
+from extender.scheduling.request_samples import MAX_SAMPLES, Sample
 from extender.scheduling.requests import RequestError
 from extender.scheduling.verb import JudgingVerb
 from extender.scheduling.verbs import JUDGING
@@ -466,7 +466,7 @@ def test_a_binding_cycle_is_not_tried(make: Make) -> None:
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
-@pytest.mark.parametrize("requests", [1, MOST_SAMPLES])
+@pytest.mark.parametrize("requests", [1, MAX_SAMPLES])
 def test_a_candidate_that_is_too_slow_is_refused(make: Make, verb: JudgingVerb, requests: int) -> None:
     samples = [sample(verb, names=ONE, victims=lambda _: [])] * requests
     with pytest.raises(RefusedError) as refused:

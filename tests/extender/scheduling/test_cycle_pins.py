@@ -106,7 +106,7 @@ def kept(begun: CyclePins, count: int) -> list[str]:
 
 @pytest.mark.usefixtures("clock")
 def test_beyond_a_bound_the_oldest_cycles_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cycle_pins, "MOST", MOST)
+    monkeypatch.setattr(cycle_pins, "MAX_CYCLES", MOST)
     begun = CyclePins()
     for pod in range(MOST):
         begun.pin(str(pod), OLD)
@@ -120,7 +120,7 @@ def test_expired_cycles_are_given_back_as_others_begin(
     begun: CyclePins, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else they would count, and those of pods that wait would go."""
-    monkeypatch.setattr(cycle_pins, "MOST", MOST)
+    monkeypatch.setattr(cycle_pins, "MAX_CYCLES", MOST)
     for pod in ("a", "b"):
         begun.pin(pod, OLD)
     clock.now += CYCLE_TIMEOUT_S

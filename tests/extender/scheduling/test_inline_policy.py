@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from extender.scheduling.inline_policy import PROOF, QUICK, InlinePolicy
+from extender.scheduling.inline_policy import MAX_INLINE_S, MIN_QUICK_CALLS, InlinePolicy
 from extender.scheduling.profile import Profile, ProfilePlugin
 from extender.webhook.protocol import Answer
 from tests.extender import guests, kwx
@@ -28,12 +28,12 @@ POD = Pod("1", "default/web", b"")
     ("seconds", "may_run_inline"),
     [
         ([], False),
-        ([0.0] * (PROOF - 1), False),
-        ([0.0] * PROOF, True),
-        ([QUICK] * PROOF, True),
-        ([*[0.0] * PROOF, QUICK * 1.01], False),
-        ([*[0.0] * PROOF, 0.5, *[0.0] * (PROOF - 1)], False),
-        ([*[0.0] * PROOF, 0.5, *[0.0] * PROOF], True),
+        ([0.0] * (MIN_QUICK_CALLS - 1), False),
+        ([0.0] * MIN_QUICK_CALLS, True),
+        ([MAX_INLINE_S] * MIN_QUICK_CALLS, True),
+        ([*[0.0] * MIN_QUICK_CALLS, MAX_INLINE_S * 1.01], False),
+        ([*[0.0] * MIN_QUICK_CALLS, 0.5, *[0.0] * (MIN_QUICK_CALLS - 1)], False),
+        ([*[0.0] * MIN_QUICK_CALLS, 0.5, *[0.0] * MIN_QUICK_CALLS], True),
     ],
 )
 def test_it_takes_a_row_of_quick_verbs(seconds: list[float], may_run_inline: bool) -> None:
@@ -58,7 +58,7 @@ def holds(profile: Profile, verb: str = "filter") -> bool:
 
 
 def proven(profile: Profile, verb: str) -> None:
-    for _ in range(PROOF):
+    for _ in range(MIN_QUICK_CALLS):
         profile.note(verb, 0.0)
 
 

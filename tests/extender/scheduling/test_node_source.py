@@ -53,7 +53,7 @@ def test_a_node_that_cannot_be_converted_leaves_those_known_before() -> None:
 
 
 def test_memory_is_bounded_when_node_names_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_source, "MOST_KEPT", 10)
+    monkeypatch.setattr(node_source, "MAX_KEPT_NODES", 10)
     source = NodeSource(None, NodeTable())
     for round_ in range(20):
         found = source.find(of_nodes(*(f"node-{round_}-{at}" for at in range(4))), wants_objects=True)
@@ -61,7 +61,7 @@ def test_memory_is_bounded_when_node_names_come_and_go(monkeypatch: pytest.Monke
 
 
 def test_nodes_are_kept_whose_versions_change_and_those_of_one_large_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_source, "MOST_KEPT", 10)
+    monkeypatch.setattr(node_source, "MAX_KEPT_NODES", 10)
     for names in [f"node-{at}" for at in range(10)], [f"node-{at}" for at in range(25)]:
         source = NodeSource(None, NodeTable())
         first = source.find(of_nodes(*names), wants_objects=True)
@@ -70,7 +70,7 @@ def test_nodes_are_kept_whose_versions_change_and_those_of_one_large_request(mon
 
 
 def test_a_verb_under_way_keeps_its_nodes_when_all_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_source, "MOST_KEPT", 3)
+    monkeypatch.setattr(node_source, "MAX_KEPT_NODES", 3)
     changes: list[int] = []
     source = NodeSource(None, NodeTable(), lambda: NodeTable(lambda: changes.append(1)))
     under_way = source.find(of_nodes("a", "b"), wants_objects=True)

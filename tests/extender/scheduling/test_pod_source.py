@@ -109,7 +109,7 @@ def test_what_hinders_the_reading_is_told() -> None:
 
 
 def test_the_pods_that_were_shown_longest_ago_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_source, "MOST_REMEMBERED", 3)
+    monkeypatch.setattr(pod_source, "MAX_REMEMBERED_PODS", 3)
     source = PodSource(None, None)
     for name in ("a", "b", "c", "a", "d", "d"):
         source.remember(shown(name))
@@ -121,7 +121,7 @@ def test_the_pods_that_were_shown_longest_ago_are_forgotten_first(monkeypatch: p
 
 def test_a_pod_that_is_too_large_is_not_remembered() -> None:
     source = PodSource(None, None)
-    content = b"x" * pod_source.LARGEST_REMEMBERED
+    content = b"x" * pod_source.MAX_REMEMBERED_POD_BYTES
     for name, size in (("largest", 0), ("larger", 1)):
         source.remember(PodRequest(Pod(f"uid-of-{name}", f"default/{name}", content + b"x" * size), ""))
     assert find(source, key("largest")).pod.object == content

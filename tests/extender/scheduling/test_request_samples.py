@@ -11,9 +11,9 @@ import pytest
 
 from extender.scheduling import request_samples
 from extender.scheduling.request_samples import (
-    A_NAME,
-    LARGEST,
-    MOST_SAMPLES,
+    MAX_SAMPLES,
+    MAX_SAMPLES_BYTES,
+    NAME_BYTES,
     Arrival,
     RequestSamples,
     Sample,
@@ -26,7 +26,7 @@ from tests.patience import Beside
 from wasm_runtime.guests.guest import Pod
 
 NAMES = ("node-1", "node-2")
-MANY = NAMES * (LARGEST // A_NAME)
+MANY = NAMES * (MAX_SAMPLES_BYTES // NAME_BYTES)
 """Twice as many as are kept."""
 
 
@@ -37,8 +37,8 @@ def sample(at: int, verb: JudgingVerb = "filter", names: Sequence[str] = NAMES, 
 @pytest.fixture
 def taking_all(monkeypatch: pytest.MonkeyPatch) -> RequestSamples:
     """Takes every request, however soon one follows the other."""
-    monkeypatch.setattr(request_samples, "INTERVAL", 0.0)
-    monkeypatch.setattr(request_samples, "MOST_SHADOWED", math.inf)
+    monkeypatch.setattr(request_samples, "SAMPLE_INTERVAL_S", 0.0)
+    monkeypatch.setattr(request_samples, "MAX_SHADOWED_PER_S", math.inf)
     return RequestSamples()
 
 
@@ -60,19 +60,19 @@ def test_of_profiles_that_are_gone_nothing_stays() -> None:
 
 
 def test_every_request_is_kept_until_there_are_enough_and_then_one_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_samples, "INTERVAL", math.inf)
+    monkeypatch.setattr(request_samples, "SAMPLE_INTERVAL_S", math.inf)
     kept = RequestSamples()
-    record(kept, [sample(at) for at in range(MOST_SAMPLES + 5)])
-    assert kept.last("default") == [sample(at) for at in range(MOST_SAMPLES)]
+    record(kept, [sample(at) for at in range(MAX_SAMPLES + 5)])
+    assert kept.last("default") == [sample(at) for at in range(MAX_SAMPLES)]
 
 
 def test_the_last_ones_take_the_place_of_the_first(taking_all: RequestSamples) -> None:
-    record(taking_all, [sample(at) for at in range(MOST_SAMPLES + 5)])
-    assert taking_all.last("default") == [sample(at) for at in range(5, MOST_SAMPLES + 5)]
+    record(taking_all, [sample(at) for at in range(MAX_SAMPLES + 5)])
+    assert taking_all.last("default") == [sample(at) for at in range(5, MAX_SAMPLES + 5)]
 
 
 def test_each_verb_of_each_profile_has_its_own_in_the_order_in_which_they_came(taking_all: RequestSamples) -> None:
-    mixed = [sample(at, verb) for at in range(MOST_SAMPLES) for verb in JUDGING]
+    mixed = [sample(at, verb) for at in range(MAX_SAMPLES) for verb in JUDGING]
     record(taking_all, mixed)
     record(taking_all, [sample(99)], "other")
     assert taking_all.last("default") == mixed
@@ -82,11 +82,14 @@ def test_each_verb_of_each_profile_has_its_own_in_the_order_in_which_they_came(t
 @pytest.mark.parametrize(
     ("samples", "kept"),
     [
-        ([sample(at, names=NAMES * (LARGEST // A_NAME // 5)) for at in range(4)], [2, 3]),
+        ([sample(at, names=NAMES * (MAX_SAMPLES_BYTES // NAME_BYTES // 5)) for at in range(4)], [2, 3]),
         ([*(sample(at) for at in range(3)), sample(3, names=MANY)], [3]),
         ([sample(0, names=MANY), sample(1)], [1]),
-        ([sample(at, "preempt", held=LARGEST // 3) for at in range(5)], [3, 4]),
-        ([Sample("filter", Pod(str(at), "default/web", bytes(LARGEST // 3)), NAMES) for at in range(5)], [3, 4]),
+        ([sample(at, "preempt", held=MAX_SAMPLES_BYTES // 3) for at in range(5)], [3, 4]),
+        (
+            [Sample("filter", Pod(str(at), "default/web", bytes(MAX_SAMPLES_BYTES // 3)), NAMES) for at in range(5)],
+            [3, 4],
+        ),
     ],
     ids=["names", "one-alone-is-kept", "but-not-with-others", "victims", "pods"],
 )
@@ -96,7 +99,7 @@ def test_what_is_kept_is_bounded_in_bytes(taking_all: RequestSamples, samples: l
 
 
 def test_who_pushed_others_out_is_followed_by_one_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_samples, "INTERVAL", math.inf)
+    monkeypatch.setattr(request_samples, "SAMPLE_INTERVAL_S", math.inf)
     kept = RequestSamples()
     record(kept, [sample(0), sample(1, names=MANY), sample(2)])
     assert [each.pod.uid for each in kept.last("default")] == ["1"]
@@ -122,14 +125,14 @@ def test_who_listens_gets_what_comes_to_that_profile_meanwhile(taking_all: Reque
 
 def test_who_takes_too_long_misses_what_comes(taking_all: RequestSamples) -> None:
     with taking_all.listening("default") as heard:
-        record(taking_all, [sample(at) for at in range(MOST_SAMPLES + 5)])
-        assert [heard.get_nowait() for _ in range(heard.qsize())] == [sample(at) for at in range(MOST_SAMPLES)]
+        record(taking_all, [sample(at) for at in range(MAX_SAMPLES + 5)])
+        assert [heard.get_nowait() for _ in range(heard.qsize())] == [sample(at) for at in range(MAX_SAMPLES)]
         record(taking_all, [sample(99)])
         assert heard.get_nowait() == sample(99)
 
 
 def test_who_listens_gets_but_so_many_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_samples, "MOST_SHADOWED", 1e-9)
+    monkeypatch.setattr(request_samples, "MAX_SHADOWED_PER_S", 1e-9)
     busy = RequestSamples()
     with busy.listening("default") as heard:
         record(busy, [sample(at) for at in range(3)])
@@ -173,8 +176,8 @@ def test_a_tape_takes_all_that_filter_is_asked_of_its_profile_from_its_start_on_
 
 def test_a_tape_drops_what_comes_while_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     size = Arrival(0.0, sample(0), ASKED).size
-    assert size == 2 * A_NAME + len(b"pod") + ASKED.held
-    monkeypatch.setattr(request_samples, "MOST_WAITING", 3 * size)
+    assert size == 2 * NAME_BYTES + len(b"pod") + ASKED.held
+    monkeypatch.setattr(request_samples, "MAX_WAITING_BYTES", 3 * size)
     busy = RequestSamples()
     with busy.recording("default") as tape:
         tape.start(6)
@@ -200,4 +203,4 @@ def test_other_threads_read_whole_rows_while_one_records(taking_all: RequestSamp
     is_over.set()
     reader.end()
     assert [row for row in rows if row and row != list(range(row[0], row[0] + len(row)))] == []
-    assert any(len(row) == MOST_SAMPLES for row in rows)
+    assert any(len(row) == MAX_SAMPLES for row in rows)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import extender
-from extender.scheduling.inline_policy import PROOF
+from extender.scheduling.inline_policy import MIN_QUICK_CALLS
 from tests.extender.kwx import plugin, profile
 from tests.extender.objects import NODE_NAMES, names_args, pod
 from tests.extender.rollouts.inside import Inside
@@ -47,7 +47,7 @@ def test_a_request_passes_few_functions(tmp_path: Path, verb: str) -> None:
         def request(name: str) -> Mapping[str, Any]:
             return names_args(NODE_NAMES, pod(name))
 
-        for at in range(PROOF):
+        for at in range(MIN_QUICK_CALLS):
             inside.ask(f"/{verb}", request(f"web-{at}"))
 
         async def ask() -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from extender.http import clients
-from extender.http.request_parser import LONGEST_HEAD
+from extender.http.request_parser import MAX_HEAD_BYTES
 from tests.extender.raw import Connection, chunked, request
 from tests.extender.served import LIMIT, Echo, Served, head, is_gone
 from tests.patience import delay
@@ -147,8 +147,8 @@ def test_a_body_in_tiny_pieces_takes_little_more_than_its_size(served: Served) -
 @pytest.mark.parametrize(
     "sent",
     [
-        head("POST", "/" + "a" * LONGEST_HEAD, "Content-Length: 0"),
-        head("POST", "/a", f"X: {'x' * LONGEST_HEAD}", "Content-Length: 0"),
+        head("POST", "/" + "a" * MAX_HEAD_BYTES, "Content-Length: 0"),
+        head("POST", "/a", f"X: {'x' * MAX_HEAD_BYTES}", "Content-Length: 0"),
         head("POST", "/a", *[f"X-{at}: {'x' * 100}" for at in range(700)], "Content-Length: 0"),
     ],
     ids=["target", "one header", "many headers"],
@@ -191,7 +191,7 @@ def test_why_a_head_that_never_ends_is_refused(served: Served, client: Connectio
     client.send(b"POST /a HTTP/1.1\r\nX: ")
     with Connection(served.address) as other:
         assert other.ask("/other", b"").body == b"POST /other 0"
-    client.send(b"x" * (LONGEST_HEAD + 1))
+    client.send(b"x" * (MAX_HEAD_BYTES + 1))
     answer = client.read()
     assert (answer.status, answer.headers["connection"], answer.body) == (
         431,
@@ -277,7 +277,7 @@ def test_requests_wait_for_the_answer_of_the_one_before(served: Served, client: 
         (b"NONSENSE\x01\r\n\r\n", 400),
         (head("GET", "http://host:99999/"), 400),
         (request("/long", b"x" * (LIMIT + 1)), 413),
-        (head("POST", "/a", f"X: {'x' * LONGEST_HEAD}"), 431),
+        (head("POST", "/a", f"X: {'x' * MAX_HEAD_BYTES}"), 431),
     ],
 )
 def test_a_refusal_waits_for_the_answer_of_the_one_before(
@@ -430,7 +430,7 @@ def test_nothing_is_done_after_an_answer_that_is_given_up(ending: Served) -> Non
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """Leaves clients soon."""
-    monkeypatch.setattr(clients, "LOOK_INTERVAL_S", 0.05)
+    monkeypatch.setattr(clients, "POLL_INTERVAL_S", 0.05)
     monkeypatch.setattr(clients, "SILENCE_TIMEOUT_S", 0.3)
     served = Served(idle=0.3, arrival=20)
     yield served
@@ -477,7 +477,7 @@ def test_one_that_waits_for_its_answer_is_not(hasty: Served) -> None:
 @pytest.fixture
 def strict(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """Waits for no request for long."""
-    monkeypatch.setattr(clients, "LOOK_INTERVAL_S", 0.05)
+    monkeypatch.setattr(clients, "POLL_INTERVAL_S", 0.05)
     served = Served(arrival=0.5)
     yield served
     served.stop()

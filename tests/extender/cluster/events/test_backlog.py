@@ -13,9 +13,9 @@ from extender.cluster import Event, ObjectReference
 from extender.cluster.events.backlog import (
     CONTROLLER,
     INSTANCE,
-    MOST_REMEMBERED,
-    MOST_WAITING,
-    REMEMBERED,
+    MAX_REMEMBERED,
+    MAX_WAITING,
+    REMEMBERED_S,
     Backlog,
     Series,
 )
@@ -149,16 +149,16 @@ def test_an_event_that_the_server_has_lost_is_created_again_with_its_count() -> 
 def test_an_event_after_a_long_time_is_a_new_one() -> None:
     backlog = backlog_of(EVENT)
     first = written(backlog, 0)
-    backlog.observe(EVENT, INTERVAL + REMEMBERED)
-    assert written(backlog, INTERVAL + REMEMBERED) is first
-    later = 2 * (INTERVAL + REMEMBERED) + 0.1
+    backlog.observe(EVENT, INTERVAL + REMEMBERED_S)
+    assert written(backlog, INTERVAL + REMEMBERED_S) is first
+    later = 2 * (INTERVAL + REMEMBERED_S) + 0.1
     backlog.observe(EVENT, later)
     second = written(backlog, later)
     assert (second.count, second.name == first.name) == (1, False)
 
 
 def test_no_more_wait_than_there_is_room_for() -> None:
-    backlog = backlog_of(*map(numbered, range(MOST_WAITING)))
+    backlog = backlog_of(*map(numbered, range(MAX_WAITING)))
     assert not backlog.observe(EVENT, 0)
     assert backlog.observe(numbered(0), 0)  # only counted
     written(backlog, 0)
@@ -167,7 +167,7 @@ def test_no_more_wait_than_there_is_room_for() -> None:
 
 def test_no_more_are_remembered_than_there_is_room_for() -> None:
     backlog = Backlog(INTERVAL)
-    for number in range(MOST_REMEMBERED + 1):
+    for number in range(MAX_REMEMBERED + 1):
         backlog.observe(numbered(number), 0)
         written(backlog, 0)
     for number in 0, 1:

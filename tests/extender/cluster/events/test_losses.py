@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.cluster.events.losses import REPEAT, Losses
+from extender.cluster.events.losses import REPEAT_INTERVAL_S, Losses
 
 
 def test_each_cause_is_logged_when_it_is_new_and_counted_later(caplog: pytest.LogCaptureFixture) -> None:
@@ -23,5 +23,5 @@ def test_each_cause_is_logged_when_it_is_new_and_counted_later(caplog: pytest.Lo
     losses.add("full", "no room", 3)
     assert said(2) == [("no room", 3)]
     losses.add("403", "forbidden in c", 4)
-    assert said(1 + REPEAT) == [("forbidden in c", 5)]
-    assert said(2 + 2 * REPEAT) == []
+    assert said(1 + REPEAT_INTERVAL_S) == [("forbidden in c", 5)]
+    assert said(2 + 2 * REPEAT_INTERVAL_S) == []

@@ -20,7 +20,7 @@ from bench.peers.kubeconfig import write_kubeconfig
 from extender.cluster import ApiServer, Event, EventRecorder, ObjectReference
 from extender.cluster.client.api import ApiRequest
 from extender.cluster.events import recorder as module
-from extender.cluster.events.backlog import CONTROLLER, MOST_WAITING
+from extender.cluster.events.backlog import CONTROLLER, MAX_WAITING
 from tests.extender.cluster.scripted import Behaviour, ScriptedServer, answer, hang_up
 from tests.extender.cluster.support import running, until, warnings
 
@@ -35,8 +35,8 @@ PATCHED = answer(200, b'{"kind":"Event"}')
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test waits for the recorder to look or to try again."""
-    monkeypatch.setattr(module, "TICK", 0.01)
-    monkeypatch.setattr(module, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(module, "TICK_S", 0.01)
+    monkeypatch.setattr(module, "FIRST_PAUSE_S", 0.01)
 
 
 def numbered(number: int) -> Event:
@@ -148,16 +148,16 @@ def test_a_flood_of_events_from_many_threads_costs_a_request_for_each_that_diffe
 
 
 def test_no_more_requests_follow_each_other_than_a_burst(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TICK", 60.0)
+    monkeypatch.setattr(module, "TICK_S", 60.0)
 
     async def scenario() -> None:
         async with scripted(tmp_path, CREATED) as (server, recorder):
             for number in range(100):
                 recorder.record(numbered(number))
             async with running(recorder):
-                await until(lambda: len(server.received) == module.BURST)
+                await until(lambda: len(server.received) == module.MAX_BURST)
                 await asyncio.sleep(0.1)
-                assert len(server.received) == module.BURST
+                assert len(server.received) == module.MAX_BURST
 
     asyncio.run(scenario())
 
@@ -165,7 +165,7 @@ def test_no_more_requests_follow_each_other_than_a_burst(tmp_path: Path, monkeyp
 def test_what_there_is_no_room_for_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         async with scripted(tmp_path, CREATED) as (_, recorder):
-            for number in range(MOST_WAITING + 5):
+            for number in range(MAX_WAITING + 5):
                 recorder.record(numbered(number))
             async with running(recorder):
                 await until(lambda: bool(warnings(caplog)))
@@ -347,7 +347,7 @@ def test_a_proxys_page_does_not_say_that_an_event_exists_or_was_deleted(
 def test_a_server_that_stays_away_costs_the_events_that_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "PATIENCE", 0.0)
+    monkeypatch.setattr(module, "SEND_TIMEOUT_S", 0.0)
 
     async def scenario() -> str:
         async with scripted(tmp_path, answer(503, b"starting")) as (server, recorder):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extender.cluster.client.errors import ProtocolError
-from extender.cluster.watch.frames import LARGEST_FRAME, FrameDecoder
+from extender.cluster.watch.frames import MAX_FRAME_BYTES, FrameDecoder
 
 PAYLOADS = [b"first", b"", b"x" * 300, b"last"]
 STREAM = b"".join(len(payload).to_bytes(4, "big") + payload for payload in PAYLOADS)
@@ -45,9 +45,9 @@ def test_a_stream_that_ends_within_a_frame_is_not_between_frames(kept: int) -> N
 
 
 def test_the_largest_frame_is_allowed_and_one_byte_more_is_not() -> None:
-    assert FrameDecoder().feed(LARGEST_FRAME.to_bytes(4, "big")) == []
+    assert FrameDecoder().feed(MAX_FRAME_BYTES.to_bytes(4, "big")) == []
     with pytest.raises(ProtocolError, match="frame of 67108865 bytes: this is no protobuf watch"):
-        FrameDecoder().feed((LARGEST_FRAME + 1).to_bytes(4, "big"))
+        FrameDecoder().feed((MAX_FRAME_BYTES + 1).to_bytes(4, "big"))
 
 
 def test_text_is_refused_at_once() -> None:

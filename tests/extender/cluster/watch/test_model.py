@@ -106,9 +106,9 @@ async def trouble(
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the pauses that spare a real server; and memory of names is soon wasteful."""
-    monkeypatch.setattr(reflector, "FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(reflector, "LONGEST_PAUSE", 0.005)
-    monkeypatch.setattr(reflector, "GATHER", 0.0)
+    monkeypatch.setattr(reflector, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(reflector, "MAX_PAUSE_S", 0.005)
+    monkeypatch.setattr(reflector, "GATHER_S", 0.0)
     monkeypatch.setattr(node_table_module, "SLACK", 10)
 
 

@@ -249,8 +249,8 @@ def test_a_bind_to_a_server_that_froze_fails_in_time(outages: Outages) -> None:
 def test_events_are_written_when_the_server_is_back(
     outages: Outages, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(recorder_module, "FIRST_PAUSE", 0.1)
-    monkeypatch.setattr(recorder_module, "LONGEST_PAUSE", 0.5)
+    monkeypatch.setattr(recorder_module, "FIRST_PAUSE_S", 0.1)
+    monkeypatch.setattr(recorder_module, "MAX_PAUSE_S", 0.5)
     nodes = [ObjectReference("Node", "v1", f"node-{number}") for number in range(3)]
 
     def counts() -> dict[str, int]:

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import wasmtime
 
-from extender.commands.call.table import MOST_NODES
+from extender.commands.call.table import MAX_NODES
 from extender.config import ServerConfig
 from tests.extender import guests, objects
 from tests.extender.commands.command import Command, Ended
@@ -292,12 +292,12 @@ def test_what_the_guest_hands_over_is_shown_as_text_only(command: Command, folde
 
 
 def test_long_lists_are_cut(command: Command, folder: Path) -> None:
-    names = [f"node-{at:03}" for at in range(MOST_NODES + 20)]
+    names = [f"node-{at:03}" for at in range(MAX_NODES + 20)]
     module, request = guest(folder, "reject"), written(folder, objects.names_args(names))
     assert shown(command("call", "filter", module, request)) == [
         f"filter of pod default/web-7 by {revision(module)}: 0 of 70 nodes pass, in N ms",
         "Node      Verdict   Reason",
-        *(f"{name}  rejected  no" for name in names[:MOST_NODES]),
+        *(f"{name}  rejected  no" for name in names[:MAX_NODES]),
         "and 20 more; --output json shows them all",
     ]
     assert answer(command("call", "filter", module, request, "--output", "json")) == objects.filtered(

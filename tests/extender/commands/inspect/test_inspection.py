@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import wasmtime
 
-from extender.commands.inspect.table import MOST
+from extender.commands.inspect.table import MAX_ROWS
 from extender.config import RuntimeConfig
 from tests.extender import guests
 from tests.extender.commands.command import Command, Ended
@@ -337,14 +337,14 @@ def test_long_lists_are_cut_and_what_could_move_the_cursor_is_replaced(command: 
     names = [r"\1b[2J\r\n\t\c2\9b", "x" * 2_000, *(f"export{at}" for at in range(29))]
     build(module, MEMORY, FILTER, *(f'(func (export "{name}"))' for name in names))
     shown = table(command("inspect", module))
-    assert len(shown) == 15 + MOST
+    assert len(shown) == 15 + MAX_ROWS
     assert shown[6:10] == [
         "Keeps nodes       none",
         "Ignored exports   �[2J   �",
         f"                  {'x' * 498} … {'x' * 498}",
         "                  export0",
     ]
-    assert shown[6 + MOST : 8 + MOST] == [
+    assert shown[6 + MAX_ROWS : 8 + MAX_ROWS] == [
         "                  export17",
         "                  and 11 more; --output json shows them all",
     ]

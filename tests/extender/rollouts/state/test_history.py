@@ -15,7 +15,7 @@ import pytest
 from extender.rollouts.report import Difference, Failure, NodeDifference, Report, VerbReport
 from extender.rollouts.revision import Stage
 from extender.rollouts.rollout import Rollout
-from extender.rollouts.state.history import LIMIT
+from extender.rollouts.state.history import MAX_FILE_BYTES
 from extender.rollouts.state.store import Store
 from tests.extender import kwx
 from tests.extender.kwx import Extender
@@ -114,15 +114,15 @@ def test_it_can_be_asked_for_a_part(store: Store) -> None:
 def test_it_is_bounded(store: Store, file: Path) -> None:
     """A rollout takes a little more than an eighth of a file."""
     for number in range(30):
-        store.append(rollout(number, why="x" * (LIMIT // 8)))
+        store.append(rollout(number, why="x" * (MAX_FILE_BYTES // 8)))
     assert numbers(store.history()) == list(range(29, 20, -1))
     assert sorted(path.name for path in file.parent.glob("rollouts*")) == ["rollouts.1.jsonl", "rollouts.jsonl"]
-    assert all(path.stat().st_size <= LIMIT for path in file.parent.iterdir())
+    assert all(path.stat().st_size <= MAX_FILE_BYTES for path in file.parent.iterdir())
 
 
 def test_a_rollout_of_any_size_is_taken(store: Store) -> None:
     for number in (1, 2, 3):
-        store.append(rollout(number, why="x" * LIMIT))
+        store.append(rollout(number, why="x" * MAX_FILE_BYTES))
     assert numbers(store.history()) == [3, 2]
 
 
@@ -131,7 +131,7 @@ def test_a_look_takes_memory_for_its_answer_however_long_the_history_is(
 ) -> None:
     """Read whole, both files would take three times what they have, of each thread that looks."""
     for path, first in ((file.with_name("rollouts.1.jsonl"), 0), (file, 1000)):
-        lines = [msgspec.json.encode(rollout(first + each, why="x" * (LIMIT // 1000))) for each in range(900)]
+        lines = [msgspec.json.encode(rollout(first + each, why="x" * (MAX_FILE_BYTES // 1000))) for each in range(900)]
         path.write_bytes(b"\n".join(lines) + b"\n")
     tracemalloc.start()
     try:
@@ -142,7 +142,7 @@ def test_a_look_takes_memory_for_its_answer_however_long_the_history_is(
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < LIMIT // 4
+    assert peak < MAX_FILE_BYTES // 4
 
 
 @pytest.mark.parametrize("left", [1, 100, -2, -1])

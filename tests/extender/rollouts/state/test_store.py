@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from extender.rollouts.revision import Revision
-from extender.rollouts.state.store import MOST_REVISIONS, Kept, Store, default_directory
+from extender.rollouts.state.store import MAX_REVISIONS, Kept, Store, default_directory
 from tests.extender.rollouts import saving
 from tests.patience import PATIENCE_S, Beside, delay
 from wasm_runtime.guests.plugin import digest
@@ -137,14 +137,14 @@ def test_names_of_any_kind_keep_apart(store: Store, folder: Path) -> None:
 
 
 def test_the_oldest_beyond_the_bounds_are_dropped(reopen: Callable[[], Store]) -> None:
-    revisions = [saving.revision(number) for number in range(MOST_REVISIONS + 2)]
+    revisions = [saving.revision(number) for number in range(MAX_REVISIONS + 2)]
     store = reopen()
     for number, revision in enumerate(revisions):
         store.keep_module(revision.module, saving.module(number))
     store.save("default", "plugin", Kept(revisions[0], None, revisions))
     kept = reopen().load("default", "plugin")
     assert kept
-    assert kept.revisions == revisions[:MOST_REVISIONS]
+    assert kept.revisions == revisions[:MAX_REVISIONS]
 
 
 def test_only_the_user_can_read_it(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_a_helper_that_has_none_leaves_it_to_the_file(logins: Path, programs: Pa
 def test_a_helper_that_gives_no_login_is_refused(
     script: str, kind: type[SourceError], problem: str, logins: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(credentials, "HELPER_TIMEOUT", 0.3)
+    monkeypatch.setattr(credentials, "HELPER_TIMEOUT_S", 0.3)
     logins.write_text(json.dumps(STORE))
     install(programs, script)
     assert refusal(kind) == problem
@@ -212,7 +212,7 @@ def test_a_helper_that_gives_no_login_is_refused(
 def test_a_helper_that_is_given_up_is_ended_with_its_children(
     logins: Path, programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(credentials, "HELPER_TIMEOUT", 0.3)
+    monkeypatch.setattr(credentials, "HELPER_TIMEOUT_S", 0.3)
     logins.write_text(json.dumps(STORE))
     os.mkfifo(tmp_path / "alive")
     install(programs, f"sleep 60 > {tmp_path}/alive & exec sleep 60 > {tmp_path}/alive")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from extender.sources.oci.manifest import INDEX, MANIFEST
-from extender.sources.oci.signatures import MOST
+from extender.sources.oci.signatures import MAX_SIGNATURES
 from extender.sources.signing import PublicKey
 from extender.sources.source import Fetched, Signature, SourceError
 from tests.extender.sources.oci.registry import Descriptor, Registry
@@ -192,8 +192,8 @@ def test_a_signature_that_comes_later_is_news(artifact: Repository, signer: Sign
 
 def test_the_newest_signatures_are_looked_at(artifact: Repository, signer: Signer) -> None:
     payload = simple_signing(artifact.subject)
-    artifact.append(payload, *(b"by somebody else %d" % at for at in range(MOST)), signer(payload))
-    assert len(checked(artifact, signer).signatures) == MOST
+    artifact.append(payload, *(b"by somebody else %d" % at for at in range(MAX_SIGNATURES)), signer(payload))
+    assert len(checked(artifact, signer).signatures) == MAX_SIGNATURES
 
 
 def test_an_index_is_what_is_signed(registry: Registry, repository: str, signer: Signer) -> None:
