@@ -11,11 +11,10 @@ import wasmtime
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import SIGNATURES, binary, export, module, types
 from tests.wasm_runtime.world import filter_nodes, once, world
-from wasm_runtime import Fault, GuestError, WasmtimeEngine, abi, driver
+from wasm_runtime import Fault, GuestError, WasmtimeEngine, abi, driver, native
 from wasm_runtime.abi import Import, Signature
 from wasm_runtime.driver import layout
 from wasm_runtime.engine import NodeResults, Result
-from wasm_runtime.engines.wasmtime import native
 from wasm_runtime.module.binary import interface
 
 FUNCTIONS = list(driver.HOST_FUNCTIONS)

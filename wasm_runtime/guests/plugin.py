@@ -16,10 +16,10 @@ from wasm_runtime.errors import GuestError
 from wasm_runtime.guests.core_guest import CoreGuest
 from wasm_runtime.guests.guest import Guest, Pod, Stage
 from wasm_runtime.guests.pool import Pool
-from wasm_runtime.guests.weak import weakly
 from wasm_runtime.module.validate import validate
 from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH
 from wasm_runtime.nodes.node_table import Nodes, NodeTable
+from wasm_runtime.weak import weak_method
 
 IMPLIED: Final = {"filter": {"preFilter"}, "score": {"preScore"}}
 """Extension points that come with another one."""
@@ -212,11 +212,11 @@ class Plugin:
     def _new_pool(self) -> Pool:
         return Pool(
             self.settings.name,
-            weakly(self._new_guest),
+            weak_method(self._new_guest),
             self.settings.instances,
             keeps_cycles=self.has_binding_points,
             learns="nodechanged" in self._module.exports,
-            prepare=weakly(self._prepare),
+            prepare=weak_method(self._prepare),
         )
 
     def _new_guest(self) -> Guest:

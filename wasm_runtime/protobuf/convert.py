@@ -13,7 +13,7 @@ from typing import Final, cast
 import msgspec
 from wasmtime import Engine, Func, Instance, Memory, Module, Store
 
-from wasm_runtime.engines.wasmtime.native import Function
+from wasm_runtime.native import Function
 from wasm_runtime.protobuf import table
 from wasm_runtime.protobuf.encode import encode_node, encode_pod
 

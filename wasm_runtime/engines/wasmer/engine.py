@@ -15,7 +15,7 @@ from wasmer_compiler_cranelift import Compiler
 from wasm_runtime.compile.compiler import Compiled
 from wasm_runtime.engine import Handle, Settings
 from wasm_runtime.engines.wasmer import start
-from wasm_runtime.engines.wasmer.instance import WasmerInstance
+from wasm_runtime.engines.wasmer.instance import WasmerCode, WasmerInstance
 from wasm_runtime.engines.wasmer.linker import FUNCTIONS, Trampoline
 from wasm_runtime.engines.wasmer.thread import OneThread
 from wasm_runtime.errors import ModuleError
@@ -59,29 +59,32 @@ class WasmerEngine:
 
     def load(self, compiled: Compiled) -> WasmerModule:
         """Makes a module of what `precompile` made. Raises ModuleError if wasmer refuses it."""
-        return self.thread.run(WasmerModule, self, compiled)
+        return WasmerModule(self.thread.run(_load, self.thread, compiled))
 
 
 class WasmerModule:
     """Compiled code of a guest, in a store of its own: a store keeps the code of every module it ever had."""
 
-    def __init__(self, engine: WasmerEngine, compiled: Compiled) -> None:
-        """In the engine's thread."""
-        self.engine = engine
-        self.exports, self.imports = compiled.interface
-        store = _store()
-        with _refusing("is no code for this engine"):
-            self.native = wasmer.Module.deserialize(store, compiled.read())
-        self.has_start_section = any(export.name == start.EXPORT for export in self.native.exports)
-        self.trampoline = Trampoline(store, FUNCTIONS.keys() & self.imports.keys())
+    def __init__(self, code: WasmerCode) -> None:
+        self._code = code
+        self.exports, self.imports = code.interface
 
     def instantiate(self, settings: Settings, handle: Handle) -> WasmerInstance:
         """Makes and starts an instance. Raises GuestError."""
-        return WasmerInstance(self, settings, handle)
+        return WasmerInstance(self._code, settings, handle)
 
 
 def _store() -> Any:
     return wasmer.Store(wasmer.engine.Universal(Compiler))
+
+
+def _load(thread: OneThread, compiled: Compiled) -> WasmerCode:
+    store = _store()
+    with _refusing("is no code for this engine"):
+        guest = wasmer.Module.deserialize(store, compiled.read())
+    trampoline = Trampoline(store, FUNCTIONS.keys() & compiled.interface.imports.keys())
+    has_start_section = any(export.name == start.EXPORT for export in guest.exports)
+    return WasmerCode(thread, trampoline, guest, has_start_section, compiled.interface)
 
 
 def _compile(wasm: bytes) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import wasmer
 
@@ -27,15 +27,15 @@ from wasm_runtime.engine import (
 )
 from wasm_runtime.engines.wasmer import start
 from wasm_runtime.engines.wasmer.host import Host
+from wasm_runtime.engines.wasmer.linker import Trampoline
 from wasm_runtime.engines.wasmer.node_snapshot import NodeSnapshot
+from wasm_runtime.engines.wasmer.thread import OneThread
 from wasm_runtime.engines.wasmer.trap import describe
 from wasm_runtime.engines.wasmer.wasi import ExitError, Wasi
 from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
+from wasm_runtime.module.binary import Interface
 from wasm_runtime.nodes.node_feed import ALL_NODES, NodeFeed
 from wasm_runtime.nodes.node_table import Nodes
-
-if TYPE_CHECKING:
-    from wasm_runtime.engines.wasmer.engine import WasmerModule
 
 T = TypeVar("T")
 
@@ -47,6 +47,19 @@ _CODES: Final = 32
 """How many codes there are bits for."""
 
 
+class WasmerCode(NamedTuple):
+    """What the instances of a module share: its compiled code, the trampoline made for it and the engine's thread."""
+
+    thread: OneThread
+    trampoline: Trampoline
+    guest: Any
+    """A `wasmer.Module`, which only that thread may use."""
+    has_start_section: bool
+    """Whether the guest had one, which is now the export `start.EXPORT`."""
+    interface: Interface
+    """Of the guest."""
+
+
 class WasmerInstance:
     """A guest and its host. Nothing is shared between instances but code.
 
@@ -55,18 +68,20 @@ class WasmerInstance:
     the memory there is ends it.
     """
 
-    def __init__(self, module: WasmerModule, settings: Settings, handle: Handle) -> None:
-        self._thread = module.engine.thread
+    def __init__(self, code: WasmerCode, settings: Settings, handle: Handle) -> None:
+        """Links and starts the guest. Raises GuestError."""
+        exports, imports = code.interface
+        self._thread = code.thread
         self._settings = settings
-        self._feed = NodeFeed() if "nodechanged" in module.exports else None
-        nodes = NodeSnapshot(images=_IMAGES in module.imports, feed=self._feed)
+        self._feed = NodeFeed() if "nodechanged" in exports else None
+        nodes = NodeSnapshot(images=_IMAGES in imports, feed=self._feed)
         self._host = Host(settings, handle, nodes)
         self._native: Any = None
         self._imports: dict[str, dict[str, Any]] = {}
         self._functions: dict[str, Any] = {}
         self.has_left = False
         try:
-            self._thread.run(self._start, module, time.monotonic() + settings.timeout)
+            self._thread.run(self._start, code, time.monotonic() + settings.timeout)
         except BaseException:
             self.close()
             raise
@@ -118,10 +133,10 @@ class WasmerInstance:
         self._imports.clear()
         self._host.memory.detach()
 
-    def _start(self, module: WasmerModule, deadline: float) -> None:
+    def _start(self, code: WasmerCode, deadline: float) -> None:
         """Makes the instance and runs the guest's start export; a command may leave by exit status 0."""
-        self._guarded("instantiate", deadline, lambda: self._instantiate(module))
-        name = next((name for name in abi.START if module.exports.get(name) == Signature()), None)
+        self._guarded("instantiate", deadline, lambda: self._instantiate(code))
+        name = next((name for name in abi.START if code.interface.exports.get(name) == Signature()), None)
         if name is None:
             return
         try:
@@ -131,21 +146,23 @@ class WasmerInstance:
                 raise
             self.has_left = True
 
-    def _instantiate(self, module: WasmerModule) -> None:
+    def _instantiate(self, code: WasmerCode) -> None:
         host, settings = self._host, self._settings
         wasi = Wasi(host.memory, host.output, settings.argv)
         # An instance of wasmer does not keep alive what it imports.
-        self._imports = module.trampoline.link({**host.functions(), **wasi.functions()}, host)
-        self._native = wasmer.Instance(module.native, self._imports)
+        self._imports = code.trampoline.link({**host.functions(), **wasi.functions()}, host)
+        self._native = wasmer.Instance(code.guest, self._imports)
         exports = self._native.exports
         host.memory.attach(getattr(exports, abi.MEMORY))
         if len(host.memory) > settings.memory_limit:
             cause = f"memory minimum size of {len(host.memory) // PAGE} pages exceeds memory limits"
             raise GuestError(Fault.MEMORY, "instantiate", cause)
-        if module.has_start_section:
+        if code.has_start_section:
             getattr(exports, start.EXPORT)()
         host.is_linked = True
-        points = (name for name in [*abi.EXPORTS, *abi.RESIDENT] if isinstance(module.exports.get(name), Signature))
+        points = (
+            name for name in [*abi.EXPORTS, *abi.RESIDENT] if isinstance(code.interface.exports.get(name), Signature)
+        )
         self._functions = {name: getattr(exports, name) for name in points}
 
     def _once(self, export: str, call: Call) -> Result:

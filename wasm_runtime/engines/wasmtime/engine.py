@@ -14,7 +14,7 @@ from wasm_runtime import driver
 from wasm_runtime.compile.cache import CodeFile
 from wasm_runtime.compile.compiler import Compiled
 from wasm_runtime.engine import MAX_STACK_BYTES, MEBIBYTE, Handle, Settings
-from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
+from wasm_runtime.engines.wasmtime.instance import WasmtimeCode, WasmtimeInstance
 from wasm_runtime.engines.wasmtime.ticker import Ticker
 from wasm_runtime.errors import ModuleError
 from wasm_runtime.module.binary import EMPTY, Interface, check_preamble, interface
@@ -45,8 +45,8 @@ class WasmtimeEngine:
         self._one_memory = wasmtime.Engine(config)
         """Only the driver may have more than one memory: this validates what a guest may be."""
         self.ticker = Ticker(self.native)
-        self.trampoline = wasmtime.Module(self.native, driver.trampoline())
-        self.driver = wasmtime.Module(self.native, driver.driver())
+        self._trampoline = wasmtime.Module(self.native, driver.trampoline())
+        self._driver = wasmtime.Module(self.native, driver.driver())
 
     def __reduce__(self) -> tuple[Callable[[], WasmtimeEngine], tuple[()]]:
         """Pickles to an engine of the same settings."""
@@ -64,7 +64,7 @@ class WasmtimeEngine:
 
     def compile(self, wasm: bytes) -> WasmtimeModule:
         """Compiles a binary module. Raises ModuleError if it is none, or uses what wasmtime cannot do."""
-        return WasmtimeModule(self, self._compile(wasm), interface(wasm))
+        return self._module(self._compile(wasm), interface(wasm))
 
     def precompile(self, wasm: bytes) -> Compiled:
         """Compiles a binary module as `compile` does, to bytes for `load`."""
@@ -82,7 +82,10 @@ class WasmtimeEngine:
             )
         except (wasmtime.WasmtimeError, UnicodeEncodeError) as error:  # wasmtime-py takes no path but UTF-8.
             raise ModuleError([f"is no code for this engine: {_first_line(error)}"]) from error
-        return WasmtimeModule(self, native, compiled.interface)
+        return self._module(native, compiled.interface)
+
+    def _module(self, native: wasmtime.Module, found: Interface) -> WasmtimeModule:
+        return WasmtimeModule(WasmtimeCode(self.native, self.ticker, self._trampoline, self._driver, native, found))
 
     def _compile(self, wasm: bytes) -> wasmtime.Module:
         check_preamble(wasm)
@@ -96,14 +99,13 @@ class WasmtimeEngine:
 class WasmtimeModule:
     """Compiled code of a guest."""
 
-    def __init__(self, engine: WasmtimeEngine, native: wasmtime.Module, found: Interface) -> None:
-        self.engine = engine
-        self.native = native
-        self.exports, self.imports = found
+    def __init__(self, code: WasmtimeCode) -> None:
+        self._code = code
+        self.exports, self.imports = code.interface
 
     def instantiate(self, settings: Settings, handle: Handle) -> WasmtimeInstance:
         """Makes and starts an instance. Raises GuestError."""
-        return WasmtimeInstance(self, settings, handle)
+        return WasmtimeInstance(self._code, settings, handle)
 
 
 def _first_line(error: Exception) -> str:

@@ -6,7 +6,7 @@ import struct
 import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import Final, NamedTuple, TypeVar, cast
 
 import wasmtime
 from wasmtime import Func, FuncType, Linker, Memory, Store, ValType, WasiConfig
@@ -33,15 +33,14 @@ from wasm_runtime.engine import (
     node_buffer_error,
 )
 from wasm_runtime.engines.wasmtime.memory import CallMemory, LinearMemory, SnapshotMemory
-from wasm_runtime.engines.wasmtime.native import EpochDeadline, Function
+from wasm_runtime.engines.wasmtime.ticker import Ticker
 from wasm_runtime.engines.wasmtime.trap import Failure, describe
 from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
-from wasm_runtime.guests.weak import weakly
+from wasm_runtime.module.binary import Interface
+from wasm_runtime.native import EpochDeadline, Function
 from wasm_runtime.nodes.node_feed import ALL_NODES, NodeFeed
 from wasm_runtime.nodes.node_table import Nodes
-
-if TYPE_CHECKING:
-    from wasm_runtime.engines.wasmtime.engine import WasmtimeModule
+from wasm_runtime.weak import weak_method
 
 T = TypeVar("T")
 
@@ -67,14 +66,27 @@ _SIGN: Final = 0x8000_0000
 _FINE: Final = Result(0, 0, "")
 
 
+class WasmtimeCode(NamedTuple):
+    """What the instances of a module share: its compiled code, and what the engine adds to every guest."""
+
+    engine: wasmtime.Engine
+    ticker: Ticker
+    trampoline: wasmtime.Module
+    driver: wasmtime.Module
+    guest: wasmtime.Module
+    interface: Interface
+    """Of the guest."""
+
+
 class WasmtimeInstance:
     """A store with trampoline, guest and driver. Nothing is shared between instances but code."""
 
-    def __init__(self, module: WasmtimeModule, settings: Settings, handle: Handle) -> None:
+    def __init__(self, code: WasmtimeCode, settings: Settings, handle: Handle) -> None:
+        """Links and starts the guest. Raises GuestError."""
         self._settings = settings
         self._handle = handle
-        self._ticker = module.engine.ticker
-        self._store = Store(module.engine.native)
+        self._ticker = code.ticker
+        self._store = Store(code.engine)
         self._interrupt = EpochDeadline(self._store)
         self._call: Call | None = None
         self._callback_error: Exception | None = None
@@ -85,9 +97,9 @@ class WasmtimeInstance:
         self._store.set_wasi(wasi)
         try:
             deadline = time.monotonic() + settings.timeout
-            self._link(module, deadline)
+            self._link(code, deadline)
             self._configure(settings)
-            self._start(module, deadline)
+            self._start(code.interface, deadline)
         except BaseException:
             self.close()
             raise
@@ -214,20 +226,20 @@ class WasmtimeInstance:
         """Gives back memory and handles. Idempotent."""
         self._store.close()
 
-    def _link(self, module: WasmtimeModule, deadline: float) -> None:
-        engine, store = module.engine, self._store
-        trampoline = wasmtime.Instance(store, engine.trampoline, []).exports(store)
-        linker = Linker(engine.native)
+    def _link(self, code: WasmtimeCode, deadline: float) -> None:
+        store, (exports, imports) = self._store, code.interface
+        trampoline = wasmtime.Instance(store, code.trampoline, []).exports(store)
+        linker = Linker(code.engine)
         linker.define_wasi()
         random = linker.get(store, abi.WASI, "random_get")
         linker.allow_shadowing = True
-        for function in module.imports.keys() & driver.HOST_FUNCTIONS.keys():
+        for function in imports.keys() & driver.HOST_FUNCTIONS.keys():
             linker.define(store, function.module, function.name, trampoline[str(function)])
         self._limit()
-        instance = self._interruptible("instantiate", deadline, lambda: linker.instantiate(store, module.native))
+        instance = self._interruptible("instantiate", deadline, lambda: linker.instantiate(store, code.guest))
         # By name: `Instance.exports` takes the square of their number, two minutes for 60,000.
         linker.define_instance(store, _GUEST, instance)
-        guest = {name: linker.get(store, _GUEST, name) for name in module.exports.keys() & _CALLED}
+        guest = {name: linker.get(store, _GUEST, name) for name in exports.keys() & _CALLED}
         self._lift_limits()
         self._interrupt(NO_DEADLINE)
         points = wasmtime.Table(
@@ -236,14 +248,14 @@ class WasmtimeInstance:
             None,
         )
         for name, at in driver.POINTS.items():
-            if isinstance(module.exports.get(name), abi.Signature):
+            if isinstance(exports.get(name), abi.Signature):
                 points.set(store, at, cast(Func, guest[name]))
         supply = Func(store, FuncType([ValType.i32()], []), self._supply)
         deliver = Func(store, FuncType([ValType.i32()] * 3, []), self._deliver)
         waiting = Func(store, FuncType([ValType.i32()] * 3, [ValType.i32()]), self._waiting)
         linked = wasmtime.Instance(
             store,
-            engine.driver,
+            code.driver,
             [cast(Memory, guest[abi.MEMORY]), random, supply, deliver, waiting, trampoline["imports"], points],
         ).exports(store)
         self._guest = guest
@@ -252,8 +264,8 @@ class WasmtimeInstance:
         self._each = Function(store, cast(Func, linked["each"]), 8)
         self._all = Function(store, cast(Func, linked["all"]), 10)
         self._tell = Function(store, cast(Func, linked["tell"]), 4)
-        self._feed = NodeFeed() if "nodechanged" in module.exports else None
-        grow = weakly(self._grow)
+        self._feed = NodeFeed() if "nodechanged" in exports else None
+        grow = weak_method(self._grow)
         self._guest_memory = LinearMemory(store, cast(Memory, guest[abi.MEMORY]), grow)
         self._memory = CallMemory(store, cast(Memory, linked["call"]), grow)
         self._snapshot = SnapshotMemory(
@@ -262,7 +274,7 @@ class WasmtimeInstance:
             grow,
             call_memory=self._memory,
             index=self._uninterrupted(Function(store, cast(Func, linked["index"]), 2)),
-            images=_IMAGES in module.imports,
+            images=_IMAGES in imports,
             feed=self._feed,
         )
         self._linked = True
@@ -277,9 +289,9 @@ class WasmtimeInstance:
         header.output, header.output_limit = output, settings.output_limit
         header.journal, header.journal_limit = journal, settings.output_limit
 
-    def _start(self, module: WasmtimeModule, deadline: float) -> None:
+    def _start(self, interface: Interface, deadline: float) -> None:
         """Runs the guest's start export; a command may leave by exit status 0."""
-        start = next((name for name in abi.START if module.exports.get(name) == abi.Signature()), None)
+        start = next((name for name in abi.START if interface.exports.get(name) == abi.Signature()), None)
         if start is None:
             return
         function = Function(self._store, cast(Func, self._guest[start]), 0)

@@ -9,7 +9,7 @@ from typing import Final
 
 import wasmtime
 
-from wasm_runtime.engines.wasmtime.native import EpochDeadline
+from wasm_runtime.native import EpochDeadline
 from wasm_runtime.supervision import SupervisedThread
 
 TICK_S: Final = 0.002

@@ -1,4 +1,4 @@
-"""Methods that do not keep their object."""
+"""Methods that do not keep their object alive."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def weakly(method: Callable[P, T]) -> Callable[P, T]:
-    """A bound method for a part of the object that it belongs to.
+def weak_method(method: Callable[P, T]) -> Callable[P, T]:
+    """The bound method, for a part of its object: it does not keep the object alive.
 
-    The part would keep the object otherwise, and all that the object holds, until Python looks for cycles, which it
-    seldom does here. A call raises ReferenceError once the object is gone.
+    With a plain bound method, the object and its part would refer to each other, and stay until Python collects
+    garbage, which it seldom does here. A call raises ReferenceError once the object is gone.
     """
     weak = weakref.WeakMethod(method)
 
