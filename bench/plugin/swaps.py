@@ -65,7 +65,7 @@ class Swapper:
             rollout = step
             if step.stage is Stage.ACTIVE:
                 return
-        raise BenchError(f"a module did not go live, but is {rollout.stage.value}: {rollout.problem}")
+        raise BenchError(f"a module did not go live, but is {rollout.stage.value}: {rollout.message}")
 
 
 def stamped(wasm: bytes, name: bytes) -> bytes:

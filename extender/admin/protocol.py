@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from extender.admin.status import failure_status
 from extender.http.clients import Clients
 from extender.http.request_parser import HEAD_TOO_LONG, MAX_HEAD_BYTES, MAX_PIECE_BYTES, Pieces, body_length
 
@@ -127,7 +128,7 @@ class AdminConnection(HttpToolsProtocol):
     def _refuse(self, status: HTTPStatus, problem: str) -> None:
         """Answers what is no request, and closes the connection."""
         self._end()
-        body = json.dumps({"detail": problem})
+        body = json.dumps(failure_status(status, problem))
         head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\nconnection: close\r\n"
         self.transport.write(f"{head}content-length: {len(body)}\r\n\r\n{body}".encode())
         self.transport.close()

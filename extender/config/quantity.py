@@ -31,6 +31,12 @@ def size(text: object) -> int:
     return int(match[1]) * _BYTES[match[2]]
 
 
+def size_text(size: int) -> str:
+    """A size in bytes as people write it, with the largest unit of which it is a multiple."""
+    unit = next((unit for unit in ("Gi", "Mi", "Ki") if size and size % _BYTES[unit] == 0), "")
+    return f"{size // _BYTES[unit]}{unit}"
+
+
 def _duration(seconds: float) -> str:
     return f"{seconds * 1000:.6f}".rstrip("0").rstrip(".") + "ms"
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from extender.config import PluginConfig, ProfileConfig
+from extender.rollouts import conditions
 from extender.rollouts.drain import Drain
 from extender.rollouts.journal import Journal
 from extender.rollouts.live_plugins import LivePlugins
@@ -190,6 +191,8 @@ class RolloutController:
                 if slot.live is failed:
                     self._switch.end_probation(slot)  # It would fail time and again.
         self._drain.look()
+        for slot in self.live.slots:
+            conditions.of_slot(slot)  # It dates those that have changed.
         self._pipeline.samples.retain({profile.name for profile in self.live.profiles})
 
     def configure(self, profiles: Sequence[ProfileConfig], *, asks: bool = True) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from extender.config import PluginConfig
+from extender.config.quantity import size_text
 
 REVISED: Final = (
     "guest_config",
@@ -27,6 +28,10 @@ REVISED: Final = (
     "extension_points",
 )
 """What of a plugin's configuration is part of its revisions; the rest is where modules come from and how they swap."""
+
+
+_SIZES: Final = frozenset({"memoryLimit", "outputLimit"})
+"""Keys of `REVISED` whose values are bytes."""
 
 
 class Stage(str, Enum):
@@ -97,6 +102,13 @@ class Revision(msgspec.Struct, frozen=True, rename="camel"):
     def configure(self, config: PluginConfig) -> PluginConfig:
         """The plugin's configuration with this revision's settings."""
         return configure(config, self.settings)
+
+
+def settings_as_written(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a revision with their sizes as quantities: `256Mi`. Its id is made of plain numbers."""
+    return {
+        key: size_text(value) if key in _SIZES and isinstance(value, int) else value for key, value in settings.items()
+    }
 
 
 def settings_of(config: PluginConfig) -> dict[str, Any]:

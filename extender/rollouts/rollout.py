@@ -38,11 +38,18 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     began: float = msgspec.field(default_factory=time.time)
     """Seconds since 1970."""
     changed: float = msgspec.field(default_factory=time.time)
+    settled: float | None = None
+    """When `succeeded` became what it is. None before that, and in what older versions have written."""
 
     @property
     def is_over(self) -> bool:
         """Whether nothing more is to be waited for: it is live, or never will be."""
         return self.stage not in _ON_THE_WAY
+
+    @property
+    def succeeded(self) -> bool | None:
+        """Whether it ended well and was not rolled back. None until it is over."""
+        return self.stage is not Stage.FAILED and not self.problem if self.is_over else None
 
     @property
     def end(self) -> str | None:
@@ -53,7 +60,9 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         """The same, one stage further. Raises ValueError for one that cannot follow."""
         if stage not in NEXT[self.stage]:
             raise ValueError(f"{stage.value} does not follow {self.stage.value}")
-        return msgspec.structs.replace(self, stage=stage, changed=time.time(), **more)
+        now = time.time()
+        further = msgspec.structs.replace(self, stage=stage, changed=now, **more)
+        return further if further.succeeded == self.succeeded else msgspec.structs.replace(further, settled=now)
 
 
 _ENDS: Final = {

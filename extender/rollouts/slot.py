@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, field
 
 from extender.config import PluginConfig
@@ -50,6 +51,8 @@ class Slot:
     """Why what serves could not go live now: something else is required than when it did. Empty if it could."""
     turn: threading.Lock = field(default_factory=threading.Lock)
     """Held during a rollout: there is one at a time."""
+    _observed: dict[str, tuple[str, float]] = field(default_factory=dict, init=False)
+    """The status that each type of condition was seen with last, and since when."""
 
     @property
     def name(self) -> str:
@@ -65,14 +68,22 @@ class Slot:
         """Whether the revision of an id is the one that serves."""
         return self.live is not None and self.live.revision.id == revision
 
+    def observe(self, condition: str, status: str) -> float:
+        """Since when a condition has the status that it has now, in seconds since 1970."""
+        seen = self._observed.get(condition)
+        if seen is None or seen[0] != status:
+            seen = self._observed[condition] = (status, time.time())
+        return seen[1]
+
     @property
     def notice(self) -> str:
         """Says so if what serves is not what the source gives, or could not go live any more."""
         unmet = f"serves on, but could not go live now: {self.unmet}" if self.unmet else ""
-        return "; ".join(filter(None, [self._difference, unmet]))
+        return "; ".join(filter(None, [self.difference, unmet]))
 
     @property
-    def _difference(self) -> str:
+    def difference(self) -> str:
+        """How what serves differs from what the source gives; empty if it does not."""
         if self.live and self.refusal:
             return f"what {public(self.config.guest_url)} gives is refused: {self.refusal}"
         if self.live is None or self.offered is None or self.live.revision.id == self.offered:

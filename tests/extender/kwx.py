@@ -84,6 +84,12 @@ def _provide(folder: Path, guest: str) -> None:
         guests.build(guest, folder)
 
 
+def condition(view: Mapping[str, Any], kind: str) -> tuple[str, str, str]:
+    """Status, reason and message of a condition of what the admin API shows."""
+    (found,) = [each for each in view["conditions"] if each["type"] == kind]
+    return found["status"], found["reason"], found["message"]
+
+
 class Extender:
     """`kwx serve` in a folder of its own; a context manager that ends it.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -13,10 +12,10 @@ import anyio
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, FastAPI, Header, HTTPException, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import TypeAdapter
+from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from extender.admin.api.context import (
     AdminContext,
@@ -34,10 +33,11 @@ from extender.admin.api.context import (
 )
 from extender.admin.api.event_stream import RolloutStep, TooManyListenersError
 from extender.admin.api.requests import Reason, RevisionName, RollbackRequest, SwapRequest, decode_settings, expectation
-from extender.admin.api.views import PluginView, Problem, ProfileView, RevisionView, RolloutView
+from extender.admin.api.views import PluginView, ProfileView, RevisionView, RolloutView
 from extender.admin.auth.middleware import PREFIX
 from extender.admin.recording import routes
 from extender.admin.recording.recorders import Recorders
+from extender.admin.status import Cause, FailureResponse, FailureStatus
 from extender.rollouts.controller import RolloutController
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import Slot
@@ -56,12 +56,12 @@ WASM: Final = "application/wasm"
 
 _HISTORY: Final = TypeAdapter(Iterable[RolloutView])
 
-_REFUSALS: Final = {400: "malformed", 401: "no valid token", 403: "not allowed", 404: "not found"}
+_REFUSALS: Final = {400: "malformed", 401: "no valid token", 403: "not allowed", 404: "not found", 422: "invalid"}
 _CONFLICT: Final[dict[int | str, dict[str, Any]]] = {
     202: {"model": RolloutView, "description": "Begun; Location is the rollout's URL"},
     200: {"description": "Over already: done, rehearsed, refused, or nothing was to be done"},
-    409: {"model": Problem, "description": "Another revision is active than expected"},
-    412: {"model": Problem, "description": "Another revision is active than If-Match names"},
+    409: {"model": FailureStatus, "description": "Another revision is active than expected"},
+    412: {"model": FailureStatus, "description": "Another revision is active than If-Match names"},
 }
 
 _BEARER: Final = HTTPBearer(auto_error=False, description="A token of server.adminTokens, where that is set.")
@@ -70,7 +70,7 @@ _BEARER: Final = HTTPBearer(auto_error=False, description="A token of server.adm
 router = APIRouter(
     prefix=PREFIX,
     dependencies=[Depends(_BEARER)],
-    responses={status: {"model": Problem, "description": why} for status, why in _REFUSALS.items()},
+    responses={status: {"model": FailureStatus, "description": why} for status, why in _REFUSALS.items()},
 )
 
 
@@ -284,27 +284,29 @@ def add_api(app: FastAPI, rollouts: RolloutController, recorders: Recorders) -> 
     """Adds the routes to an application."""
     app.state.context = AdminContext(rollouts, recorders)
     app.include_router(router)
+    app.add_exception_handler(StarletteHTTPException, _refuse_as_told)
     app.add_exception_handler(RequestValidationError, _refuse_malformed)
     app.add_exception_handler(SwapRefusedError, _refuse(422))
     app.add_exception_handler(SourceError, _refuse(422))
     app.add_exception_handler(TooManyListenersError, _refuse(503))
 
 
-class _Refusal(JSONResponse):
-    """In ASCII: JSON can hold lone surrogates, which a message that quotes them cannot be encoded with otherwise."""
-
-    def render(self, content: Any) -> bytes:
-        """As starlette has it."""
-        return json.dumps(content).encode()
-
-
 def _refuse(status: int) -> Any:
-    async def refuse(_: Request, error: Exception) -> JSONResponse:
-        return _Refusal({"detail": str(error)}, status)
+    async def refuse(_: Request, error: Exception) -> FailureResponse:
+        return FailureResponse(status, str(error))
 
     return refuse
 
 
-async def _refuse_malformed(_: Request, error: Any) -> JSONResponse:
-    """Says what is wrong as FastAPI does, but not what was sent, which may be long or secret."""
-    return _Refusal({"detail": [{key: each[key] for key in ("type", "loc", "msg")} for each in error.errors()]}, 422)
+async def _refuse_as_told(_: Request, error: Any) -> FailureResponse:
+    return FailureResponse(error.status_code, error.detail, error.headers)
+
+
+async def _refuse_malformed(_: Request, error: Any) -> FailureResponse:
+    """Says what is wrong, but not what was sent, which may be long or secret."""
+    causes = [
+        Cause(field=".".join(map(str, each["loc"][1:])), message=each["msg"].removeprefix("Value error, "))
+        for each in error.errors()
+    ]
+    message = "; ".join(f"{each.field}: {each.message}" if each.field else each.message for each in causes)
+    return FailureResponse(422, message, causes=causes)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timezone
+from typing import Annotated, Final
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue, PlainSerializer, WithJsonSchema
 from pydantic.alias_generators import to_camel
 from pydantic.config import JsonDict
 
 from extender.config.urls import public
-from extender.rollouts.revision import NEXT, Revision, Stage
+from extender.rollouts import conditions
+from extender.rollouts.conditions import Condition, ConditionStatus
+from extender.rollouts.revision import NEXT, Revision, Stage, settings_as_written
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import Slot
 from extender.scheduling.profile import Profile
@@ -23,17 +26,26 @@ EXAMPLE_ROLLOUT: JsonDict = {
     "profile": "default",
     "plugin": "nodenumber",
     "stage": "active",
-    "by": "alice",
-    "why": "spread the batch jobs",
+    "requestedBy": "alice",
+    "reason": "spread the batch jobs",
     "dryRun": False,
     "revision": REVISION,
     "module": MODULE,
     "origin": "https://modules.example/nodenumber.wasm",
     "replaces": "sha256:1b4f0e9851971998e732078544c96b36c3d01cedf7caa332359d6f1d83567014",
-    "problem": "",
+    "message": "",
     "report": None,
-    "began": "2026-01-31T12:00:00Z",
-    "changed": "2026-01-31T12:00:01.250Z",
+    "startTime": "2026-01-31T12:00:00Z",
+    "lastTransitionTime": "2026-01-31T12:00:01Z",
+    "conditions": [
+        {
+            "type": "Succeeded",
+            "status": "True",
+            "reason": "Active",
+            "message": "",
+            "lastTransitionTime": "2026-01-31T12:00:01Z",
+        }
+    ],
 }
 
 
@@ -45,10 +57,35 @@ class ApiModel(BaseModel):
     )
 
 
-class Problem(BaseModel):
-    """Why a request was refused."""
+def _as_meta_time(time: datetime) -> str:
+    return f"{time.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
-    detail: str
+
+Time = Annotated[
+    datetime,
+    PlainSerializer(_as_meta_time, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+"""RFC 3339 in UTC and to the second, as Kubernetes' metav1.Time."""
+
+
+class ConditionView(ApiModel):
+    """One aspect of a state, as Kubernetes' metav1.Condition."""
+
+    type: str
+    status: ConditionStatus
+    """`True`, `False` or `Unknown`."""
+    reason: str
+    """Why it has this status: one word in CamelCase."""
+    message: str
+    """The same for people; may be empty."""
+    last_transition_time: Time
+    """When the status became what it is."""
+
+    @classmethod
+    def of(cls, found: Iterable[Condition]) -> list[ConditionView]:
+        """Shows conditions."""
+        return [cls.model_validate(each) for each in found]
 
 
 class NodeDifferenceView(ApiModel):
@@ -123,9 +160,10 @@ class RolloutView(ApiModel):
     plugin: str
     stage: Stage
     """It is over at `active`, `unchanged`, `rehearsed` or `failed`; what is replaced is `draining`, then `retired`."""
-    by: str
+    requested_by: str
     """Who asked for it: `source`, `configuration`, `start`, `rollback`, `local`, or the name of a token."""
-    why: str
+    reason: str
+    """Why it was asked for, in the words of who did."""
     dry_run: bool
     revision: str | None
     """Its id, once the module is there."""
@@ -135,12 +173,15 @@ class RolloutView(ApiModel):
     """Where the module is from."""
     replaces: str | None
     """The revision that was active when this one took over, or would have."""
-    problem: str
+    message: str
     """Why it has failed, or has been rolled back."""
     report: ReportView | None
     """What the probe has seen."""
-    began: datetime
-    changed: datetime
+    start_time: Time
+    last_transition_time: Time
+    """When `stage` became what it is."""
+    conditions: list[ConditionView]
+    """`Succeeded`: Unknown until it is over, False if it has failed or was rolled back."""
 
     @property
     def is_over(self) -> bool:
@@ -150,7 +191,8 @@ class RolloutView(ApiModel):
     @classmethod
     def of(cls, rollout: Rollout) -> RolloutView:
         """Shows a rollout."""
-        return cls.model_validate(rollout)
+        fields = {_NAMES.get(name, name): getattr(rollout, name) for name in rollout.__struct_fields__}
+        return cls.model_validate(fields | {"conditions": conditions.of_rollout(rollout)})
 
 
 class RevisionView(ApiModel):
@@ -172,23 +214,30 @@ class RevisionView(ApiModel):
     @classmethod
     def of(cls, revision: Revision, stage: Stage) -> RevisionView:
         """Shows a revision."""
-        return cls(stage=stage, **msgspec.structs.asdict(revision))
+        fields = msgspec.structs.asdict(revision)
+        return cls.model_validate(fields | {"stage": stage, "settings": settings_as_written(revision.settings)})
 
 
-class ClusterEventView(BaseModel):
+_NAMES: Final = {
+    "by": "requested_by",
+    "why": "reason",
+    "problem": "message",
+    "began": "start_time",
+    "changed": "last_transition_time",
+}
+"""What the API calls the fields of a rollout that the history on disk names otherwise."""
+
+
+class ClusterEventView(ApiModel):
     """A change in the cluster after which the guest would look at a rejected pod again."""
-
-    model_config = ConfigDict(from_attributes=True, use_attribute_docstrings=True)
 
     resource: str
     action_type: int
     """A bit an action, as in the scheduling framework's ActionType."""
 
 
-class PluginView(BaseModel):
+class PluginView(ApiModel):
     """A plugin, and what serves in its place."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     name: str
     profile: str
@@ -207,10 +256,9 @@ class PluginView(BaseModel):
     """The one that is active."""
     standby: str | None
     """The revision that comes back by itself if the active one fails; null once that has proven good."""
-    problem: str
-    """What is wrong with the source; empty if nothing is."""
-    notice: str
-    """Why what serves is not what the source gives; empty if it is."""
+    conditions: list[ConditionView]
+    """`Ready`: a revision serves. `SourceReady`: the source gives something of use. `SourceInSync`: what it gives is
+    what serves. `RequirementsMet`: what serves has the digest and the signature that are required now."""
     rollout: RolloutView | None
     """The one that is under way, else the one that has brought the active revision."""
 
@@ -231,8 +279,7 @@ class PluginView(BaseModel):
             cluster_events=[ClusterEventView.model_validate(each) for each in plugin.cluster_events] if plugin else [],
             revision=RevisionView.of(live.revision, Stage.ACTIVE) if live else None,
             standby=slot.standby.revision.id if slot.standby else None,
-            problem=slot.problem,
-            notice=slot.notice,
+            conditions=ConditionView.of(conditions.of_slot(slot)),
             rollout=RolloutView.of(rollout) if rollout else None,
         )
 
@@ -245,15 +292,16 @@ class ProfileView(ApiModel):
     """The largest score that prioritize answers."""
     plugins: list[str]
     """In their order."""
-    problem: str
-    """Why no pod can be judged by it; empty if all can."""
+    conditions: list[ConditionView]
+    """`Ready`: pods can be judged by it."""
 
     @classmethod
     def of(cls, profile: Profile, slots: Iterable[Slot]) -> ProfileView:
         """Shows a profile."""
+        own = [slot for slot in slots if slot.profile == profile.name]
         return cls(
             name=profile.name,
             score_range=profile.score_range,
-            plugins=[slot.name for slot in slots if slot.profile == profile.name],
-            problem=profile.problem,
+            plugins=[slot.name for slot in own],
+            conditions=ConditionView.of(conditions.of_profile(profile.problem, own)),
         )

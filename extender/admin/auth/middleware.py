@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fastapi import HTTPException
-from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from extender.admin.auth.access import DeniedError, TokenAccess, Visitor
+from extender.admin.status import FailureResponse
 from wasm_runtime.engine import KIBIBYTE
 
 PREFIX = "/api/v1"
@@ -37,7 +37,7 @@ class AuthMiddleware:
             user = self._access.admit(_visitor(scope))
         except DeniedError as error:
             challenge = {"WWW-Authenticate": error.challenge} if error.challenge else None
-            refusal = JSONResponse({"detail": str(error)}, error.status, challenge)
+            refusal = FailureResponse(error.status, str(error), challenge)
             await refusal(scope, receive, send)
             return
         scope.setdefault("state", {})["user"] = user

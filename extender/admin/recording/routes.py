@@ -10,9 +10,9 @@ from fastapi import APIRouter, Depends, HTTPException, Query
 from fastapi.responses import StreamingResponse
 
 from extender.admin.api.context import ContextDep, CurrentUser, IntentRequired
-from extender.admin.api.views import Problem
 from extender.admin.auth.tokens import Role
 from extender.admin.recording.recorders import MAX_PODS, MAX_RECORDING_S, BusyError, OngoingRecording
+from extender.admin.status import FailureStatus
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ MEDIA_TYPE: Final = "application/vnd.kwx.recording.v1+gzip"
 
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "The recording", "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}},
-    429: {"model": Problem, "description": "Too many recordings at a time"},
+    429: {"model": FailureStatus, "description": "Too many recordings at a time"},
 }
 
 router = APIRouter()

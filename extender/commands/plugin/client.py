@@ -12,11 +12,12 @@ from urllib.parse import quote
 
 import httpx
 from httpx_sse import SSEError, connect_sse
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from extender.admin.api.views import RolloutView
 from extender.admin.auth.access import INTENT
 from extender.admin.auth.middleware import PREFIX
+from extender.admin.status import FailureStatus
 from extender.telemetry.printable import printable
 
 T = TypeVar("T")
@@ -32,24 +33,6 @@ MAX_QUOTED_CHARACTERS: Final = 500
 
 class RemoteError(Exception):
     """The extender cannot be asked, or has refused. `str()` says why, and what to do."""
-
-
-class _Problem(BaseModel):
-    """What FastAPI says of a part of a request."""
-
-    loc: list[str | int]
-    msg: str
-
-    def __str__(self) -> str:
-        """As the configuration's problems are said."""
-        return f"{'.'.join(map(str, self.loc[1:]))}: {self.msg.removeprefix('Value error, ')}"
-
-
-class _Refusal(BaseModel):
-    detail: str | list[_Problem]
-
-    def __str__(self) -> str:
-        return self.detail if isinstance(self.detail, str) else "; ".join(map(str, self.detail))
 
 
 class AdminClient:
@@ -137,13 +120,13 @@ class AdminClient:
 
     def _refusal(self, answer: httpx.Response) -> RemoteError:
         try:
-            refusal = _Refusal.model_validate_json(answer.content)
+            refusal = FailureStatus.model_validate_json(answer.content)
         except ValidationError:
             said = printable(answer.text)[:MAX_QUOTED_CHARACTERS]
             return RemoteError(f"{self._server} answers with status {answer.status_code}: {said}; {_MEND}")
         if answer.status_code == HTTPStatus.UNAUTHORIZED:
-            return RemoteError(f"{refusal}; give one by --token-file")
-        return RemoteError(str(refusal))
+            return RemoteError(f"{refusal.message}; give one by --token-file")
+        return RemoteError(refusal.message)
 
 
 def plugin_path(plugin: str) -> str:

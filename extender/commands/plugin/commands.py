@@ -271,7 +271,7 @@ def _finish(client: AdminClient, begun: RolloutView, output: View, timeout: str 
     rollout = _follow(client, begun, timeout) if timeout and not begun.is_over else begun
     _print(output, rollout, table.outcome)
     if rollout.stage is Stage.FAILED:
-        fail(f"{rollout.plugin} of {rollout.profile}: {rollout.problem}")
+        fail(f"{rollout.plugin} of {rollout.profile}: {rollout.message}")
     if timeout and not rollout.is_over:
         fail(f"not over after {timeout}; {_goes_on(rollout)}")
 

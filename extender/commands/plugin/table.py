@@ -10,6 +10,7 @@ from typing import Any, Final
 from rich.text import Text
 
 from extender.admin.api.views import (
+    ConditionView,
     DifferenceView,
     FailureView,
     PluginView,
@@ -55,8 +56,9 @@ def plugins(found: Sequence[PluginView]) -> Iterator[Part]:
     ]
     yield _table(("Plugin", "Profile", "Revision", "State", "Source"), rows)
     for each in found:
-        for text in filter(None, (each.problem, each.notice)):
-            yield _line(f"{each.name} of {each.profile}: {text}")
+        for condition in each.conditions:
+            if condition.message:
+                yield _line(f"{each.name} of {each.profile}: {_reported(condition)}")
 
 
 def plugin(found: PluginView) -> Iterator[Text]:
@@ -67,8 +69,7 @@ def plugin(found: PluginView) -> Iterator[Text]:
         "Profile": found.profile,
         "State": _state(found),
         "Source": found.source,
-        "Problem": found.problem,
-        "Notice": found.notice,
+        "Status": "\n".join(map(_reported, found.conditions)),
         "Weight": str(found.weight),
         "Exports": ", ".join(found.exports),
         "Left out": ", ".join(found.not_run),
@@ -95,16 +96,16 @@ def revisions(found: Sequence[RevisionView]) -> Iterator[Part]:
 
 def history(found: Sequence[RolloutView]) -> Iterator[Part]:
     """A paragraph a rollout, the newest first."""
-    rows = [(when(each.began), _story(each)) for each in found]
-    yield _table(("Began (UTC)", "Rollout"), rows)
+    rows = [(when(each.start_time), _story(each)) for each in found]
+    yield _table(("Started (UTC)", "Rollout"), rows)
 
 
 def _story(rollout: RolloutView) -> str:
     stage = rollout.stage.value
     if rollout.stage in _REPLACED:
-        stage = "rolled back" if rollout.problem else "replaced"
-    told = f"{_about(rollout)}: {short(rollout.revision) or 'candidate'} {stage}, by {rollout.by}"
-    return "\n".join(filter(None, (told, rollout.why, rollout.problem)))
+        stage = "rolled back" if rollout.message else "replaced"
+    told = f"{_about(rollout)}: {short(rollout.revision) or 'candidate'} {stage}, by {rollout.requested_by}"
+    return "\n".join(filter(None, (told, rollout.reason, rollout.message)))
 
 
 def outcome(rollout: RolloutView) -> Iterator[Part]:
@@ -203,8 +204,15 @@ def _value(value: Any) -> str:
 
 
 def _told(rollout: RolloutView) -> str:
-    why = f": {rollout.why}" if rollout.why else ""
-    return f"{rollout.id}, {rollout.stage.value} since {when(rollout.changed)} UTC, by {rollout.by}{why}"
+    reason = f": {rollout.reason}" if rollout.reason else ""
+    since = f"{rollout.stage.value} since {when(rollout.last_transition_time)} UTC"
+    return f"{rollout.id}, {since}, by {rollout.requested_by}{reason}"
+
+
+def _reported(condition: ConditionView) -> str:
+    """A condition as Kubernetes' tables write it."""
+    told = f": {condition.message}" if condition.message else ""
+    return f"{condition.type}={condition.status} ({condition.reason}){told}"
 
 
 def _facts_lines(facts: Mapping[str, str]) -> Iterator[Text]:

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from pathlib import Path
 
 import httpx
 import pytest
 
 from bench.controlplane.ports import free_port
+from extender.admin.status import failure_status
 from tests.extender import guests
 from tests.extender.kwx import ON_PURPOSE, Extender, client, failure, plugin, profile
 from tests.extender.objects import filter_error, filtered, names_args, pod
@@ -57,20 +59,24 @@ def live(guest: str, profile: str, **more: object) -> dict[str, object]:
         "source": f"file://./{guest}.wasm",
         "weight": 1,
         "exports": ["filter", "score"],
-        "not_run": [],
-        "cluster_events": [],
+        "notRun": [],
+        "clusterEvents": [],
         "standby": None,
-        "problem": "",
-        "notice": "",
     } | more
 
 
 def test_plugins_are_listed_in_their_order_with_what_is_called_and_what_is_left_out(extender: Extender) -> None:
     plugins = extender.admin.get("/api/v1/plugins").json()
     for shown in plugins:
-        revision, rollout = shown.pop("revision"), shown.pop("rollout")
+        revision, rollout, conditions = (shown.pop(each) for each in ("revision", "rollout", "conditions"))
+        assert [(each["type"], each["status"], each["reason"], each["message"]) for each in conditions] == [
+            ("Ready", "True", "Serving", ""),
+            ("SourceReady", "True", "SourceAvailable", ""),
+            ("SourceInSync", "True", "SameRevision", ""),
+            ("RequirementsMet", "True", "Verified", ""),
+        ]
         assert (revision["id"], revision["module"]) == (rollout["revision"], shown["digest"])
-        assert (rollout["stage"], rollout["by"], rollout["plugin"]) == ("active", "start", shown["name"])
+        assert (rollout["stage"], rollout["requestedBy"], rollout["plugin"]) == ("active", "start", shown["name"])
     assert plugins == [
         live("accelerator", "default", exports=["prefilter", "filter"]),
         live("nodenumber", "default", weight=3, exports=["prescore", "score"]),
@@ -78,17 +84,17 @@ def test_plugins_are_listed_in_their_order_with_what_is_called_and_what_is_left_
             "every_export",
             "everything",
             exports=["enqueue", *PREFILTER, "filter", "postfilter", *SCORE, *BIND_CYCLE],
-            cluster_events=[
-                {"resource": "Node", "action_type": 8},
-                {"resource": "Pod", "action_type": 2},
-                {"resource": "99", "action_type": 511},
+            clusterEvents=[
+                {"resource": "Node", "actionType": 8},
+                {"resource": "Pod", "actionType": 2},
+                {"resource": "99", "actionType": 511},
             ],
         ),
         live(
             "every_export",
             "some",
             exports=[*PREFILTER, "filter", "permit"],
-            not_run=["enqueue", "postfilter", *SCORE, "reserve", "unreserve", "prebind", "bind", "postbind"],
+            notRun=["enqueue", "postfilter", *SCORE, "reserve", "unreserve", "prebind", "bind", "postbind"],
         ),
         live("spin", "spin"),
     ]
@@ -102,7 +108,8 @@ def test_nothing_is_logged_of_what_the_configuration_leaves_out(extender: Extend
     ("method", "path", "status"), [("GET", "/nope", 404), ("GET", "/filter", 404), ("POST", "/livez", 405)]
 )
 def test_what_is_not_there_is_not_found(extender: Extender, method: str, path: str, status: int) -> None:
-    assert extender.admin.request(method, path).status_code == status
+    answer = extender.admin.request(method, path)
+    assert (answer.status_code, answer.json()) == (status, failure_status(status, HTTPStatus(status).phrase))
 
 
 def test_a_guest_that_spins_stops_neither_health_nor_the_list_of_plugins(extender: Extender) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import json
 import socket
 import threading
 import weakref
@@ -16,6 +17,7 @@ import pytest
 import uvicorn
 
 from extender.admin import AdminConnection
+from extender.admin.status import failure_status
 from extender.http import clients
 from extender.http.clients import Clients
 from extender.serve.process import _uvicorn
@@ -104,28 +106,32 @@ def refused(client: Connection) -> Answer:
     return answer
 
 
+def refusal(status: int, message: str) -> bytes:
+    return json.dumps(failure_status(status, message)).encode()
+
+
 @pytest.mark.parametrize(
     ("sent", "status", "body"),
     [
         (
             head("GET", "/a", *["a: b"] * 101),
             431,
-            b'{"detail": "there are more than 100 headers"}',
+            refusal(431, "there are more than 100 headers"),
         ),
         (
             b"GET /a HTTP/1.1\r\n" + b"a: b\r\n" * 1_000_000,
             431,
-            b'{"detail": "the target and the headers are longer than 65536 bytes"}',
+            refusal(431, "the target and the headers are longer than 65536 bytes"),
         ),
         (
             head("GET", "/" + "a" * 65_536),
             431,
-            b'{"detail": "the target and the headers are longer than 65536 bytes"}',
+            refusal(431, "the target and the headers are longer than 65536 bytes"),
         ),
         (
             head("POST", "/a", f"Content-Length: {'0' * 5_000}"),
             400,
-            b'{"detail": "this is no HTTP/1.1: Content-Length has 5000 digits"}',
+            refusal(400, "this is no HTTP/1.1: Content-Length has 5000 digits"),
         ),
     ],
     ids=["headers", "small headers", "target", "zeros"],
@@ -185,7 +191,7 @@ def test_a_client_that_is_silent_is_left(hasty: Admin, sent: bytes, *, is_known:
             assert client.ask("/a", b"").body == b"/a 0"
         client.send(sent)
         if sent.startswith(b"GET"):
-            assert refused(client)[::2] == (408, b'{"detail": "no more of the request has come within 0.4 seconds"}')
+            assert refused(client)[::2] == (408, refusal(408, "no more of the request has come within 0.4 seconds"))
         assert is_gone(client)
 
 
@@ -211,7 +217,7 @@ def test_the_newest_connection_is_turned_away_and_others_come_in_soon(hasty: Adm
         one.send(b"GET /half HT")
         hasty.wait_until(lambda: len(hasty.connections) == 3)
         with Connection(hasty.address) as newest:
-            assert refused(newest)[::2] == (503, b'{"detail": "there are too many connections; ask again later"}')
+            assert refused(newest)[::2] == (503, refusal(503, "there are too many connections; ask again later"))
         assert is_gone(one)
         assert is_gone(two)
         with Connection(hasty.address) as other:

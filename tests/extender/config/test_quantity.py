@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.config.quantity import seconds, size
+from extender.config.quantity import seconds, size, size_text
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,12 @@ def test_a_size_is_in_bytes(text: object, expected: int) -> None:
 def test_what_is_no_size_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="expected a size such as 256Mi, found "):
         size(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [(0, "0"), (1000, "1000"), (8 * 1024, "8Ki"), (1025, "1025"), (256 * 1024**2, "256Mi"), (1024**4, "1024Gi")],
+)
+def test_sizes_are_written_in_the_largest_unit(given: int, text: str) -> None:
+    assert size_text(given) == text
+    assert given == 0 or size(text) == given

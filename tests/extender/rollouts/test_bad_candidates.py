@@ -312,8 +312,11 @@ def steady(problem: str) -> str:
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_bad_candidate_is_refused_with_its_true_reason_and_what_serves_goes_on(outcome: Outcome, name: str) -> None:
     refusal, start = [each for each in outcome.history if each["profile"] == name]
-    assert steady(refusal["problem"]) == expected(outcome, name)
-    assert [(each["stage"], each["by"]) for each in (refusal, start)] == [("failed", "source"), ("active", "start")]
+    assert steady(refusal["message"]) == expected(outcome, name)
+    assert [(each["stage"], each["requestedBy"]) for each in (refusal, start)] == [
+        ("failed", "source"),
+        ("active", "start"),
+    ]
     assert outcome.plugins[name]["digest"] == digest(GOOD)
 
 

@@ -21,7 +21,7 @@ from extender.scheduling.cycle_pins import CyclePins
 from extender.scheduling.request_samples import RequestSamples
 from extender.sources.signing import PublicKey
 from tests.extender import guests, kwx, versions
-from tests.extender.kwx import Extender, configuration, failure, plugin, profile
+from tests.extender.kwx import Extender, condition, configuration, failure, plugin, profile
 from tests.extender.objects import filter_error, filtered, names_args, pod, scores
 from tests.extender.rollouts.test_swaps import SETTLED_S, put
 from tests.extender.sources import web
@@ -203,7 +203,9 @@ def test_no_request_fails_and_none_sees_half_of_it(switched: Switched) -> None:
 
 def test_what_changes_is_rolled_out_and_nothing_else(switched: Switched) -> None:
     history = switched.extender.admin.get("/api/v1/history").json()
-    rollouts = sorted((each["profile"], each["plugin"], each["stage"]) for each in history if each["by"] != "start")
+    rollouts = sorted(
+        (each["profile"], each["plugin"], each["stage"]) for each in history if each["requestedBy"] != "start"
+    )
     assert rollouts == [
         ("come", "added", "active"),
         ("limits", "nodenumber", "active"),
@@ -214,7 +216,7 @@ def test_what_changes_is_rolled_out_and_nothing_else(switched: Switched) -> None
         ("together", "b", "active"),
         ("weight", "high", "active"),
     ]
-    assert {each["by"] for each in history} == {"configuration", "start"}
+    assert {each["requestedBy"] for each in history} == {"configuration", "start"}
 
 
 def test_it_is_shown_in_the_new_order(switched: Switched) -> None:
@@ -383,7 +385,7 @@ def test_settings_of_an_operator_stay_until_those_of_the_file_change(followed: E
     mine["weight"] = 3
     write(followed.config, configuration(profile("default", scoring("other", 50), mine, scoreRange=100)))
     followed.wait_until(lambda: score(followed, "default") == scores(node_7=35))
-    assert shown(followed, "only")["notice"] == ""
+    assert condition(shown(followed, "only"), "SourceInSync") == ("True", "SameRevision", "")
 
 
 # -- sources on web servers --------------------------------------------------------------------------
@@ -410,12 +412,16 @@ def test_how_modules_are_followed_and_swapped_is_taken_over_without_a_rollout(tm
         server.pages["/page.wasm"] = DOWN
         often = paged(server, swap={"rollback": "manual"})
         write(extender.config, configuration(profile("default", often, scoreRange=100)))
-        extender.wait_until(lambda: shown(extender, "page")["problem"])
+        extender.wait_until(lambda: condition(shown(extender, "page"), "SourceReady")[0] == "False")
         answers = f"{server.url('/page.wasm')} answers 503 Service Unavailable; see to the server"
-        assert shown(extender, "page") == before | {"problem": answers}
+        without = shown(extender, "page")
+        assert condition(without, "SourceReady") == ("False", "SourceFailed", answers)
+        assert condition(without, "SourceInSync") == ("Unknown", "SourceFailed", "")
+        assert without | {"conditions": before["conditions"]} == before
         server.pages["/page.wasm"] = web.tagged('"2"', versions.module(11))
         extender.wait_until(lambda: score(extender, "default") == scores(node_7=11))
-        assert (shown(extender, "page")["standby"], shown(extender, "page")["problem"]) == (None, "")
+        page = shown(extender, "page")
+        assert (page["standby"], condition(page, "SourceReady")) == (None, ("True", "SourceAvailable", ""))
 
 
 def test_settings_change_while_the_source_is_out_of_reach(tmp_path: Path, server: Web) -> None:
@@ -437,11 +443,11 @@ def test_settings_change_while_the_source_is_out_of_reach(tmp_path: Path, server
             write(extender.config, configuration(profile("default", zero, page | more, scoreRange=100)))
 
         server.pages.update({"/page.wasm": DOWN, "/page.wasm.sig": DOWN, "/elsewhere.wasm.sig": DOWN})
-        extender.wait_until(lambda: shown(extender, "page")["problem"])
+        extender.wait_until(lambda: condition(shown(extender, "page"), "SourceReady")[0] == "False")
         configure(weight=9)
         extender.wait_until(lambda: score(extender, "default") == scores(node_7=9))
         assert shown(extender, "page")["digest"] == digest(versions.module(10))
-        assert shown(extender, "page")["notice"] == ""
+        assert condition(shown(extender, "page"), "SourceInSync")[2] == ""
         configure(guestURL=server.url("/elsewhere.wasm"))
         extender.wait_until(lambda: f"plugin page of profile default: {refusals[0]}" in readiness(extender)[1])
         server.pages["/page.wasm.sig"] = web.answer(200, base64.b64encode(sign(versions.module(10))))

@@ -21,7 +21,7 @@ from extender.rollouts.state.store import Kept, Store
 from extender.scheduling.profile import SHORT_DIGEST
 from extender.sources.signing import PublicKey
 from tests.extender import guests, kwx, versions
-from tests.extender.kwx import Extender, plugin, profile
+from tests.extender.kwx import Extender, condition, plugin, profile
 from tests.extender.objects import (
     binding_args,
     filter_error,
@@ -80,7 +80,13 @@ def serving(extender: Extender, name: str) -> Serving:
     view = extender.admin.get(f"/api/v1/plugins/{name}").json()
     settings = view["revision"]["settings"]
     (only,) = extender.post(f"/profiles/{name}/prioritize", names_args(ONE))
-    return Serving(only["Score"], settings["weight"], settings["guestConfig"], view["notice"], view["problem"])
+    return Serving(
+        only["Score"],
+        settings["weight"],
+        settings["guestConfig"],
+        condition(view, "SourceInSync")[2],
+        condition(view, "SourceReady")[2],
+    )
 
 
 def upload(extender: Extender, name: str, version: int, settings: str = "{}") -> None:
@@ -379,7 +385,7 @@ def mend(extender: Extender, server: Web, sign: Signer) -> Iterator[str]:
 def problem(extender: Extender, name: str) -> str:
     """Why a profile cannot judge."""
     (found,) = [each for each in extender.admin.get("/api/v1/profiles").json() if each["name"] == name]
-    return str(found["problem"])
+    return condition(found, "Ready")[2]
 
 
 def module(name: str) -> bytes:

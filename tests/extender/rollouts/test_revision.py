@@ -146,10 +146,12 @@ def test_a_rollout_goes_on_to_the_stages_that_may_follow_and_to_no_other(stage: 
     for following in Stage:
         if following in NEXT[stage]:
             further = at.at(following, problem="because")
-            assert msgspec.structs.replace(further, changed=1.0) == msgspec.structs.replace(
+            assert msgspec.structs.replace(further, changed=1.0, settled=None) == msgspec.structs.replace(
                 at, stage=following, problem="because"
             )
             assert further.changed > 1.0
+            is_settled = further.succeeded is not at.succeeded
+            assert further.settled == (further.changed if is_settled else None)
         else:
             with pytest.raises(ValueError, match=f"^{following.value} does not follow {stage.value}$"):
                 at.at(following)

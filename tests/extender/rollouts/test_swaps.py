@@ -50,8 +50,8 @@ class Swapped(NamedTuple):
     def history(self) -> list[tuple[str, str, str]]:
         """Stage, module and problem of all rollouts but the first, in their order."""
         rollouts = self.extender.admin.get("/api/v1/history", params={"plugin": self.name}).json()
-        latest = {each["id"]: each for each in reversed(rollouts) if each["by"] != "start"}
-        return [(each["stage"], each["module"], each["problem"]) for each in latest.values()]
+        latest = {each["id"]: each for each in reversed(rollouts) if each["requestedBy"] != "start"}
+        return [(each["stage"], each["module"], each["message"]) for each in latest.values()]
 
     def wait_until(self, condition: Callable[[], object]) -> None:
         self.extender.wait_until(condition)

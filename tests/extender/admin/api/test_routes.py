@@ -19,10 +19,11 @@ from bench.controlplane.ports import free_port
 from extender.admin.api import event_stream, routes
 from extender.admin.api.context import MAX_UPLOADS
 from extender.admin.auth.middleware import MAX_BODY_BYTES
+from extender.admin.status import Cause, failure_status
 from extender.config import PluginConfig
 from extender.rollouts.revision import Revision
 from tests.extender import guests
-from tests.extender.kwx import ON_PURPOSE, Extender, plugin, profile
+from tests.extender.kwx import ON_PURPOSE, Extender, condition, plugin, profile
 from tests.patience import PATIENCE_S
 from wasm_runtime.guests.plugin import digest
 
@@ -80,15 +81,26 @@ def revision(module: str = NODENUMBER, **settings: Json) -> str:
     return Revision.of(module, config, "anywhere").id
 
 
-def detail(answer: httpx.Response) -> tuple[int, str]:
-    assert list(answer.json()) == ["detail"]
-    return answer.status_code, answer.json()["detail"]
+def refusal(answer: httpx.Response) -> tuple[int, str]:
+    """The status of an answer and its message, if it is a Status of Kubernetes without more than these."""
+    found = answer.json()
+    assert found == failure_status(answer.status_code, found["message"])
+    return answer.status_code, found["message"]
 
 
 def timeless(rollout: Json) -> Json:
     """A rollout without what differs from run to run."""
-    assert rollout["began"] <= rollout["changed"]
-    return {key: value for key, value in rollout.items() if key not in {"id", "began", "changed", "report"}}
+    (succeeded,) = rollout["conditions"]
+    times = [rollout["startTime"], succeeded["lastTransitionTime"], rollout["lastTransitionTime"]]
+    assert times == sorted(times)
+    timely = {"id", "startTime", "lastTransitionTime", "conditions", "report"}
+    return {key: value for key, value in rollout.items() if key not in timely} | {
+        "succeeded": (succeeded["status"], succeeded["reason"], succeeded["message"])
+    }
+
+
+def dateless(conditions: Json) -> Json:
+    return [{key: value for key, value in each.items() if key != "lastTransitionTime"} for each in conditions]
 
 
 def told(extender: Extender, name: str, **more: Json) -> Json:
@@ -97,22 +109,26 @@ def told(extender: Extender, name: str, **more: Json) -> Json:
         "profile": "default",
         "plugin": name,
         "stage": "active",
-        "by": "local",
-        "why": "",
+        "requestedBy": "local",
+        "reason": "",
         "dryRun": False,
         "revision": revision(),
         "module": NODENUMBER,
         "origin": str(extender.folder / "nodenumber.wasm"),
         "replaces": revision(),
-        "problem": "",
+        "message": "",
+        "succeeded": ("True", "Active", ""),
     } | more
 
 
 def test_profiles_are_listed_with_their_plugins(extender: Extender) -> None:
-    assert get(extender, "/profiles") == [
-        {"name": "default", "scoreRange": 10, "plugins": OWN, "problem": ""},
-        {"name": "batch", "scoreRange": 10, "plugins": ["named"], "problem": ""},
-        *({"name": name, "scoreRange": 10, "plugins": [name], "problem": ""} for name in ("slow", *HELD)),
+    profiles = get(extender, "/profiles")
+    ready = [dateless(each.pop("conditions")) for each in profiles]
+    assert ready == [[{"type": "Ready", "status": "True", "reason": "Serving", "message": ""}]] * len(profiles)
+    assert profiles == [
+        {"name": "default", "scoreRange": 10, "plugins": OWN},
+        {"name": "batch", "scoreRange": 10, "plugins": ["named"]},
+        *({"name": name, "scoreRange": 10, "plugins": [name]} for name in ("slow", *HELD)),
     ]
 
 
@@ -123,7 +139,7 @@ def test_other_settings_take_over_and_the_answer_tells_when(extender: Extender) 
     assert answer.status_code == httpx.codes.OK
     assert answer.headers["location"] == f"{API}/rollouts/{rollout['id']}"
     new = revision(guestConfig='{"reverse":true}', weight=7)
-    assert timeless(rollout) == told(extender, "changed", revision=new, why="for the night")
+    assert timeless(rollout) == told(extender, "changed", revision=new, reason="for the night")
     assert rollout["report"]["differences"] == []
 
     extender.wait_until(lambda: get(extender, "/plugins/changed")["standby"])
@@ -142,7 +158,9 @@ def test_other_settings_take_over_and_the_answer_tells_when(extender: Extender) 
 def test_without_a_wish_the_source_is_looked_at(extender: Extender) -> None:
     answer = swap(extender, "looked")
     assert answer.status_code == httpx.codes.OK
-    assert timeless(answer.json()) == told(extender, "looked", stage="unchanged", replaces=None)
+    assert timeless(answer.json()) == told(
+        extender, "looked", stage="unchanged", replaces=None, succeeded=("True", "Unchanged", "")
+    )
 
 
 def test_a_rollout_that_is_not_waited_for_is_accepted_and_can_be_waited_for(extender: Extender) -> None:
@@ -157,13 +175,13 @@ def test_a_rollout_that_is_not_waited_for_is_accepted_and_can_be_waited_for(exte
 
     other = extender.admin.post(f"{API}/plugins/slow/swap", json={"settings": {"weight": 3}})
     problem = f"rollout {begun['id']} of plugin slow by local is under way (compiled); wait for its end"
-    assert detail(other) == (409, problem)
+    assert refusal(other) == (409, problem)
 
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(get, extender, answer.headers["location"].removeprefix(API), wait="30s")
         release(extender, "slow", waiting.done)
     ended = waiting.result(PATIENCE_S)
-    assert (ended["id"], ended["stage"], ended["began"]) == (begun["id"], "active", begun["began"])
+    assert (ended["id"], ended["stage"], ended["startTime"]) == (begun["id"], "active", begun["startTime"])
 
 
 def test_an_expected_revision_keeps_two_operators_from_crossing(extender: Extender) -> None:
@@ -172,7 +190,7 @@ def test_an_expected_revision_keeps_two_operators_from_crossing(extender: Extend
     for expected, whole in ((old, old), (old[7:15], old[:15])):
         answer = swap(extender, "expected", settings={"weight": 3}, expectedRevision=expected)
         problem = f"revision {new} of plugin expected is active, not {whole}; look at it again"
-        assert detail(answer) == (409, problem)
+        assert refusal(answer) == (409, problem)
     assert active(extender, "expected") == new
 
 
@@ -194,17 +212,17 @@ def test_if_match_is_the_same_with_a_status_of_its_own(extender: Extender) -> No
             content=guests.constant_score(77) if method == "PUT" else b"{}",
             headers={"If-Match": tag} | (WASM if method == "PUT" else {}),
         )
-        assert detail(answer) == (412, problem)
+        assert refusal(answer) == (412, problem)
     assert active(extender, "tagged") == new
     malformed = extender.admin.put(path, content=OTHER, headers=WASM | {"If-Match": old})
-    assert detail(malformed) == (400, f'If-Match: expected "sha256:…", the id of a revision in quotes, found {old!r}')
+    assert refusal(malformed) == (400, f'If-Match: expected "sha256:…", the id of a revision in quotes, found {old!r}')
 
 
 def test_a_module_is_uploaded_and_another_revision_comes_back(extender: Extender) -> None:
     answer = upload(extender, "uploaded", reason="as scheduled", settings='{"weight": 2}')
     new = revision(digest(OTHER), weight=2)
     assert timeless(answer.json()) == told(
-        extender, "uploaded", revision=new, module=digest(OTHER), origin="upload by local", why="as scheduled"
+        extender, "uploaded", revision=new, module=digest(OTHER), origin="upload by local", reason="as scheduled"
     )
     assert [(each["id"], each["stage"]) for each in get(extender, "/plugins/uploaded/revisions")] == [
         (new, "active"),
@@ -220,7 +238,7 @@ def test_a_module_is_uploaded_and_another_revision_comes_back(extender: Extender
     }
     back = swap(extender, "uploaded", revision=revision()[7:20])
     assert (back.json()["stage"], back.json()["revision"]) == ("active", revision())
-    assert get(extender, "/plugins/uploaded")["notice"] == ""
+    assert condition(get(extender, "/plugins/uploaded"), "SourceInSync") == ("True", "SameRevision", "")
 
 
 def test_a_dry_run_changes_nothing(extender: Extender) -> None:
@@ -237,6 +255,7 @@ def test_a_dry_run_changes_nothing(extender: Extender) -> None:
         revision=revision(digest(OTHER)),
         module=digest(OTHER),
         origin="upload by local",
+        succeeded=("True", "Rehearsed", ""),
     )
     assert get(extender, "/plugins/tried") == before
 
@@ -244,17 +263,17 @@ def test_a_dry_run_changes_nothing(extender: Extender) -> None:
 def test_the_way_back_leads_to_the_revision_before_unless_one_is_named(extender: Extender) -> None:
     path = f"{API}/plugins/returned/rollback"
     first = extender.admin.post(path)
-    assert detail(first) == (422, "plugin returned has no earlier revision to go back to")
+    assert refusal(first) == (422, "plugin returned has no earlier revision to go back to")
     swap(extender, "returned", settings={"weight": 2})
     back = extender.admin.post(path, params={"wait": "30s"}, json={"reason": "too heavy"}).json()
-    assert timeless(back) == told(extender, "returned", why="too heavy", replaces=revision(weight=2))
+    assert timeless(back) == told(extender, "returned", reason="too heavy", replaces=revision(weight=2))
     named = extender.admin.post(path, params={"wait": "30s"}, json={"revision": revision(weight=2)}).json()
     assert (named["stage"], named["revision"]) == ("active", revision(weight=2))
     again = extender.admin.post(path, json={"revision": revision(weight=2)[7:15]})
     assert (again.status_code, again.json()) == (200, named)
 
     history = get(extender, "/history", plugin="returned", profile="default")
-    assert [(each["stage"], each["by"], each["why"], each["revision"]) for each in history] == [
+    assert [(each["stage"], each["requestedBy"], each["reason"], each["revision"]) for each in history] == [
         ("active", "local", "", revision(weight=2)),
         ("draining", "local", "too heavy", revision()),
         ("draining", "local", "", revision(weight=2)),
@@ -267,7 +286,9 @@ def test_the_way_back_leads_to_the_revision_before_unless_one_is_named(extender:
 def test_a_candidate_that_cannot_be_used_is_refused_with_its_reason(extender: Extender) -> None:
     answer = upload(extender, "refused", b"no module")
     problem = "upload by local is no valid WebAssembly module: begins with b'no m', not with b'\\x00asm'"
-    assert (answer.status_code, answer.json()["stage"], answer.json()["problem"]) == (200, "failed", problem)
+    assert (answer.status_code, answer.json()["stage"], answer.json()["message"]) == (200, "failed", problem)
+    (succeeded,) = answer.json()["conditions"]
+    assert dateless([succeeded]) == [{"type": "Succeeded", "status": "False", "reason": "Failed", "message": problem}]
     assert active(extender, "refused") == revision()
 
 
@@ -295,7 +316,7 @@ def test_what_is_not_there_is_told_with_what_is(
     extender: Extender, method: str, path: str, status: int, problem: str
 ) -> None:
     answer = extender.admin.request(method, API + path, content=b"{}" if method == "POST" else None)
-    assert detail(answer) == (status, problem)
+    assert refusal(answer) == (status, problem)
 
 
 def test_the_profile_tells_plugins_of_one_name_apart(extender: Extender) -> None:
@@ -330,61 +351,63 @@ NO_KEY = (
     ],
 )
 def test_an_order_that_cannot_be_carried_out_is_refused(extender: Extender, order: Json, problem: str) -> None:
-    assert detail(swap(extender, "refused", **order)) == (422, problem)
+    assert refusal(swap(extender, "refused", **order)) == (422, problem)
 
 
 @pytest.mark.parametrize(
-    ("order", "where", "problem"),
+    ("order", "field", "problem"),
     [
-        ({"revison": "x"}, ["body", "revison"], "Extra inputs are not permitted"),
+        ({"revison": "x"}, "revison", "Extra inputs are not permitted"),
         (
             {"revision": "x"},
-            ["body", "revision"],
-            "Value error, expected the id of a revision, or at least 8 digits of it, found 'x'",
+            "revision",
+            "expected the id of a revision, or at least 8 digits of it, found 'x'",
         ),
         (
             {"url": "https://a.example/b.wasm", "revision": "01234567"},
-            ["body"],
-            "Value error, url and revision exclude each other",
+            "",
+            "url and revision exclude each other",
         ),
-        ({"reason": "x" * 1001}, ["body", "reason"], "String should have at most 1000 characters"),
+        ({"reason": "x" * 1001}, "reason", "String should have at most 1000 characters"),
     ],
 )
-def test_a_malformed_order_is_refused(extender: Extender, order: Json, where: list[str], problem: str) -> None:
-    answer = swap(extender, "refused", **order)
-    (found,) = answer.json()["detail"]
-    assert (answer.status_code, found["loc"], found["msg"]) == (422, where, problem)
+def test_a_malformed_order_is_refused(extender: Extender, order: Json, field: str, problem: str) -> None:
+    assert_malformed(swap(extender, "refused", **order), (field, problem))
 
 
-NO_UNICODE = {
-    "type": "string_unicode",
-    "msg": "Input should be a valid string, unable to parse raw data as a unicode string",
-}
-EXTRA = {"type": "extra_forbidden", "loc": ["body", "secretly"], "msg": "Extra inputs are not permitted"}
+def assert_malformed(answer: httpx.Response, *causes: tuple[str, str]) -> None:
+    """That a request is refused for parts of it, each by its path and what is wrong."""
+    message = "; ".join(f"{field}: {problem}" if field else problem for field, problem in causes)
+    expected = failure_status(422, message, [Cause(field=field, message=problem) for field, problem in causes])
+    assert (answer.status_code, answer.json()) == (422, expected)
+
+
+NO_UNICODE = "Input should be a valid string, unable to parse raw data as a unicode string"
 
 
 @pytest.mark.parametrize(
-    ("order", "problem"),
+    ("order", "cause"),
     [
-        (rb'{"reason": "\ud800"}', [{"loc": ["body", "reason"], **NO_UNICODE}]),
-        (rb'{"\ud800": "secret"}', [{"loc": ["body"], **NO_UNICODE}]),
-        (rb'{"secretly": NaN}', [EXTRA]),
-        (rb'{"settings": {"\ud800": NaN}}', f"\ud800: {NO_KEY}"),
+        (rb'{"reason": "\ud800"}', ("reason", NO_UNICODE)),
+        (rb'{"\ud800": "secret"}', ("", NO_UNICODE)),
+        (rb'{"secretly": NaN}', ("secretly", "Extra inputs are not permitted")),
     ],
 )
 def test_an_order_that_is_no_unicode_or_json_is_refused_without_what_it_holds(
-    extender: Extender, order: bytes, problem: Json
+    extender: Extender, order: bytes, cause: tuple[str, str]
 ) -> None:
-    answer = extender.admin.post(f"{API}/plugins/refused/swap", content=order)
-    assert (answer.status_code, answer.json()) == (422, {"detail": problem})
+    assert_malformed(extender.admin.post(f"{API}/plugins/refused/swap", content=order), cause)
+
+
+def test_settings_whose_key_is_no_unicode_are_refused(extender: Extender) -> None:
+    answer = extender.admin.post(f"{API}/plugins/refused/swap", content=rb'{"settings": {"\ud800": NaN}}')
+    assert refusal(answer) == (422, f"\ud800: {NO_KEY}")
 
 
 @pytest.mark.parametrize("wait", ["30", "0s", "2h", "soon"])
 def test_a_time_to_wait_is_a_duration(extender: Extender, wait: str) -> None:
-    answer = extender.admin.get(f"{API}/events", params={"wait": wait})
-    (found,) = answer.json()["detail"]
-    problem = f"Value error, expected a duration such as 500ms or 2s, at most 1h, found {wait!r}"
-    assert (answer.status_code, found["loc"], found["msg"]) == (422, ["query", "wait"], problem)
+    problem = f"expected a duration such as 500ms or 2s, at most 1h, found {wait!r}"
+    assert_malformed(extender.admin.get(f"{API}/events", params={"wait": wait}), ("wait", problem))
 
 
 @pytest.mark.parametrize(
@@ -400,7 +423,7 @@ def test_an_upload_that_is_not_as_it_should_be_is_refused(
     extender: Extender, headers: dict[str, str], query: dict[str, str], status: int, problem: str
 ) -> None:
     answer = extender.admin.put(f"{API}/plugins/refused/module", content=OTHER, headers=headers, params=query)
-    found, said = detail(answer)
+    found, said = refusal(answer)
     assert (found, said[: len(problem)]) == (status, problem)
     assert active(extender, "refused") == revision()
 
@@ -410,7 +433,7 @@ def test_a_body_that_is_too_long_is_not_read(extender: Extender, chunked: bool) 
     def send(method: str, path: str, size: int, headers: dict[str, str]) -> tuple[int, str]:
         parts = (b" " * 10_000 for _ in range(size // 10_000 + 1))
         content = parts if chunked else b" " * (size + 1)
-        return detail(extender.admin.request(method, API + path, content=content, headers=headers))
+        return refusal(extender.admin.request(method, API + path, content=content, headers=headers))
 
     assert send("PUT", "/plugins/refused/module", MODULE_LIMIT, WASM) == (
         413,
@@ -468,7 +491,7 @@ def test_a_rollout_that_has_begun_is_told_even_if_too_many_wait(extender: Extend
             stream = httpx.stream("GET", f"{extender.admin_url}{API}/events", headers=ON_PURPOSE, trust_env=False)
             assert streams.enter_context(stream).status_code == httpx.codes.OK
         refused = extender.admin.get(f"{API}/events")
-        assert detail(refused) == (503, "64 clients wait for rollouts already; end one of them or ask again later")
+        assert refusal(refused) == (503, "64 clients wait for rollouts already; end one of them or ask again later")
         begun = swap(extender, name, settings={"weight": 7})
         assert (begun.status_code, begun.json()["plugin"]) == (202, name)
         hold(extender, name)

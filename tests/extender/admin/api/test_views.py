@@ -19,12 +19,39 @@ REPORT = Report(
     failures=[Failure("candidate", "filter", "trapped", 2)],
     notes=["preempt is not compared"],
 )
-ROLLOUT = Rollout(id=7, profile="default", plugin="nodenumber", by="alice", why="so", report=REPORT, began=0, changed=1)
+ROLLOUT = Rollout(
+    id=7, profile="default", plugin="nodenumber", by="alice", why="so", report=REPORT, began=0, changed=1.9
+)
 
 
-def test_a_rollout_is_shown_as_it_is_kept_but_for_its_times() -> None:
+def test_a_rollout_is_shown_in_the_words_of_kubernetes() -> None:
     shown: Any = RolloutView.of(ROLLOUT).model_dump(mode="json", by_alias=True)
-    assert shown == msgspec.to_builtins(ROLLOUT) | {"began": "1970-01-01T00:00:00Z", "changed": "1970-01-01T00:00:01Z"}
+    assert shown == {
+        "id": 7,
+        "profile": "default",
+        "plugin": "nodenumber",
+        "stage": "fetching",
+        "requestedBy": "alice",
+        "reason": "so",
+        "dryRun": False,
+        "revision": None,
+        "module": None,
+        "origin": "",
+        "replaces": None,
+        "message": "",
+        "report": msgspec.to_builtins(REPORT),
+        "startTime": "1970-01-01T00:00:00Z",
+        "lastTransitionTime": "1970-01-01T00:00:01Z",
+        "conditions": [
+            {
+                "type": "Succeeded",
+                "status": "Unknown",
+                "reason": "Fetching",
+                "message": "",
+                "lastTransitionTime": "1970-01-01T00:00:00Z",
+            }
+        ],
+    }
 
 
 @pytest.mark.parametrize("stage", Stage)
@@ -33,10 +60,12 @@ def test_a_rollout_is_over_in_the_view_when_it_is_over(stage: Stage) -> None:
     assert RolloutView.of(rollout).is_over == rollout.is_over
 
 
-def test_a_revision_is_shown_as_it_is_kept_with_its_stage() -> None:
-    revision = Revision("sha256:1", "sha256:2", {"weight": 2, "args": []}, "file", "sha256:3")
+def test_a_revision_is_shown_with_its_stage_and_its_settings_as_the_file_writes_them() -> None:
+    settings = {"weight": 2, "args": [], "memoryLimit": 256 * 1024**2, "outputLimit": 1025, "timeout": "500ms"}
+    revision = Revision("sha256:1", "sha256:2", settings, "file", "sha256:3")
     shown = RevisionView.of(revision, Stage.DRAINING).model_dump(mode="json", by_alias=True)
-    assert shown == msgspec.to_builtins(revision) | {"stage": "draining"}
+    written = settings | {"memoryLimit": "256Mi", "outputLimit": "1025"}
+    assert shown == msgspec.to_builtins(revision) | {"stage": "draining", "settings": written}
 
 
 def test_the_example_is_a_rollout() -> None:

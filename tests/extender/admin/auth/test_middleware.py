@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from extender.admin.status import failure_status
 from tests.extender import guests
 from tests.extender.admin.auth.test_access import NO_INTENT
 from tests.extender.kwx import Extender, configuration, plugin, problems, profile, run, write
@@ -47,7 +48,7 @@ def test_with_tokens_only_the_api_needs_one(extender: Extender) -> None:
         assert extender.admin.get(path).status_code == httpx.codes.OK
     refused = extender.admin.get(PLUGINS)
     assert (refused.status_code, refused.headers["www-authenticate"]) == (401, 'Bearer realm="kwx"')
-    assert refused.json() == {"detail": "a bearer token of server.adminTokens is needed"}
+    assert refused.json() == failure_status(401, "a bearer token of server.adminTokens is needed")
     assert extender.admin.get(PLUGINS, headers=bearer(READER)).json() == (
         extender.admin.get(PLUGINS, headers=bearer(WRITER)).json()
     )
@@ -60,18 +61,18 @@ def test_a_token_to_read_changes_nothing_however_much_it_sends(extender: Extende
         403,
         'Bearer realm="kwx", error="insufficient_scope"',
     )
-    assert refused.json() == {
-        "detail": "the token of bob has the role read, which changes nothing; use one with the role write"
-    }
+    assert refused.json() == failure_status(
+        403, "the token of bob has the role read, which changes nothing; use one with the role write"
+    )
 
 
 def test_the_history_tells_whose_token_it_was(extender: Extender) -> None:
     answer = extender.admin.put(
         MODULE, content=guests.constant_score(3), headers=WASM | bearer(WRITER), params={"wait": "30s"}
     )
-    assert (answer.json()["by"], answer.json()["origin"]) == ("alice", "upload by alice")
+    assert (answer.json()["requestedBy"], answer.json()["origin"]) == ("alice", "upload by alice")
     (newest, _) = extender.admin.get("/api/v1/history", headers=bearer(READER)).json()
-    assert (newest["by"], newest["stage"]) == ("alice", "active")
+    assert (newest["requestedBy"], newest["stage"]) == ("alice", "active")
 
 
 def test_a_file_of_tokens_that_changes_counts_soon_and_a_broken_one_is_a_warning(tmp_path: Path) -> None:
@@ -123,7 +124,7 @@ def test_without_tokens_pages_of_others_are_kept_out(tmp_path: Path) -> None:
 def test_without_tokens_no_page_takes_a_place(alone: Extender, path: str, query: dict[str, str]) -> None:
     url = f"{alone.admin_url}/api/v1/{path}"
     refused = httpx.get(url, params=query, trust_env=False)
-    assert (refused.status_code, refused.json()["detail"]) == (403, NO_INTENT)
+    assert (refused.status_code, refused.json()) == (403, failure_status(403, NO_INTENT))
     for header in {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Mode": "no-cors"}:
         assert httpx.get(url, params=query, headers=header, trust_env=False).status_code == httpx.codes.FORBIDDEN
     for header in {"X-Requested-With": "curl"}, {"Sec-Fetch-Site": "same-origin"}:
@@ -135,7 +136,7 @@ def test_without_tokens_no_page_waits_for_a_rollout(alone: Extender) -> None:
     url = f"{alone.admin_url}/api/v1/rollouts/{started['id']}"
     assert httpx.get(url, trust_env=False).status_code == httpx.codes.OK
     refused = httpx.get(url, params={"wait": "1s"}, trust_env=False)
-    assert (refused.status_code, refused.json()["detail"]) == (403, NO_INTENT)
+    assert (refused.status_code, refused.json()) == (403, failure_status(403, NO_INTENT))
 
 
 def test_a_token_is_enough_to_take_a_place(extender: Extender) -> None:
@@ -152,10 +153,10 @@ def test_without_tokens_other_machines_are_kept_out(tmp_path: Path) -> None:
         answer = httpx.get(f"http://{address}:{port}{PLUGINS}", trust_env=False)
         assert (answer.status_code, answer.json()) == (
             403,
-            {
-                "detail": "without tokens only clients on this machine are let in;"
-                " set server.adminTokens and send a token"
-            },
+            failure_status(
+                403,
+                "without tokens only clients on this machine are let in; set server.adminTokens and send a token",
+            ),
         )
         assert httpx.get(f"http://{address}:{port}/livez", trust_env=False).text == "ok"
 

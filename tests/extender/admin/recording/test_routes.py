@@ -15,6 +15,7 @@ import pytest
 from extender.admin.recording.file_format import GZIP, BegunRecord, CycleRecord, EndedRecord, NodeRecord, Record
 from extender.admin.recording.recorders import MAX_PODS, MAX_RECORDING_S, MAX_RECORDINGS
 from extender.admin.recording.routes import MEDIA_TYPE
+from extender.admin.status import Cause, failure_status
 from tests.extender.kwx import ON_PURPOSE, Extender, plugin, profile
 from tests.extender.objects import filtered, names_args, node, nodes_args, pod
 from wasm_runtime.protobuf import encode_node, encode_pod
@@ -55,8 +56,9 @@ def read(pieces: Iterator[bytes]) -> list[Record]:
 def refused(extender: Extender, token: str = "", **query: str | int | float) -> tuple[int, str]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     answer = extender.admin.get(TRAFFIC, params=query, headers=headers)
-    assert list(answer.json()) == ["detail"]
-    return answer.status_code, answer.json()["detail"]
+    message = answer.json()["message"]
+    assert answer.json() == failure_status(answer.status_code, message)
+    return answer.status_code, message
 
 
 def ask(extender: Extender, name: str, path: str = "/filter") -> None:
@@ -138,8 +140,11 @@ def test_so_many_at_a_time_and_who_leaves_makes_room(extender: Extender) -> None
 )
 def test_pods_and_seconds_have_limits(extender: Extender, query: dict[str, int], problem: str) -> None:
     answer = extender.admin.get(TRAFFIC, params=query)
-    assert answer.status_code == 422
-    assert [(each["loc"], each["msg"]) for each in answer.json()["detail"]] == [(["query", *query], problem)]
+    (field,) = query
+    assert (answer.status_code, answer.json()) == (
+        422,
+        failure_status(422, f"{field}: {problem}", [Cause(field=field, message=problem)]),
+    )
 
 
 def test_a_profile_that_is_not_there_is_not_found(extender: Extender) -> None:

@@ -103,6 +103,10 @@ Plugin   refused
 Profile  refused
 State    serves
 Source   file://./nodenumber.wasm
+Status   Ready=True (Serving)
+         SourceReady=True (SourceAvailable)
+         SourceInSync=True (SameRevision)
+         RequirementsMet=True (Verified)
 Weight   1
 Exports  prescore, score
 Revision {found["revision"]["id"]}
@@ -116,9 +120,9 @@ Settings guestConfig:
          allowUnlimited: false
          failurePolicy: Fail
          timeout: 500ms
-         memoryLimit: 268435456
+         memoryLimit: 256Mi
          tableLimit: 1048576
-         outputLimit: 8192
+         outputLimit: 8Ki
          instances: 8
          extensionPoints: null
 Rollout  {rollout}, active since WHEN UTC, by start"""
@@ -154,7 +158,7 @@ def test_a_file_takes_over_and_is_taken_back(extender: Extender, kwx: Kwx, tmp_p
     assert (
         shown(kwx("history", "swapped"))
         == f"""\
-Began (UTC)          Rollout
+Started (UTC)        Rollout
 WHEN  swapped of swapped: {old} active, by local
 WHEN  swapped of swapped: {new} rolled back, by local
                      try it
@@ -254,7 +258,7 @@ def test_a_candidate_that_is_refused_is_a_failure_with_its_reason(kwx: Kwx, tmp_
         "refused of refused: revision [0-9a-f]{12} was refused; what served still serves\n", ended.stdout
     )
     as_json = kwx("swap", "refused", "--file", module, "--output", "json")
-    assert (as_json.status, json.loads(as_json.stdout)["problem"]) == (1, problem)
+    assert (as_json.status, json.loads(as_json.stdout)["message"]) == (1, problem)
 
 
 def test_a_rollout_that_is_not_waited_for_goes_on(extender: Extender, kwx: Kwx) -> None:
@@ -344,7 +348,7 @@ def test_what_answers_otherwise_is_no_extender(extender: Extender, command: Comm
         (200, b"[" * 9999, "[" * 500),
         (200, b"\x1b[2J", "�[2J"),
         (307, b"", ""),
-        (422, b'{"detail": [1]}', '{"detail": [1]}'),
+        (422, b'{"kind": "Status"}', '{"kind": "Status"}'),
         (500, b"[" * 9999, "[" * 500),
     ],
     ids=range(7),
@@ -399,7 +403,7 @@ def test_a_token_is_read_from_a_file(command: Command, tmp_path: Path) -> None:
             "a bearer token of server.adminTokens is needed; give one by --token-file"
         )
         swapped = command("plugin", "swap", "nodenumber", "--token-file", mine, "--output", "json", *server)
-        assert json.loads(swapped.stdout)["by"] == "alice"
+        assert json.loads(swapped.stdout)["requestedBy"] == "alice"
 
 
 @pytest.mark.parametrize(

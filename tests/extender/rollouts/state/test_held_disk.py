@@ -97,7 +97,7 @@ def test_who_does_not_write_does_not_wait(extender: OnHeldDisk) -> None:
             refused = reader.get("/api/v1/plugins", headers={"Authorization": "Bearer another-token-1"})
             assert refused.status_code == 401
             assert not any(history.done() for history in histories)
-        assert all(history.result(20).json()[0]["by"] == "ann" for history in histories)
+        assert all(history.result(20).json()[0]["requestedBy"] == "ann" for history in histories)
     extender.wait_until(
         lambda: extender.admin.get("/api/v1/plugins/other").json()["revision"]["origin"] == "upload by ann"
     )

@@ -89,6 +89,15 @@ def test_it_is_json_a_line(store: Store, file: Path) -> None:
     assert [(line["id"], line["why"], line["dryRun"]) for line in lines] == [(1, "line\nfeed", False), (2, "", False)]
 
 
+def test_what_an_older_version_has_written_is_known(store: Store, file: Path) -> None:
+    """It did not know `settled`."""
+    active = msgspec.structs.replace(rollout(1), stage=Stage.ACTIVE)
+    line = {key: value for key, value in msgspec.to_builtins(active).items() if key != "settled"}
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(msgspec.json.encode(line) + b"\n")
+    assert store.history() == [active]
+
+
 def test_a_rollout_is_shown_as_it_was_added_last(store: Store) -> None:
     first, second = rollout(1), rollout(2)
     later = msgspec.structs.replace(first, stage=Stage.DRAINING, problem="it failed")
