@@ -13,7 +13,7 @@ from extender.rollouts.slot import Slot
 ConditionStatus = Literal["True", "False", "Unknown"]
 
 
-class Condition(NamedTuple):
+class StatusCondition(NamedTuple):
     """One aspect of a state. `True` is the normal status of each."""
 
     type: str
@@ -25,29 +25,29 @@ class Condition(NamedTuple):
     """When the status became what it is, in seconds since 1970."""
 
 
-def of_slot(slot: Slot) -> list[Condition]:
+def of_slot(slot: Slot) -> list[StatusCondition]:
     """The conditions of a plugin.
 
     A change of status is dated when this function first sees it. The thread `rollouts` calls it in each turn, so a date
     is late by the length of a turn at most.
     """
-    return [Condition(*each, slot.observe(each.type, each.status)) for each in _states(slot)]
+    return [StatusCondition(*each, slot.observe(each.type, each.status)) for each in _states(slot)]
 
 
-def of_profile(problem: str, slots: Iterable[Slot]) -> list[Condition]:
+def of_profile(problem: str, slots: Iterable[Slot]) -> list[StatusCondition]:
     """The conditions of a profile: why no pod can be judged by it, if so, and its plugins."""
     since = max((of_slot(slot)[0].last_transition_time for slot in slots), default=time.time())
     if problem:
-        return [Condition("Ready", "False", "PluginMissing", problem, since)]
-    return [Condition("Ready", "True", "Serving", "", since)]
+        return [StatusCondition("Ready", "False", "PluginMissing", problem, since)]
+    return [StatusCondition("Ready", "True", "Serving", "", since)]
 
 
-def of_rollout(rollout: Rollout) -> list[Condition]:
+def of_rollout(rollout: Rollout) -> list[StatusCondition]:
     """`Succeeded` is Unknown until the rollout is over, and False once it is rolled back."""
     statuses: dict[bool | None, ConditionStatus] = {None: "Unknown", True: "True", False: "False"}
     since = rollout.settled or (rollout.changed if rollout.is_over else rollout.began)
     status = statuses[rollout.succeeded]
-    return [Condition("Succeeded", status, _reason(rollout), rollout.problem, since)]
+    return [StatusCondition("Succeeded", status, _reason(rollout), rollout.problem, since)]
 
 
 class _State(NamedTuple):

@@ -13,7 +13,7 @@ from pydantic.config import JsonDict
 
 from extender.config.urls import public
 from extender.rollouts import conditions
-from extender.rollouts.conditions import Condition, ConditionStatus
+from extender.rollouts.conditions import ConditionStatus, StatusCondition
 from extender.rollouts.revision import NEXT, Revision, Stage, settings_as_written
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import Slot
@@ -70,7 +70,7 @@ Time = Annotated[
 
 
 class ConditionView(ApiModel):
-    """One aspect of a state, as Kubernetes' metav1.Condition."""
+    """One aspect of a state, as Kubernetes' metav1.StatusCondition."""
 
     type: str
     status: ConditionStatus
@@ -83,7 +83,7 @@ class ConditionView(ApiModel):
     """When the status became what it is."""
 
     @classmethod
-    def of(cls, found: Iterable[Condition]) -> list[ConditionView]:
+    def of(cls, found: Iterable[StatusCondition]) -> list[ConditionView]:
         """Shows conditions."""
         return [cls.model_validate(each) for each in found]
 

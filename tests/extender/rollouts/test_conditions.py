@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from extender.config import PluginConfig
-from extender.rollouts.conditions import Condition, of_profile, of_rollout, of_slot
+from extender.rollouts.conditions import StatusCondition, of_profile, of_rollout, of_slot
 from extender.rollouts.revision import Revision, Stage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import ActiveRevision, Slot
@@ -26,11 +26,11 @@ def slot(**state: Any) -> Slot:
 
 
 def serving(**state: Any) -> Slot:
-    live = ActiveRevision(REVISION, entry=None, rollout=ROLLOUT)  # type: ignore[arg-type]
+    live = ActiveRevision(REVISION, None, ROLLOUT)  # type: ignore[arg-type]
     return slot(**{"live": live, "offered": REVISION.id} | state)
 
 
-def told(found: list[Condition]) -> dict[str, tuple[str, str, str]]:
+def told(found: list[StatusCondition]) -> dict[str, tuple[str, str, str]]:
     return {each.type: (each.status, each.reason, each.message) for each in found}
 
 
@@ -113,11 +113,11 @@ def test_a_profile_is_ready_since_its_last_plugin_is(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(time, "time", lambda now=now: now)
         of_slot(each)
     assert of_profile("plugin page is not there", [first, second]) == [
-        Condition("Ready", "False", "PluginMissing", "plugin page is not there", 200.0)
+        StatusCondition("Ready", "False", "PluginMissing", "plugin page is not there", 200.0)
     ]
     monkeypatch.setattr(time, "time", lambda: 300.0)
     second.live = first.live
-    assert of_profile("", [first, second]) == [Condition("Ready", "True", "Serving", "", 300.0)]
+    assert of_profile("", [first, second]) == [StatusCondition("Ready", "True", "Serving", "", 300.0)]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_rollout_that_an_older_version_has_written(stage: Stage, problem: str,
     """It did not write down since when."""
     kept = msgspec.structs.replace(ROLLOUT, stage=stage, problem=problem)
     since = 10.0 if status == "Unknown" else 20.0
-    assert of_rollout(kept) == [Condition("Succeeded", status, reason, problem, since)]
+    assert of_rollout(kept) == [StatusCondition("Succeeded", status, reason, problem, since)]
 
 
 def test_a_rollout_has_succeeded_since_it_was_active_until_it_is_rolled_back() -> None:

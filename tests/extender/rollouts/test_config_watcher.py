@@ -124,8 +124,8 @@ CHANGES: dict[str, tuple[Callable[[Extender, str], Any], Any, Any]] = {
     "less": (score, scores(node_7=50), scores(node_7=20)),
     "limits": (
         settings,
-        {"timeout": "500ms", "memoryLimit": 256 * 1024**2, "instances": 8},
-        {"timeout": "2000ms", "memoryLimit": 32 * 1024**2, "instances": 2},
+        {"timeout": "500ms", "memoryLimit": "256Mi", "instances": 8},
+        {"timeout": "2000ms", "memoryLimit": "32Mi", "instances": 2},
     ),
     "gone": (missing, scores(node_7=1), 404),
     "same": (score, scores(node_7=1), scores(node_7=1)),
