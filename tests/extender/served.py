@@ -12,7 +12,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from extender.http.clients import Clients, Room
-from extender.serve.process import _uvicorn
+from extender.serve.servers import uvicorn_config
 from extender.webhook import protocol
 from extender.webhook.protocol import Answer
 from tests.extender.raw import Connection
@@ -55,7 +55,7 @@ class Served:
         self.clients, self.room = Clients(max_connections, idle, arrival), Room(room)
         listener = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = listener.getsockname()
-        self.server = uvicorn.Server(_uvicorn(None, self._connect))
+        self.server = uvicorn.Server(uvicorn_config(None, self._connect))
         self._thread = threading.Thread(target=self.server.run, args=([listener],))
         self._thread.start()
 

@@ -20,7 +20,7 @@ from extender.admin import AdminConnection
 from extender.admin.status import failure_status
 from extender.http import clients
 from extender.http.clients import Clients
-from extender.serve.process import _uvicorn
+from extender.serve.servers import uvicorn_config
 from tests.extender.raw import Answer, Connection, chunked, request
 from tests.extender.served import head, is_gone
 from tests.patience import delay, wait_until
@@ -38,7 +38,7 @@ class Admin:
         listener = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = listener.getsockname()
         connect = partial(AdminConnection, Clients(max_connections, idle, arrival))
-        self.server = uvicorn.Server(_uvicorn(self._app, connect))
+        self.server = uvicorn.Server(uvicorn_config(self._app, connect))
         self._thread = threading.Thread(target=self.server.run, args=([listener],))
         self._thread.start()
 

@@ -19,7 +19,7 @@ import pytest
 
 from bench.controlplane.ports import free_port
 from extender.config import Address
-from extender.serve import process
+from extender.serve import process, servers
 from tests.extender import kwx
 from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import filter_error, filtered, names_args, pod
@@ -103,8 +103,8 @@ def test_clients_leave_descriptors_to_the_extender(
     monkeypatch: pytest.MonkeyPatch, descriptors: int, verbs: int, admin: int
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (descriptors, descriptors))
-    assert process._max_connections(process.MAX_CONNECTIONS, process.VERBS_SHARE) == verbs
-    assert process._max_connections(process.MAX_ADMIN_CONNECTIONS, process.ADMIN_SHARE) == admin
+    assert servers.max_connections(servers.MAX_CONNECTIONS, servers.VERBS_SHARE) == verbs
+    assert servers.max_connections(servers.MAX_ADMIN_CONNECTIONS, servers.ADMIN_SHARE) == admin
 
 
 def test_idle_connections_do_not_hold_up_the_end(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_signal_while_modules_are_loaded_ends_the_process(tmp_path: Path) -> N
 
 TELLS_WHERE_IT_LISTENS = """
 import sys
-from extender import cli
+from extender.commands import cli
 
 sys.addaudithook(lambda event, args: event == "socket.bind" and print(args[1][1], flush=True))
 sys.argv = ["kwx", "serve", "--config", sys.argv[1]]
@@ -201,7 +201,7 @@ def test_a_thread_that_hangs_does_not_hold_up_the_end_and_is_told(tmp_path: Path
 def test_small_answers_are_sent_at_once(host: str) -> None:
     """Else one of two packets waits for the client's acknowledgement of the first, some 40 ms."""
     with (
-        process._listen(Path("extender.yaml"), "server.address", Address(host, 0)) as listener,
+        servers.listen(Path("extender.yaml"), "server.address", Address(host, 0)) as listener,
         socket.create_connection(listener.getsockname()[:2]),
     ):
         connection, _ = listener.accept()

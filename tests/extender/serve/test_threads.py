@@ -19,8 +19,8 @@ import uvicorn
 from extender.cluster import PodKey
 from extender.config import Address
 from extender.rollouts.revision import Stage
-from extender.serve import process
 from extender.serve.background import Background
+from extender.serve.servers import listen, serve_admin
 from extender.webhook.protocol import Answer
 from tests.extender import kwx, versions
 from tests.extender.objects import NODE_NAMES, binding_args, filter_error, filtered
@@ -172,7 +172,7 @@ class TestBackground:
 
 
 def test_the_admin_address_is_served_again_after_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    served = process._listen(Path("extender.yaml"), "server.adminAddress", Address("127.0.0.1", 0))
+    served = listen(Path("extender.yaml"), "server.adminAddress", Address("127.0.0.1", 0))
     servers: list[uvicorn.Server] = []
     serve = uvicorn.Server.serve
 
@@ -188,7 +188,7 @@ def test_the_admin_address_is_served_again_after_it_ended(monkeypatch: pytest.Mo
 
     background = Background()
     try:
-        background.spawn(partial(process._admin, answer, served), "admin server")
+        background.spawn(partial(serve_admin, answer, served), "admin server")
         host, port = served.getsockname()
         for at in range(2):
             wait_until(lambda at=at: len(servers) == at + 1, "the server begins")  # type: ignore[misc]
