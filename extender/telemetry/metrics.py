@@ -11,8 +11,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollect
 from extender.telemetry.histogram import Histogram
 from wasm_runtime.engine import Span
 
-PHASES: Final = ("decode", "nodes", "judge", "encode")
-"""Of a verb, one after the other."""
+FINDING_PHASES: Final = ("decode", "nodes")
+JUDGING_PHASES: Final = ("judge", "encode")
+"""Phases of a verb, one after the other."""
 
 
 class Metrics:
@@ -54,9 +55,9 @@ class Metrics:
         """Counts a list or a watch of the API server that ended."""
         self._reads.labels(resource, verb, end).inc()
 
-    def observe_phases(self, verb: str, times: Sequence[float]) -> None:
-        """Counts the phases of a verb: `times` are when the first began, in seconds, and when each has ended."""
-        for phase, (begun, ended) in zip(PHASES, pairwise(times), strict=False):
+    def observe_phases(self, verb: str, phases: Sequence[str], times: Sequence[float]) -> None:
+        """Counts phases of a verb: `times` are when the first began, in seconds, and when each has ended, if it has."""
+        for phase, (begun, ended) in zip(phases, pairwise(times), strict=False):
             self._phases.count(ended - begun, verb, phase)
 
     def observe_guest(self, plugin: str, waited: float, spans: Sequence[Span]) -> None:

@@ -25,10 +25,10 @@ from extender.scheduling.profile import Profile
 from extender.scheduling.request_samples import RequestSamples, Sample
 from extender.scheduling.requests import Candidates, PodRequest, Preemption
 from extender.scheduling.verb import Judging
-from extender.telemetry.metrics import Metrics
+from extender.telemetry.metrics import FINDING_PHASES, JUDGING_PHASES, Metrics
 from extender.webhook import messages
 from extender.webhook.failures import REASONS, UNANSWERABLE, NotLoadedError, log_failure
-from extender.webhook.workers import Workers
+from extender.webhook.workers import NoThreadError, Workers
 from wasm_runtime.nodes.node_table import Nodes
 
 
@@ -59,8 +59,6 @@ class Asked(Generic[S]):
     route: str
     """The name of the profile in its path, if it has one."""
     profile: Profile
-    times: list[float]
-    """When the verb began and when each of its phases has ended, on the clock of `time.perf_counter`."""
 
 
 class JudgingHandler(ABC, Generic[S]):
@@ -107,41 +105,46 @@ class JudgingHandler(ABC, Generic[S]):
 
     def answer(self, body: bytes, named: Profile | None) -> bytes | Awaitable[bytes]:
         """The answer, or what becomes it; `named` is the profile of the path. Raises RequestError."""
+        metrics, verb = self._context.metrics, self.verb.name
         times = [time.perf_counter()]
         request, subject = self.decode(body)
         route = named.name if named else ""
         profile = self.profile_of(request, named, route)
-        asked = Asked(request, subject, route, profile, times)
+        asked = Asked(request, subject, route, profile)
         times.append(time.perf_counter())
         try:
             if profile.problem:
                 raise NotLoadedError(profile.problem)
             nodes = self._context.nodes.find(subject, profile.wants_nodes)
-            self.sample(asked)
-            times.append(time.perf_counter())
-            if not profile.reserve(self.verb.name, request.pod):
-                return asyncio.get_running_loop().run_in_executor(self._workers, self._judge, asked, nodes)
         except UNANSWERABLE as error:
-            self._context.metrics.observe_phases(self.verb.name, times)
+            metrics.observe_phases(verb, FINDING_PHASES, times)
             return self.refuse(request, error)
+        self.sample(asked)
+        times.append(time.perf_counter())
+        metrics.observe_phases(verb, FINDING_PHASES, times)  # Now: a guest may spin after them.
+        if profile.reserve(verb, request.pod):
+            try:
+                return self._judge(asked, nodes)
+            finally:
+                profile.release()
         try:
-            return self._judge(asked, nodes)
-        finally:
-            profile.release()
+            return asyncio.get_running_loop().run_in_executor(self._workers, self._judge, asked, nodes)
+        except NoThreadError as error:
+            return self.refuse(request, error)
 
     def _judge(self, asked: Asked[S], nodes: Nodes) -> bytes:
-        begun = time.thread_time()
+        begun, times = time.thread_time(), [time.perf_counter()]
         try:
             result = self.run(asked, nodes)
         except UNANSWERABLE as error:
             return self.refuse(asked.request, error)
         else:
-            asked.times.append(time.perf_counter())
+            times.append(time.perf_counter())
             return self.encode(asked, nodes, result)
         finally:
-            asked.times.append(time.perf_counter())
+            times.append(time.perf_counter())
             asked.profile.note(self.verb.name, time.thread_time() - begun)
-            self._context.metrics.observe_phases(self.verb.name, asked.times)
+            self._context.metrics.observe_phases(self.verb.name, JUDGING_PHASES, times)
 
 
 class FilterHandler(JudgingHandler[Candidates]):

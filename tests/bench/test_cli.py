@@ -217,7 +217,7 @@ def test_the_time_left(done: int, seconds: float, expected: str, monkeypatch: py
 WITHOUT_THE_EXTRA = """
 import sys
 sys.modules.update(dict.fromkeys(sys.argv.pop(1).split(",")))
-from extender.cli import main
+from extender.commands.cli import main
 main()
 """
 """Calls `kwx` where some libraries are not installed, as the import system takes it."""

@@ -107,7 +107,7 @@ NAME = "n" * 63
 TEXT = " ".join(f"word{at}" for at in range(40))
 SHOW = f"""
 from rich.text import Text
-from extender.terminal import Table, show
+from extender.commands.terminal import Table, show
 rows = [("{NAME}", "7", "{TEXT}"), ("größe", "1000", ""), ("節點", "", "two\\nlines")]
 show([Text("{TEXT}"), Table(("Plugin", "Weight", "Why"), rows, {{"Weight"}}, {{"7": "red"}})])
 """

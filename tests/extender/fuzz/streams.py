@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from extender.commands import demo
+import extender
 from tests.extender.raw import chunked, request
 
-CYCLE = Path(demo.__file__).parents[1] / "examples" / "cycle"
+CYCLE = Path(extender.__file__).parent / "examples" / "cycle"
 """What a kube-scheduler has sent."""
 
 TOKENS = (
