@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 import shlex
@@ -204,6 +205,33 @@ def test_paths_of_the_admin_api_are_those_of_the_code() -> None:
     assert sorted(told) == sorted(
         (method.upper(), path) for path, methods in app.openapi()["paths"].items() for method in methods
     )
+
+
+def test_messages_of_troubleshooting_are_those_of_the_code() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    sections = re.split(r"^## ", page, flags=re.MULTILINE)
+    rows = [
+        row for text in sections if "| message |" in text for row in re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+    ]
+    told = [re.sub(r"\s+", " ", quoted) for quoted in [*rows, *re.findall(r"^> (.*)$", page, re.MULTILINE)]]
+    written = [text for package in ("bench", "extender", "wasm_runtime") for text in texts(ROOT / package)]
+    unknown = [
+        message
+        for message in told
+        if not all(any(part in text for text in written) for part in filter(None, map(str.strip, message.split("…"))))
+    ]
+    assert told
+    assert not unknown
+
+
+def texts(package: Path) -> Iterator[str]:
+    """What a package can say: its texts, with … for what varies in them."""
+    for file in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(str(each.value) if isinstance(each, ast.Constant) else "…" for each in node.values)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
 
 
 def test_a_broken_page_is_noticed(tmp_path: Path) -> None:
