@@ -13,6 +13,7 @@ from extender.admin.auth.access import TokenAccess
 from extender.admin.auth.middleware import AuthMiddleware
 from extender.admin.health import Health
 from extender.admin.recording.recorders import Recorders
+from extender.admin.status import FailureStatus
 from extender.rollouts.controller import RolloutController
 from extender.telemetry.metrics import Metrics
 
@@ -33,7 +34,11 @@ def create_app(
         """Whether the process runs."""
         return "ok"
 
-    @app.get("/readyz", response_class=PlainTextResponse)
+    @app.get(
+        "/readyz",
+        response_class=PlainTextResponse,
+        responses={422: {"model": FailureStatus, "description": "invalid"}},
+    )
     async def readyz(verbose: Annotated[str | None, Query()] = None) -> Response:
         """Whether verbs can be answered; `?verbose` names each condition."""
         ready, report = health.report()

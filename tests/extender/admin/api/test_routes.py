@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -580,6 +581,23 @@ def test_everything_the_api_takes_and_answers_is_described(extender: Extender) -
                 for parameter in operation.get("parameters", [])
                 if parameter["name"] != "verbose"
             )
-    swap_request = described["components"]["schemas"]["SwapRequest"]
+    schemas = described["components"]["schemas"]
+    named = [name for schema in schemas.values() for name in schema.get("properties", ())]
+    assert [name for name in named if not re.fullmatch("[a-z][A-Za-z0-9]*", name)] == []
+    assert schemas["RolloutView"]["properties"]["startTime"] == {
+        "type": "string",
+        "format": "date-time",
+        "title": "Starttime",
+    }
+    refused = {
+        content["schema"]["$ref"]
+        for methods in described["paths"].values()
+        for operation in methods.values()
+        for status, answer in operation["responses"].items()
+        for content in answer["content"].values()
+        if status >= "400"
+    }
+    assert refused == {"#/components/schemas/FailureStatus"}
+    swap_request = schemas["SwapRequest"]
     assert msgspec.json.encode(swap_request["examples"])
     assert swap_request["properties"]["settings"]["description"].startswith("Keys of the plugin in the configuration")
