@@ -130,7 +130,8 @@ def record(
     try:
         with _create(path) as file:
             try:
-                with client.stream("/traffic", silence=seconds, profile=profile, pods=pods, seconds=seconds) as pieces:
+                query = {"profile": profile, "pods": pods, "duration": f"{seconds:g}s"}
+                with client.stream("/traffic", query, silence=seconds) as pieces:
                     for piece in pieces:
                         file.write(piece)
                         reader.feed(piece)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, JsonValue, PlainSerializer, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue, PlainSerializer, WithJsonSchema
 from pydantic.alias_generators import to_camel
 from pydantic.config import JsonDict
 
@@ -123,6 +123,7 @@ class FailureView(ApiModel):
 class VerbReportView(ApiModel):
     """What became of the requests of a verb."""
 
+    verb: str
     requests: int
     """Those that were judged."""
     alike: int
@@ -137,10 +138,17 @@ class VerbReportView(ApiModel):
     candidate_milliseconds: float | None
 
 
+def _with_names(verbs: Any) -> Any:
+    """A list of named objects for the map that a rollout has, as Kubernetes has no maps of objects."""
+    if not isinstance(verbs, Mapping):
+        return verbs
+    return [{"verb": verb, **msgspec.structs.asdict(report)} for verb, report in verbs.items()]
+
+
 class ReportView(ApiModel):
     """What the candidate and the active revision have said of the same requests."""
 
-    verbs: dict[str, VerbReportView]
+    verbs: Annotated[list[VerbReportView], BeforeValidator(_with_names)]
     differences: list[DifferenceView]
     """The first ones."""
     failures: list[FailureView]

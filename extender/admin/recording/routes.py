@@ -8,11 +8,13 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, HTTPException, Query
 from fastapi.responses import StreamingResponse
+from pydantic import BeforeValidator
 
 from extender.admin.api.context import ContextDep, CurrentUser, IntentRequired
 from extender.admin.auth.tokens import Role
 from extender.admin.recording.recorders import MAX_PODS, MAX_RECORDING_S, BusyError, OngoingRecording
 from extender.admin.status import FailureStatus
+from extender.config import quantity
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +39,13 @@ def _check_role(user: CurrentUser) -> None:
         raise HTTPException(403, reason, {"WWW-Authenticate": 'Bearer realm="kwx", error="insufficient_scope"'})
 
 
+def _duration(text: str) -> float:
+    duration = quantity.seconds(text)
+    if duration > MAX_RECORDING_S:
+        raise ValueError(f"expected a duration of {MAX_RECORDING_S}s at most, found {text!r}")
+    return duration
+
+
 async def _recording(
     context: ContextDep,
     user: CurrentUser,
@@ -44,8 +53,10 @@ async def _recording(
         str | None, Query(description="The one whose traffic it is; by default that of pods of any other scheduler.")
     ] = None,
     pods: Annotated[int, Query(ge=1, le=MAX_PODS, description="It ends after so many pods.")] = 500,
-    seconds: Annotated[
-        float, Query(gt=0, le=MAX_RECORDING_S, description="It ends after this time at the latest.")
+    duration: Annotated[
+        float,
+        BeforeValidator(_duration, json_schema_input_type=str),
+        Query(description="It ends after this time at the latest.", json_schema_extra={"default": "60s"}),
     ] = 60,
 ) -> AsyncIterator[OngoingRecording]:
     _check_role(user)
@@ -54,7 +65,7 @@ async def _recording(
         known = ", ".join(each.name for each in context.live.profiles)
         raise HTTPException(404, f"no profile is named {profile!r}; there are: {known}")
     try:
-        with context.recorders.recording(found.name, pods, seconds) as recording:
+        with context.recorders.recording(found.name, pods, duration) as recording:
             told = {"profile": found.name, "by": user.name}
             logger.info("traffic is recorded", extra=told)
             try:

@@ -90,7 +90,7 @@ class AdminClient:
             raise RemoteError(f"{self._server} sends events that are none of an extender's; {_MEND}") from None
 
     @contextmanager
-    def stream(self, path: str, *, silence: float, **query: str | float | None) -> Iterator[Iterator[bytes]]:
+    def stream(self, path: str, query: Mapping[str, str | int | None], *, silence: float) -> Iterator[Iterator[bytes]]:
         """The bytes at a path as they come; for `silence` seconds there may be none."""
         timeout = httpx.Timeout(SILENCE_TIMEOUT_S, read=silence + SILENCE_TIMEOUT_S)
         try:

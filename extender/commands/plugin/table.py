@@ -135,7 +135,7 @@ def step(rollout: RolloutView) -> Text:
 
 
 def _judged(found: ReportView | None) -> str:
-    verbs = found.verbs.values() if found else ()
+    verbs = found.verbs if found else ()
     return (
         f"{sum(verb.requests for verb in verbs)} recorded requests,"
         f" {sum(verb.different for verb in verbs)} decided otherwise"
@@ -144,7 +144,7 @@ def _judged(found: ReportView | None) -> str:
 
 def report(found: ReportView) -> Iterator[Part]:
     """What a candidate did with recorded requests beside the active revision."""
-    judged = [row for verb, each in found.verbs.items() if each.requests for row in _verb(verb, each)]
+    judged = [row for each in found.verbs if each.requests for row in _verb(each)]
     if judged:
         yield _table(_JUDGED, judged)
     for each in found.differences:
@@ -155,9 +155,9 @@ def report(found: ReportView) -> Iterator[Part]:
         yield _line(note)
 
 
-def _verb(verb: str, found: VerbReportView) -> Iterator[Sequence[str]]:
+def _verb(found: VerbReportView) -> Iterator[Sequence[str]]:
     """A row for each revision."""
-    judged = (verb, str(found.requests), str(found.alike), str(found.different))
+    judged = (found.verb, str(found.requests), str(found.alike), str(found.different))
     yield (*judged, "active", str(found.active_failures), _milliseconds(found.active_milliseconds))
     yield ("", "", "", "", "candidate", str(found.candidate_failures), _milliseconds(found.candidate_milliseconds))
 

@@ -39,7 +39,8 @@ def test_a_rollout_is_shown_in_the_words_of_kubernetes() -> None:
         "origin": "",
         "replaces": None,
         "message": "",
-        "report": msgspec.to_builtins(REPORT),
+        "report": msgspec.to_builtins(REPORT)
+        | {"verbs": [{"verb": "filter"} | msgspec.to_builtins(REPORT.verbs["filter"])]},
         "startTime": "1970-01-01T00:00:00Z",
         "lastTransitionTime": "1970-01-01T00:00:01Z",
         "conditions": [

@@ -120,7 +120,7 @@ def test_without_tokens_pages_of_others_are_kept_out(tmp_path: Path) -> None:
         assert extender.admin.get(PLUGINS).status_code == httpx.codes.OK
 
 
-@pytest.mark.parametrize(("path", "query"), [("events", {"wait": "1ms"}), ("traffic", {"seconds": "0.1"})])
+@pytest.mark.parametrize(("path", "query"), [("events", {"wait": "1ms"}), ("traffic", {"duration": "100ms"})])
 def test_without_tokens_no_page_takes_a_place(alone: Extender, path: str, query: dict[str, str]) -> None:
     url = f"{alone.admin_url}/api/v1/{path}"
     refused = httpx.get(url, params=query, trust_env=False)
