@@ -15,7 +15,7 @@ import bench
 import extender
 import wasm_runtime
 from bench import report
-from bench.controlplane.gobuild import Toolchain, required_version
+from bench.controlplane.gobuild import GoToolchain, required_version
 from bench.peers import gopeer
 from bench.run import FILE, Run, RunError
 from bench.source import source
@@ -48,7 +48,7 @@ def versions(upstream: Path | None = None) -> dict[str, str]:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
-    found["go"] = Toolchain.find(gopeer.MODULE).version.removeprefix("go")
+    found["go"] = GoToolchain.find(gopeer.MODULE).version.removeprefix("go")
     return found | {"kubernetes": required_version(gopeer.MODULE, "k8s.io/kubernetes")}
 
 

@@ -86,21 +86,21 @@ class Log(NamedTuple):
     """The node that the call was about, if it was about one."""
 
 
-class Event(NamedTuple):
+class GuestEvent(NamedTuple):
     """An Event that a guest wants recorded, as JSON (`EventMessage` in the upstream host)."""
 
     message: bytes
 
 
-class Journal(NamedTuple):
-    """What a guest logged and recorded since the journal was last read."""
+class GuestJournal(NamedTuple):
+    """What a guest logged and recorded since its journal was last taken."""
 
-    records: list[Log | Event]
+    records: list[Log | GuestEvent]
     dropped: int
     """Records for which there was no room."""
 
 
-NO_JOURNAL = Journal([], 0)
+NO_JOURNAL = GuestJournal([], 0)
 
 
 class Handle(Protocol):
@@ -127,7 +127,7 @@ class NoHandle:
         return False
 
 
-Maker = Callable[[], bytes]
+DocumentFactory = Callable[[], bytes]
 """Makes a document when a guest asks for it."""
 
 
@@ -138,7 +138,7 @@ class Call:
     nodes: Nodes
     deadline: float
     """When the guest is interrupted, on the clock of `time.monotonic`."""
-    documents: Mapping[Document, Maker] = field(default_factory=dict)
+    documents: Mapping[Document, DocumentFactory] = field(default_factory=dict)
     """Makers of what the guest may ask for; a missing one is an empty document."""
     deliveries: dict[Delivery, bytes] = field(default_factory=dict)
     target: bytes = b""
@@ -147,7 +147,7 @@ class Call:
     """How long the instance took to bring its nodes up to date. The instance adds to it."""
 
 
-class Result(NamedTuple):
+class CallResult(NamedTuple):
     """What an export that is called once returned: the two halves of its result and its reason."""
 
     low: int
@@ -182,7 +182,7 @@ class NodeResults(NamedTuple):
 class ListResults(NamedTuple):
     """What an export that is called for a list of nodes returned."""
 
-    status: Result
+    status: CallResult
     """The code for the list as a whole, and the reason handed over last; without a high half."""
     nodes: NodeResults
     """Without meaning unless that is Success."""
@@ -203,7 +203,7 @@ class Instance(Protocol):
         Announces at most `max_nodes` nodes to a guest that keeps them. Returns whether it knows all. Raises GuestError.
         """
 
-    def once(self, export: str, call: Call) -> Result:
+    def once(self, export: str, call: Call) -> CallResult:
         """Calls an export once; one that is about a node, for the only one of `call.nodes`. Raises GuestError."""
 
     def each(self, export: str, call: Call, tolerated: int) -> NodeResults:
@@ -232,8 +232,8 @@ class Instance(Protocol):
     def output(self) -> str:
         """What the guest printed in its last call."""
 
-    def journal(self) -> Journal:
-        """What the guest logged and recorded since this was last asked."""
+    def take_journal(self) -> GuestJournal:
+        """Takes what the guest logged and recorded since this was last called."""
 
     def close(self) -> None:
         """Gives back memory and handles. Idempotent."""

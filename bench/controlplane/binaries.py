@@ -12,7 +12,7 @@ from pathlib import Path
 from .gobuild import (
     BUILD_ENVIRONMENT,
     BUILD_FLAGS,
-    Toolchain,
+    GoToolchain,
     compile_program,
     exclusive,
     module_directory,
@@ -115,7 +115,7 @@ def build() -> Binaries:
     The first build takes minutes and says on standard error how far it is; afterwards this takes
     milliseconds. Processes that ask at the same time build once. Raises BuildError.
     """
-    toolchain = Toolchain.find(MODULES / "kubernetes")
+    toolchain = GoToolchain.find(MODULES / "kubernetes")
     directory = cache_root() / cache_key(toolchain)
     if not directory.is_dir():
         directory.parent.mkdir(parents=True, exist_ok=True)
@@ -131,7 +131,7 @@ def cache_root() -> Path:
     return Path(base) / "kwx" / "controlplane"
 
 
-def cache_key(toolchain: Toolchain) -> str:
+def cache_key(toolchain: GoToolchain) -> str:
     """A name that changes with whatever changes the programs: versions, Go, platform, module files, flags."""
     versions = dict.fromkeys(f"{program.folder}-{program.version}" for program in PROGRAMS)
     recipe = hashlib.sha256(repr((PROGRAMS, KWOK_STAGES, BUILD_FLAGS, BUILD_ENVIRONMENT)).encode())

@@ -31,14 +31,14 @@ class BuildError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Toolchain:
+class GoToolchain:
     """The Go that a module is built with: its version as `go1.26.8`, and the platform it builds for."""
 
     version: str
     platform: str
 
     @classmethod
-    def find(cls, module: Path) -> Toolchain:
+    def find(cls, module: Path) -> GoToolchain:
         """Ask the `go` on PATH, from inside `module`, so that Go's own choice of a newer toolchain counts.
 
         Raises BuildError where there is none, or where it is older than the module's go.mod demands.

@@ -17,7 +17,7 @@ from bench.controlplane.gobuild import (
     BUILD_ENVIRONMENT,
     BUILD_FLAGS,
     BuildError,
-    Toolchain,
+    GoToolchain,
     compile_program,
     exclusive,
     required_version,
@@ -50,7 +50,7 @@ def program(name: Program) -> Path:
     """
     return _kept(
         name,
-        Toolchain.find(MODULE),
+        GoToolchain.find(MODULE),
         (MODULE, PROTOCOL),
         lambda target: compile_program(MODULE, f"./{name}", target, LDFLAGS, f"the peer `{name}` ({versions()})"),
     )
@@ -73,7 +73,7 @@ def build_upstream_player(checkout: Path) -> Path:
             compile_program(Path(folder), str(UPSTREAM), target, "-s -w", f"the player of {checkout}")
 
     sources = (UPSTREAM, PROTOCOL, *_modules_of(checkout))
-    return _kept("upstream-player", Toolchain.find(module), sources, compile_in_workspace)
+    return _kept("upstream-player", GoToolchain.find(module), sources, compile_in_workspace)
 
 
 def build_upstream_scheduler(checkout: Path) -> Path:
@@ -81,7 +81,7 @@ def build_upstream_scheduler(checkout: Path) -> Path:
     module = _scheduler_of(checkout)
     return _kept(
         "upstream-scheduler",
-        Toolchain.find(module),
+        GoToolchain.find(module),
         _modules_of(checkout),
         lambda target: compile_program(module, "./cmd/scheduler", target, "-s -w", f"the scheduler of {checkout}"),
     )
@@ -118,7 +118,7 @@ def _modules_of(checkout: Path) -> tuple[Path, ...]:
     return checkout / "scheduler", checkout / "kubernetes"
 
 
-def _kept(name: str, toolchain: Toolchain, sources: Sequence[Path], compile_into: Callable[[Path], None]) -> Path:
+def _kept(name: str, toolchain: GoToolchain, sources: Sequence[Path], compile_into: Callable[[Path], None]) -> Path:
     """A program of the cache, which is compiled where that has none of these sources; old ones go then."""
     key = "-".join([name, toolchain.version, toolchain.platform, _digest(sources)])
     kept = cache_root().with_name("peers") / key

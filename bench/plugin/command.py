@@ -10,7 +10,7 @@ from bench import conditions, session
 from bench.plugin import interpreter
 from bench.plugin.cases import CASES, EFFORTS, PRESETS, CaseSpec
 from bench.plugin.measure import Means, left, measure
-from bench.plugin.variants import WAYS, Guest
+from bench.plugin.variants import WAYS, MeasuredModule
 from bench.plugin.workload import Recorded
 from bench.progress import Meter
 from bench.recording import Recording
@@ -73,7 +73,7 @@ def run(options: Options, folder: Path) -> Run:
     )
     effort = EFFORTS[options.preset]
     means = Means(
-        Guest(options.module, options.config, options.args, options.has_peers),
+        MeasuredModule(options.module, options.config, options.args, options.has_peers),
         [each.name for each in variants],
         effort,
         options.upstream,

@@ -18,7 +18,7 @@ from bench.plugin.ledger import Ledger
 from bench.plugin.rounds import DifferentAnswersError, first_pod, how_many, play, settle, warm_up
 from bench.plugin.swaps import Swapper
 from bench.plugin.turns import SETTLING, Turn, turns
-from bench.plugin.variants import Guest, Setup, Started, starting
+from bench.plugin.variants import MeasuredModule, Setup, Started, starting
 from bench.plugin.workload import Cycle, Synthetic, Workload
 from bench.progress import Meter
 from bench.run import QUIET, Case, Run, RunError
@@ -32,7 +32,7 @@ BESIDE: Final = 2.0
 class Means(NamedTuple):
     """What is measured, and by what."""
 
-    guest: Guest
+    guest: MeasuredModule
     variants: Sequence[str]
     effort: Effort
     upstream: Path | None = None

@@ -27,7 +27,7 @@ from bench.servers import configured, get, ready, running
 OWN_POLICY: Final = "it has the policy headroom only, not that of this module"
 
 
-class Guest(NamedTuple):
+class MeasuredModule(NamedTuple):
     """The module that is measured, and its configuration."""
 
     file: Path
@@ -67,7 +67,7 @@ class Setup:
     """A case, as variants need it to start."""
 
     folder: Path
-    guest: Guest
+    guest: MeasuredModule
     workload: Workload
     stack: ExitStack
     """Ends what was started."""

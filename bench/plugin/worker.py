@@ -52,7 +52,7 @@ class Clock:
         return Took(seconds, {"map": seconds - self._guest, "guest": self._guest})
 
 
-class Host:
+class RuntimeSubject:
     """A profile of plugins, and the nodes."""
 
     def __init__(self, profile: Profile, node_table: NodeTable, names: list[str], clock: Clock) -> None:
@@ -136,7 +136,7 @@ def main() -> None:
         for at in range(options.plugins)
     ]
     write(Ready(time.perf_counter() - begun))
-    host = Host(
+    host = RuntimeSubject(
         Profile("default", [ProfilePlugin(each) for each in plugins], score_range=100), node_table, list(nodes), clock
     )
     maintenance.start()

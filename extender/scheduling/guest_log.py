@@ -8,7 +8,7 @@ from typing import Final
 
 from extender.cluster.events.event import LogRecorder, Recorder, parse
 from wasm_runtime.abi import Severity
-from wasm_runtime.engine import Event, Journal, Log
+from wasm_runtime.engine import GuestEvent, GuestJournal, Log
 from wasm_runtime.guests.guest import Pod
 
 logger = logging.getLogger(__name__)
@@ -28,11 +28,11 @@ class GuestLog:
         self.recorder: Recorder = LogRecorder()
         """Where Events go."""
 
-    def report(self, plugin: str, pod: Pod | None, journal: Journal) -> None:
+    def report(self, plugin: str, pod: Pod | None, journal: GuestJournal) -> None:
         """Logs a guest's lines, each with plugin, pod and node if it is about one, and records its Events."""
         fields = {"plugin": plugin, **({"pod": pod.name} if pod else {})}
         for record in journal.records:
-            if isinstance(record, Event):
+            if isinstance(record, GuestEvent):
                 self._record(record, fields)
             else:
                 of_node = {"node": record.node} if record.node else {}
@@ -44,7 +44,7 @@ class GuestLog:
                 extra={**fields, "dropped": journal.dropped},
             )
 
-    def _record(self, event: Event, fields: dict[str, str]) -> None:
+    def _record(self, event: GuestEvent, fields: dict[str, str]) -> None:
         try:
             self.recorder.record(parse(event.message))
         except ValueError as error:

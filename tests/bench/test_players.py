@@ -18,7 +18,7 @@ from bench.controlplane.ports import LOOPBACK, free_port
 from bench.peers import gopeer, objects
 from bench.peers.nodelist import node_list
 from bench.plugin.subject import Answer, Status, Subject, SubjectError
-from bench.plugin.variants import Guest, Setup, starting
+from bench.plugin.variants import MeasuredModule, Setup, starting
 from bench.plugin.workload import FIRST_VERSION, Cycle, Synthetic
 from tests.patience import PATIENCE_S, Beside
 from tests.upstream.checkout import CHECKOUT, with_checkout
@@ -115,7 +115,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Subject]]:
     """The plugin in Go in-process, and kube-scheduler's client of both extenders."""
-    guest = Guest(HEADROOM)
+    guest = MeasuredModule(HEADROOM)
     setup = Setup(tmp_path_factory.mktemp("players"), guest, Synthetic(NODES), ExitStack())
     with starting(setup, ["native", *ASKING]) as (started, left_out):
         assert left_out == {}

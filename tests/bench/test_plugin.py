@@ -34,7 +34,7 @@ from bench.plugin.rounds import MOST, WARM_UP, DifferentAnswersError, difference
 from bench.plugin.subject import Answer, Reply, Status, Subject, SubjectError, Took
 from bench.plugin.swaps import stamped
 from bench.plugin.turns import Quiet, Replay, Turn
-from bench.plugin.variants import WAYS, Guest, Setup, Started, starting
+from bench.plugin.variants import WAYS, MeasuredModule, Setup, Started, starting
 from bench.plugin.workload import PERIOD, Cycle, Recorded, Synthetic
 from bench.progress import Meter
 from bench.run import PARTS, Case, Machine, Run, RunError
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built
 NODES = 20
 CYCLES = 8
 FEW = 5
-HEADROOM = Guest(cli._headroom().absolute())
+HEADROOM = MeasuredModule(cli._headroom().absolute())
 DELAY = 0.1
 """Seconds, injected."""
 ROOM = 0.09
@@ -74,7 +74,7 @@ SPINS = f"""
 
 @contextmanager
 def started(
-    folder: Path, guest: Guest, *names: str, nodes: int = NODES, plugins: int = 1
+    folder: Path, guest: MeasuredModule, *names: str, nodes: int = NODES, plugins: int = 1
 ) -> Iterator[tuple[Mapping[str, Started], Synthetic]]:
     """Variants that are ready."""
     workload = Synthetic(nodes)
@@ -84,10 +84,10 @@ def started(
         yield found, workload
 
 
-def module(folder: Path, text: str) -> Guest:
+def module(folder: Path, text: str) -> MeasuredModule:
     file = folder / "guest.wasm"
     file.write_bytes(wasmtime.wat2wasm(text))
-    return Guest(file, has_peers=False)
+    return MeasuredModule(file, has_peers=False)
 
 
 class Delayed(BaseHTTPRequestHandler):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tests.conformance.calls import Does, attempt
 from tests.wasm_runtime.guest_modules import binary
 from wasm_runtime import NodeTable, Plugin, Settings
-from wasm_runtime.engine import Engine, Event, Handle, Journal, Log, NoHandle
+from wasm_runtime.engine import Engine, GuestEvent, GuestJournal, Handle, Log, NoHandle
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Case:
     does: Does
     value: object
     """What `does` returns; Failed or Refused for an error of the guest or of its module."""
-    journal: Sequence[Log | Event] = ()
+    journal: Sequence[Log | GuestEvent] = ()
     """What the guest logs and records."""
     dropped: int = 0
     """How many records there was no room for."""
@@ -38,13 +38,13 @@ class Outcome(NamedTuple):
     """What came of a case."""
 
     value: object
-    journal: list[Log | Event]
+    journal: list[Log | GuestEvent]
     dropped: int
 
 
 def run(engine: Engine, case: Case) -> Outcome:
     """Makes a plugin of the guest and does with it what the case wants. There is time enough for any machine."""
-    journals: list[Journal] = []
+    journals: list[GuestJournal] = []
 
     def do() -> object:
         settings = Settings("plugin", **{"timeout": 30.0, **case.settings})

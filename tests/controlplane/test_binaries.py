@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.controlplane import BuildError, binaries, gobuild
-from bench.controlplane.gobuild import Toolchain, compile_program
+from bench.controlplane.gobuild import GoToolchain, compile_program
 from tests.patience import Beside, delay
 
 ETCD = binaries.MODULES / "etcd"
@@ -33,7 +33,7 @@ def test_an_old_go_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     fake_go(tmp_path, """echo '{"GOVERSION": "go1.19.8", "GOOS": "linux", "GOARCH": "amd64"}'""")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BuildError, match=r"go1\.19\.8 is too old .* install Go 1\.26\.0"):
-        Toolchain.find(ETCD)
+        GoToolchain.find(ETCD)
 
 
 def test_a_go_that_does_not_end_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_concurrent_callers_build_once(tmp_path: Path, monkeypatch: pytest.Monke
 def test_the_key_follows_the_toolchain() -> None:
     """Another Go or another platform is another build; the versions can be read off the name."""
     keys = {
-        binaries.cache_key(Toolchain(version, platform))
+        binaries.cache_key(GoToolchain(version, platform))
         for version in ("go1.26.0", "go1.27.0")
         for platform in ("linux-amd64", "linux-arm64")
     }

@@ -16,7 +16,7 @@ from tests.upstream.first_values import with_globals
 from tests.wasm_runtime.world import World, world
 from wasm_runtime import GuestError, ModuleError, Nodes, Plugin, Pod, Settings
 from wasm_runtime.abi import Code, Delivery, Document
-from wasm_runtime.engine import Call, Engine, Event, Journal, Log, Module, NodeResults, NoHandle, Result
+from wasm_runtime.engine import Call, CallResult, Engine, GuestEvent, GuestJournal, Log, Module, NodeResults, NoHandle
 from wasm_runtime.guests.guest import PreFilter, Stage, Status
 from wasm_runtime.protobuf import encode_node, encode_pod
 
@@ -75,7 +75,7 @@ class Row:
     """The pod that AddPod and RemovePod are about."""
     told: Mapping[str, int] = field(default_factory=dict)
     """Codes or scores of nodes, where the call does not find them itself."""
-    records: Sequence[Log | Event] = ()
+    records: Sequence[Log | GuestEvent] = ()
     """What the guest logs and records."""
     uids: Sequence[str] = ()
     """The pods that the guest takes for waiting ones."""
@@ -85,7 +85,7 @@ class Played(NamedTuple):
     """What a row led to."""
 
     answer: object
-    records: list[Log | Event]
+    records: list[Log | GuestEvent]
     uids: list[str]
 
 
@@ -121,9 +121,9 @@ class Scene(NamedTuple):
 
 def play(engine: Engine, checkout: Path, guest: str, row: Row) -> Played:
     """Loads the guest as the row says, and asks it."""
-    handle, records = Waiting(), list[Log | Event]()
+    handle, records = Waiting(), list[Log | GuestEvent]()
 
-    def sink(_: str, __: Pod, journal: Journal) -> None:
+    def sink(_: str, __: Pod, journal: GuestJournal) -> None:
         records.extend(journal.records)
 
     wasm = with_globals((checkout / guest).read_bytes(), row.first)
@@ -255,7 +255,7 @@ def bind_two_pods(scene: Scene) -> list[object]:
 def told(export: str, document: Document) -> Callable[[Scene], object]:
     """A call of an export that is told of codes or scores. What it returns and hands over."""
 
-    def call(scene: Scene) -> tuple[Result, Mapping[Delivery, bytes]]:
+    def call(scene: Scene) -> tuple[CallResult, Mapping[Delivery, bytes]]:
         instance = scene.module.instantiate(_settings(scene.row), NoHandle())
         try:
             instance.begin(scene.at.pod.object)

@@ -14,7 +14,7 @@ import msgspec
 from tests.upstream.play import NODE, POD, WAITING_POD, Failed, Object, Row, named
 from wasm_runtime import abi
 from wasm_runtime.abi import Code, Delivery, Severity
-from wasm_runtime.engine import Event, Log, Result
+from wasm_runtime.engine import CallResult, GuestEvent, Log
 from wasm_runtime.guests.guest import Nomination, Permission, PreFilter, Status
 
 SUCCESS = Status(Code.SUCCESS)
@@ -71,7 +71,7 @@ def executed(point: str, pod: str, node: str = "") -> Log:
     return Log(Severity.INFO, f"execute {point} on NodeNumber plugin", ("pod", pod), node)
 
 
-def recorded(reason: str, action: str, *, name: str, namespace: str = "", uid: str = "") -> Event:
+def recorded(reason: str, action: str, *, name: str, namespace: str = "", uid: str = "") -> GuestEvent:
     reference = dict.fromkeys(("Kind", "APIVersion", "Name", "Namespace", "UID", "ResourceVersion"), "")
     regarding = reference | {
         "Kind": "Pod",
@@ -88,18 +88,18 @@ def recorded(reason: str, action: str, *, name: str, namespace: str = "", uid: s
         "Action": action,
         "Note": "",
     }
-    return Event(msgspec.json.encode(message))
+    return GuestEvent(msgspec.json.encode(message))
 
 
-NO_DIGIT: Sequence[Log | Event] = [
+NO_DIGIT: Sequence[Log | GuestEvent] = [
     executed("PreScore", "test/good-pod"),
     recorded("not match lastNumber", "Skip", name="good-pod", namespace="test", uid=UID),
 ]
 
 
-def number(case: str, node: str, score: int, event: Event, *, reverse: bool = False, upstream: str = "") -> Row:
+def number(case: str, node: str, score: int, event: GuestEvent, *, reverse: bool = False, upstream: str = "") -> Row:
     """A whole cycle of the example that compares digits. Every call of it is recorded in both of the two cycles."""
-    cycle: list[Log | Event] = [executed("PreScore", "happy8-meta"), event, executed("Score", "happy8-meta", node)]
+    cycle: list[Log | GuestEvent] = [executed("PreScore", "happy8-meta"), event, executed("Score", "happy8-meta", node)]
     return Row(
         f"testExample_NodeNumber/{case}",
         "all, twice",
@@ -161,7 +161,7 @@ TABLE: Mapping[str, Sequence[Row]] = {
         Row(
             "TestPostFilter/success",
             "postfilter told of codes",
-            (Result(low=0, high=1, reason=""), {Delivery.NOMINATED_NODE_NAME: b"good-node"}),
+            (CallResult(low=0, high=1, reason=""), {Delivery.NOMINATED_NODE_NAME: b"good-node"}),
             args=["test", "postFilter"],
             told={NODE: 0},
         ),
@@ -209,7 +209,7 @@ TABLE: Mapping[str, Sequence[Row]] = {
         Row(
             "TestNormalizeScore/normalizescore: multiply nodeScore by 100",
             "normalizescore told of scores",
-            (Result(low=0, high=0, reason=""), {Delivery.NORMALIZED_SCORES: b'{"good-node":10000}'}),
+            (CallResult(low=0, high=0, reason=""), {Delivery.NORMALIZED_SCORES: b'{"good-node":10000}'}),
             args=["test", "scoreExtensions"],
             told={NODE: 100},
         ),

@@ -9,7 +9,7 @@ from wasmtime._func import FUNCTIONS
 from tests.wasm_runtime.guest_modules import binary
 from tests.wasm_runtime.world import close, settle
 from wasm_runtime import Plugin, Pod, Settings, WasmtimeEngine
-from wasm_runtime.engine import Handle, Instance, Journal, Log, NoHandle
+from wasm_runtime.engine import GuestJournal, Handle, Instance, Log, NoHandle
 
 
 class Loader:
@@ -17,7 +17,7 @@ class Loader:
 
     def __init__(self, engine: WasmtimeEngine) -> None:
         self.engine = engine
-        self.journals: list[tuple[str, Pod | None, Journal]] = []
+        self.journals: list[tuple[str, Pod | None, GuestJournal]] = []
         self._made: list[Plugin | Instance] = []
 
     def plugin(

@@ -14,7 +14,7 @@ from tests.wasm_runtime.world import filter_nodes, once, world
 from wasm_runtime import Fault, GuestError, WasmtimeEngine, abi, driver, native
 from wasm_runtime.abi import Import, Signature
 from wasm_runtime.driver import layout
-from wasm_runtime.engine import NodeResults, Result
+from wasm_runtime.engine import CallResult, NodeResults
 from wasm_runtime.module.binary import interface
 
 FUNCTIONS = list(driver.HOST_FUNCTIONS)
@@ -70,7 +70,7 @@ def test_driver_elements_are_the_host_functions_in_the_order_of_the_trampoline()
 @pytest.mark.parametrize("function", FUNCTIONS, ids=str)
 def test_each_host_function_can_be_called(load: Loader, function: Import) -> None:
     instance = load.instance(module(export("prefilter", zeros(function), "(i32.const 7)"), uses=[str(function)]))
-    assert once(instance, world()) == Result(7, 0, "")
+    assert once(instance, world()) == CallResult(7, 0, "")
 
 
 def test_a_guest_of_all_imports_and_all_exports_links(load: Loader) -> None:

@@ -20,7 +20,7 @@ from tests.wasm_runtime.guest_modules import binary, export, module
 from tests.wasm_runtime.world import close, filter_nodes, idle_guests, settle, world
 from wasm_runtime import Guest, GuestError, Nodes, NodeTable, Plugin, Pod, Settings, WasmtimeEngine
 from wasm_runtime.abi import EXPORTS, Code, Severity
-from wasm_runtime.engine import Event, Journal, Log, NodeResults
+from wasm_runtime.engine import GuestEvent, GuestJournal, Log, NodeResults
 from wasm_runtime.guests.core_guest import CoreGuest
 from wasm_runtime.guests.guest import Nomination, Permission, PreFilter, Stage, Status
 
@@ -123,17 +123,17 @@ class Outcome(NamedTuple):
 
     results: list[object]
     error: str
-    records: list[Log | Event]
+    records: list[Log | GuestEvent]
 
 
 def expected(case: Case) -> Outcome:
     """What a case is to give, from what its pod says."""
-    records: list[Log | Event] = []
+    records: list[Log | GuestEvent] = []
     results: list[object] = []
     for name in ("prefilter", *STAGES[case.stage]):
         for node in case.nodes if EXPORTS[name].on_node else [""]:
             said = case.said(node)
-            records += [Log(Severity.INFO, said, (), node), Event(case.said().encode())]
+            records += [Log(Severity.INFO, said, (), node), GuestEvent(case.said().encode())]
             failure = _failure(case, name, node) if name == case.point else ""
             if name in TARGETS and not (failure and case.mood in FATAL):
                 records.append(Log(Severity.INFO, TARGETS[name], (), node))
@@ -191,7 +191,7 @@ class Hammer:
     """Plugins of one engine, and the threads that call them."""
 
     def __init__(self, engine: WasmtimeEngine) -> None:
-        self._journals: dict[str, list[Journal]] = {}
+        self._journals: dict[str, list[GuestJournal]] = {}
         names = [f"node-{letter}" for letter in "abcdefghijklmnop"]
         self._node_table = NodeTable()
         self._node_table.put((name, b"N" * 50) for name in names)
@@ -206,7 +206,7 @@ class Hammer:
             for who, instances in (("A", 2), ("B", 4), ("C", 8))
         }
 
-    def _sink(self, _: str, pod: Pod, journal: Journal) -> None:
+    def _sink(self, _: str, pod: Pod, journal: GuestJournal) -> None:
         self._journals.setdefault(pod.uid, []).append(journal)
 
     def cases(self, seed: int, calls: int) -> Iterator[Case]:
@@ -253,7 +253,7 @@ class Hammer:
                     results.append(STEPS[name](guest, nodes, ends))
         except GuestError as failure:
             error = str(failure)
-        (journal,) = self._journals.pop(case.tag, [Journal([], 0)])
+        (journal,) = self._journals.pop(case.tag, [GuestJournal([], 0)])
         assert journal.dropped == 0
         return Outcome(results, error, journal.records)
 

@@ -12,7 +12,7 @@ from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import EXIT, NOW, POD, REASON, SPIN, TEXT, WRITE, call, export, module
 from tests.wasm_runtime.world import World, each, filter_nodes, once, post_filter, pre_filter, score, world
 from wasm_runtime import Fault, GuestError, ModuleError, Plugin, WasmtimeEngine
-from wasm_runtime.engine import NodeResults, Result
+from wasm_runtime.engine import CallResult, NodeResults
 from wasm_runtime.errors import TrapKind
 
 ONE = world({"node-a": b"A"})
@@ -415,11 +415,11 @@ class TestSleep:
         began = time.monotonic()
         answer = once(load.instance(self.polls(*subscriptions)), ONE)
         written = b"".join(self.event(*event) for event in events).ljust(96, b"*")
-        assert answer == Result(len(events) << 8, 0, written.decode())
+        assert answer == CallResult(len(events) << 8, 0, written.decode())
         assert time.monotonic() - began < 10
 
     def test_of_nothing_is_invalid(self, load: Loader) -> None:
-        assert once(load.instance(self.polls()), ONE) == Result(28, 0, "*" * 96)
+        assert once(load.instance(self.polls()), ONE) == CallResult(28, 0, "*" * 96)
 
     @pytest.mark.parametrize(("into", "count"), [(65530, 1), (0xFFFFFFFF, 1), (1024, -1), (1024, 100_000)])
     def test_outside_of_memory_is_a_trap(self, load: Loader, into: int, count: int) -> None:

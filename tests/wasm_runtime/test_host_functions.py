@@ -12,7 +12,7 @@ from tests.wasm_runtime.protobuf_bytes import image, node_list, node_with_images
 from tests.wasm_runtime.world import World, each, filter_nodes, once, post_filter, pre_filter, score, world
 from wasm_runtime import Fault, GuestError
 from wasm_runtime.abi import Code, Document
-from wasm_runtime.engine import Maker, NodeResults, Result
+from wasm_runtime.engine import CallResult, DocumentFactory, NodeResults
 from wasm_runtime.guests.guest import Nomination, PreFilter, Status
 
 TARGET = "k8s.io/scheduler/targetPod"
@@ -24,7 +24,7 @@ STATUSES = "k8s.io/scheduler/nodeToStatusMap"
 SCORES = "k8s.io/scheduler/nodeScoreList"
 BUFFER = 4096
 
-DOCUMENTS: Mapping[Document, Maker] = {
+DOCUMENTS: Mapping[Document, DocumentFactory] = {
     Document.FILTERED_NODES: lambda: b"filtered",
     Document.NODE_STATUSES: lambda: b"statuses",
     Document.NODE_SCORES: lambda: b"scores..",
@@ -58,7 +58,7 @@ def test_an_answer_is_written_whole_or_not_at_all(
 ) -> None:
     """Its length is returned either way."""
     instance = load.instance(asks(function, *arguments, BUFFER, limit, text=text), config="settings")
-    assert once(instance, whole(), documents=DOCUMENTS) == Result(8, 0, (answer if written else "*" * 8) + "*" * 8)
+    assert once(instance, whole(), documents=DOCUMENTS) == CallResult(8, 0, (answer if written else "*" * 8) + "*" * 8)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_an_empty_answer_touches_no_buffer(
 ) -> None:
     """Not even one that lies outside of the guest's memory."""
     instance = load.instance(asks(function, *arguments, buffer, limit, text="nobody"))
-    assert once(instance, whole()) == Result(0, 0, "*" * 16)
+    assert once(instance, whole()) == CallResult(0, 0, "*" * 16)
 
 
 @pytest.mark.parametrize(("function", "arguments", "text"), [each[:3] for each in ANSWERS])
@@ -302,7 +302,7 @@ def test_a_document_larger_than_the_guest_may_hold_and_then_a_trap(load: Loader)
 def test_more_nodes_than_the_guest_may_hold_are_the_hosts_own_affair(load: Loader) -> None:
     instance = load.instance(asks(NODE, TEXT, 6, BUFFER, 16, text="node-a"), memory_limit=1 << 20)
     objects = {"node-a": b"A", **{f"n{at}": b"N" * 40_000 for at in range(200)}}
-    assert once(instance, world(objects, names=["node-a"])) == Result(1, 0, "A" + "*" * 15)
+    assert once(instance, world(objects, names=["node-a"])) == CallResult(1, 0, "A" + "*" * 15)
 
 
 class TestImageStates:
@@ -383,7 +383,7 @@ class TestWaitingPods:
     def test_none(self, load: Loader, function: str, limit: int) -> None:
         """Both write a little-endian u64, 0 for none, whatever the limit."""
         instance = load.instance(asks(function, TEXT, 6, BUFFER, limit, text="a-uid."))
-        assert once(instance, world()) == Result(0, 0, "\0" * 8 + "*" * 8)
+        assert once(instance, world()) == CallResult(0, 0, "\0" * 8 + "*" * 8)
 
     @pytest.mark.parametrize(
         ("limit", "shown"), [(0, "*" * 16), (7, "*" * 16), (8, "THE POD." + "*" * 8), (-1, "THE POD." + "*" * 8)]
@@ -391,12 +391,12 @@ class TestWaitingPods:
     def test_one_is_written_whole_or_not_at_all(self, load: Loader, limit: int, shown: str) -> None:
         handle = Waiting(uid=b"THE POD.")
         instance = load.instance(asks(WAITING, TEXT, 3, BUFFER, limit, text="uid"), handle=handle)
-        assert once(instance, world()) == Result(0, 0, shown)
+        assert once(instance, world()) == CallResult(0, 0, shown)
         assert (handle.asked, handle.rejected) == (["uid"], [])
 
     def test_another_is_not_found(self, load: Loader) -> None:
         instance = load.instance(asks(WAITING, TEXT, 2, BUFFER, 16, text="ui"), handle=Waiting(uid=b"THE POD."))
-        assert once(instance, world()) == Result(0, 0, "\0" * 8 + "*" * 8)
+        assert once(instance, world()) == CallResult(0, 0, "\0" * 8 + "*" * 8)
 
     def test_the_one_that_was_asked_for_last_is_given(self, load: Loader) -> None:
         """Each time that it is asked for, within one call."""
@@ -405,13 +405,13 @@ class TestWaitingPods:
             export("prefilter", *asked, call(REASON, BUFFER, 24), "(i32.const 0)"), uses=[WAITING, REASON], text="aba"
         )
         instance = load.instance(guest, handle=Waiting(a=b"12345678", b=b"four"))
-        assert once(instance, world()) == Result(0, 0, "12345678four\0\0\0\x0012345678")
+        assert once(instance, world()) == CallResult(0, 0, "12345678four\0\0\0\x0012345678")
 
     def test_one_is_rejected_once(self, load: Loader) -> None:
         handle = Waiting(uid=b"THE POD.")
         instance = load.instance(asks(REJECT, TEXT, 3, BUFFER, 0, text="uid"), handle=handle)
         for rejected in ("\1", "\0"):
-            assert once(instance, world()) == Result(0, 0, rejected + "\0" * 7 + "*" * 8)
+            assert once(instance, world()) == CallResult(0, 0, rejected + "\0" * 7 + "*" * 8)
         assert handle.rejected == ["uid", "uid"]
 
     @pytest.mark.parametrize("function", [WAITING, REJECT])
@@ -461,7 +461,7 @@ class TestWaitingPods:
         guest = module(
             start, export("prefilter", call(REASON, BUFFER, 8), "(i32.const 0)"), uses=[function, REASON], text="uid"
         )
-        assert once(load.instance(guest, handle=handle), world()) == Result(0, 0, "\0" * 8)
+        assert once(load.instance(guest, handle=handle), world()) == CallResult(0, 0, "\0" * 8)
         assert (handle.asked, handle.rejected) == ([], [])
 
     def test_a_handle_that_fails_is_the_hosts_fault(self, load: Loader, open_instances: Callable[[], int]) -> None:
@@ -543,7 +543,7 @@ def test_args_are_the_whole_argv_and_never_empty(load: Loader, args: tuple[str, 
 def test_a_guest_has_no_environment(load: Loader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "token")
     instance = load.instance(asks("wasi_snapshot_preview1/environ_sizes_get", BUFFER, BUFFER + 4, shown=8))
-    assert once(instance, world()) == Result(0, 0, "\0" * 8)
+    assert once(instance, world()) == CallResult(0, 0, "\0" * 8)
 
 
 @pytest.mark.parametrize("config", ["", "{}", "x" * 100_000, "größer"])
@@ -580,4 +580,4 @@ def test_node_at_the_end_of_four_gibibytes(load: Loader) -> None:
     result = once(load.instance(guest, memory_limit=2**32), world({"node-a": b"A", "node-b": b"BB"}))
     if result.low == -1:
         pytest.skip("this process may have no 4 GiB of address space: ulimit -v unlimited")
-    assert result == Result(2, 0, "")
+    assert result == CallResult(2, 0, "")

@@ -17,7 +17,7 @@ from tests.wasm_runtime.world import world
 from wasm_runtime import Fault, GuestError, Settings, WasmtimeEngine, driver
 from wasm_runtime.abi import Delivery, Document, Severity
 from wasm_runtime.driver import layout
-from wasm_runtime.engine import KIBIBYTE, Call, Event, Journal, Log
+from wasm_runtime.engine import KIBIBYTE, Call, GuestEvent, GuestJournal, Log
 from wasm_runtime.engines.wasmtime.engine import WasmtimeModule
 from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
 
@@ -49,7 +49,7 @@ class Outcome(NamedTuple):
     answer: int = 0
     written: Mapping[int, bytes] = {}
     reason: str = ""
-    journal: Journal = Journal([], 0)
+    journal: GuestJournal = GuestJournal([], 0)
     deliveries: Mapping[Delivery, bytes] = {}
     output: str = ""
 
@@ -107,16 +107,16 @@ def log(memory: bytes, level: int, at: int, length: int, pairs: int = 0, pairs_l
     except TrapError:
         return Outcome()
     if RECORD_HEAD + len(message) + len(more) > OUTPUT_LIMIT:
-        return Outcome(journal=Journal([], 1))
+        return Outcome(journal=GuestJournal([], 1))
     keys = tuple(each.decode(errors="replace") for each in more.split(b"\0")[:-1] if each)
-    return Outcome(journal=Journal([Log(Severity(min(level, 3)), message.decode(errors="replace"), keys)], 0))
+    return Outcome(journal=GuestJournal([Log(Severity(min(level, 3)), message.decode(errors="replace"), keys)], 0))
 
 
 def event(memory: bytes, at: int, length: int) -> Outcome:
     message = span(memory, at, length)
     if RECORD_HEAD + length > OUTPUT_LIMIT:
-        return Outcome(journal=Journal([], 1))
-    return Outcome(journal=Journal([Event(message)], 0))
+        return Outcome(journal=GuestJournal([], 1))
+    return Outcome(journal=GuestJournal([GuestEvent(message)], 0))
 
 
 def waiting_pod(memory: bytes, uid: int, length: int, buffer: int, limit: int) -> Outcome:
@@ -226,7 +226,7 @@ class Caller:
             raise TrapError from None
         finally:
             self.after = memory.read_now(0, SIZE)
-        return Outcome(low, {}, reason, instance.journal(), made.deliveries, instance._memory.output())
+        return Outcome(low, {}, reason, instance.take_journal(), made.deliveries, instance._memory.output())
 
     def check(self, function: str, *numbers: int) -> None:
         """Compares a function with its model: what is returned, written and handed over, or that it traps."""

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 from tests.patience import wait_until
 from wasm_runtime import Nodes, NodeTable, Plugin, Pod
 from wasm_runtime.abi import Document
-from wasm_runtime.engine import Call, Instance, Maker, NodeResults, Result
+from wasm_runtime.engine import Call, CallResult, DocumentFactory, Instance, NodeResults
 from wasm_runtime.guests.guest import Guest, Nomination, PreFilter, Stage
 from wasm_runtime.guests.pool import Pool
 
@@ -100,8 +100,11 @@ def score(plugin: Plugin, at: World) -> list[int] | None:
 
 
 def once(
-    instance: Instance, at: World, export: str = "prefilter", documents: Mapping[Document, Maker] | None = None
-) -> Result:
+    instance: Instance,
+    at: World,
+    export: str = "prefilter",
+    documents: Mapping[Document, DocumentFactory] | None = None,
+) -> CallResult:
     """Begins the pod's cycle and calls an export once."""
     instance.begin(at.pod.object)
     return instance.once(export, Call(at.nodes, time.monotonic() + 5, documents or {}))

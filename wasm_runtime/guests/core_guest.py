@@ -10,7 +10,7 @@ import msgspec
 
 from wasm_runtime import abi
 from wasm_runtime.abi import ClusterEvent, Code, Delivery, Document
-from wasm_runtime.engine import Call, Instance, Journal, Maker, NodeResults, Result, Span
+from wasm_runtime.engine import Call, CallResult, DocumentFactory, GuestJournal, Instance, NodeResults, Span
 from wasm_runtime.errors import Fault, GuestError
 from wasm_runtime.guests.guest import GC_IDLE_S, Guest, Nomination, Permission, Pod, PreFilter, Stage, Status, name
 from wasm_runtime.nodes.node_feed import ALL_NODES
@@ -38,7 +38,7 @@ _ORDER: Final[tuple[Stage, ...]] = ("filter", "score", "preempt", "postFilter", 
 """Stages as they may follow each other in one cycle."""
 
 
-class Answer(NamedTuple):
+class PackedResult(NamedTuple):
     """The answer of an extension point that packs a number with its code."""
 
     status: Status
@@ -189,24 +189,24 @@ class CoreGuest(Guest):
         self._is_called = self._has_synced = False
         self._ask(self._instance.collect, deadline)
 
-    def journal(self) -> Journal:
-        """What the guest logged and recorded since this was last asked."""
-        return self._instance.journal()
+    def take_journal(self) -> GuestJournal:
+        """Takes what the guest logged and recorded since this was last called."""
+        return self._instance.take_journal()
 
     def close(self) -> None:
         """Gives the instance back."""
         self._instance.close()
 
-    def _run_once(self, export: str, call: Call) -> Result:
+    def _run_once(self, export: str, call: Call) -> CallResult:
         begun = time.perf_counter()
         try:
             return self._ask(self._instance.once, export, call)
         finally:
             self._note(export, call, begun)
 
-    def _once(self, export: str, call: Call, expected: Collection[Code]) -> Answer:
+    def _once(self, export: str, call: Call, expected: Collection[Code]) -> PackedResult:
         result = self._run_once(export, call)
-        return Answer(self._status(export, call, result.low, result.reason, expected), result.high)
+        return PackedResult(self._status(export, call, result.low, result.reason, expected), result.high)
 
     def _each(self, export: str, nodes: Nodes, deadline: float, tolerated: int) -> NodeResults:
         """Calls an export for each node, or its list for all of them unless one is not resident."""
@@ -287,7 +287,7 @@ _NOTHING: Final = {
 
 
 def _call(
-    nodes: Nodes, deadline: float, documents: Mapping[Document, Maker] | None = None, *, target: bytes = b""
+    nodes: Nodes, deadline: float, documents: Mapping[Document, DocumentFactory] | None = None, *, target: bytes = b""
 ) -> Call:
     made = {**_NOTHING, Document.NODE_LIST: nodes.node_table.node_list, **(documents or {})}
     return Call(nodes, deadline, made, target=target)

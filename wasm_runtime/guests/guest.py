@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Final, Literal, NamedTuple
 
 from wasm_runtime.abi import ClusterEvent, Code
-from wasm_runtime.engine import Journal, NodeResults, Span
+from wasm_runtime.engine import GuestJournal, NodeResults, Span
 from wasm_runtime.nodes.node_feed import ALL_NODES
 from wasm_runtime.nodes.node_table import Nodes
 
@@ -162,8 +162,8 @@ class Guest(ABC):
         """Lets the guest collect its garbage."""
 
     @abstractmethod
-    def journal(self) -> Journal:
-        """What the guest logged and recorded since this was last asked."""
+    def take_journal(self) -> GuestJournal:
+        """Takes what the guest logged and recorded since this was last called."""
 
     @abstractmethod
     def close(self) -> None:

@@ -14,14 +14,16 @@ from wasm_runtime.supervision import SupervisedThread
 MIN_ROUND_INTERVAL_S: Final = 0.01
 """Seconds between two rounds, so that one round takes several of the hundreds of changes that a second may bring."""
 
-Report = Callable[[Plugin, Exception], object]
+ErrorHandler = Callable[[Plugin, Exception], object]
 """Takes what went wrong: a GuestError, or a fault of the host's own such as MemoryError."""
 
 
 class GuestMaintenance:
     """Maintains the guests of plugins in a thread of its own: at once when it is woken, else every `GC_IDLE_S`."""
 
-    def __init__(self, plugins: Callable[[], Iterable[Plugin]], nodes: Callable[[], NodeTable], report: Report) -> None:
+    def __init__(
+        self, plugins: Callable[[], Iterable[Plugin]], nodes: Callable[[], NodeTable], report: ErrorHandler
+    ) -> None:
         """`plugins` gives those that are live, `nodes` what their guests are to know."""
         self._plugins = plugins
         self._nodes = nodes

@@ -11,7 +11,7 @@ from typing import Final
 
 from wasm_runtime import abi
 from wasm_runtime.abi import ClusterEvent
-from wasm_runtime.engine import Engine, Handle, Journal, Module, NoHandle, Settings, Span
+from wasm_runtime.engine import Engine, GuestJournal, Handle, Module, NoHandle, Settings, Span
 from wasm_runtime.errors import GuestError
 from wasm_runtime.guests.core_guest import CoreGuest
 from wasm_runtime.guests.guest import Guest, Pod, Stage
@@ -27,7 +27,7 @@ IMPLIED: Final = {"filter": {"preFilter"}, "score": {"preScore"}}
 MAX_PREPARE_TIMEOUTS: Final = 20
 """How many timeouts a new guest may spend on learning nodes before a pod may have it. It learns the rest later."""
 
-Sink = Callable[[str, Pod | None, Journal], None]
+Sink = Callable[[str, Pod | None, GuestJournal], None]
 """Takes what a guest logged: name of the plugin, the pod if it was about one, journal."""
 
 Observer = Callable[[str, float, Sequence[Span]], None]
@@ -121,14 +121,14 @@ class Plugin:
         begun = time.monotonic()
         deadline = begun + self.settings.timeout
         self._nodes = nodes.node_table
-        guest = self._pool.take(pod.uid, deadline, spare=1 if stage == "bind" else 0)
+        guest = self._pool.take(pod.uid, deadline, keep_free=1 if stage == "bind" else 0)
         waited = time.monotonic() - begun
         try:
             guest.enter(pod, nodes, stage, deadline)
             yield guest, deadline
         finally:
             try:
-                journal = guest.journal()
+                journal = guest.take_journal()
                 spans, guest.spans = guest.spans, []
             finally:
                 self._pool.put_back(guest)
@@ -197,9 +197,9 @@ class Plugin:
             yield
         finally:
             guest.spans.clear()
-            self._pass_on(guest.journal(), None)
+            self._pass_on(guest.take_journal(), None)
 
-    def _pass_on(self, journal: Journal, pod: Pod | None) -> None:
+    def _pass_on(self, journal: GuestJournal, pod: Pod | None) -> None:
         if journal.records or journal.dropped:
             self._sink(self.name, pod, journal)
 

@@ -94,15 +94,15 @@ class Pool:
         with self._changed:
             return "" if any(place.guest and place.state != "due" for place in self._places) else self._failure
 
-    def take(self, uid: str, deadline: float, spare: int = 0) -> Guest:
+    def take(self, uid: str, deadline: float, keep_free: int = 0) -> Guest:
         """A guest for a pod: the one on its cycle, else an idle one, else a new one, else one that comes back in time.
 
-        `spare` is how many the caller leaves to others, if there may be more than one. A thread that has reserved one
-        gets that one. Raises GuestError, or what kept a new one from being made.
+        `keep_free` is how many guests the caller leaves to others, if there may be more than one. A thread that has
+        reserved one gets that one. Raises GuestError, or what kept a new one from being made.
         """
         if reserved := self._reserved.get(threading.get_ident()):
             return _unbroken(reserved)
-        most = max(self._limit - spare, 1)
+        most = max(self._limit - keep_free, 1)
         asked: _Place | None = None
         with self._changed:
             while True:

@@ -102,7 +102,7 @@ def interface(wasm: bytes) -> Interface:
 
 
 def _read(wasm: bytes) -> Interface:
-    reader = Reader(wasm, PREAMBLE)
+    reader = BinaryReader(wasm, PREAMBLE)
     types: list[Signature] = []
     imports: dict[Import, Signature | str] = {}
     functions: list[int] = []
@@ -126,7 +126,7 @@ def _read(wasm: bytes) -> Interface:
     return Interface(exports, imports)
 
 
-class Reader:
+class BinaryReader:
     """The encodings of the binary format, one after the other."""
 
     def __init__(self, wasm: bytes, at: int) -> None:

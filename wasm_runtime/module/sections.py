@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from wasm_runtime.module.binary import PREAMBLE, Reader
+from wasm_runtime.module.binary import PREAMBLE, BinaryReader
 
 PAGE: Final = 64 * 1024
 """Bytes of a page of memory."""
@@ -31,7 +31,7 @@ class Limits(NamedTuple):
 def custom_sections(wasm: bytes) -> Mapping[str, bytes]:
     """The contents of the custom sections of a valid module, which may hold anything. Of two of one name the first."""
     found: dict[str, bytes] = {}
-    reader = Reader(wasm, PREAMBLE)
+    reader = BinaryReader(wasm, PREAMBLE)
     for section, length in reader.sections():
         if section == _CUSTOM:
             end = reader.at + length
@@ -44,7 +44,7 @@ def producers(section: bytes) -> Mapping[str, Mapping[str, str]]:
 
     Source: https://github.com/WebAssembly/tool-conventions/blob/main/ProducersSection.md
     """
-    reader = Reader(section, 0)
+    reader = BinaryReader(section, 0)
     try:
         fields = reader.vector(partial(_field, reader)) if len(section) <= MAX_PRODUCERS_BYTES else []
     except (IndexError, UnicodeDecodeError):
@@ -56,7 +56,7 @@ def memory(wasm: bytes, name: str) -> Limits | None:
     """The limits of the memory that a valid module exports by a name; None if it has none of its own there."""
     imported = 0
     own: list[Limits] = []
-    reader = Reader(wasm, PREAMBLE)
+    reader = BinaryReader(wasm, PREAMBLE)
     for section, _ in reader.sections():
         if section == _IMPORTS:
             imported = sum(kind == "memory" for _, kind, _ in reader.vector(reader.imported))
@@ -69,11 +69,11 @@ def memory(wasm: bytes, name: str) -> Limits | None:
     return None
 
 
-def _field(reader: Reader) -> tuple[str, list[tuple[str, str]]]:
+def _field(reader: BinaryReader) -> tuple[str, list[tuple[str, str]]]:
     return reader.text(), reader.vector(lambda: (reader.text(), reader.text()))
 
 
-def _limits(reader: Reader) -> Limits:
+def _limits(reader: BinaryReader) -> Limits:
     flags, minimum = reader.byte(), reader.number()
     maximum = reader.number() if flags & _HAS_MAXIMUM else None
     if flags & _HAS_PAGE_SIZE:

@@ -34,7 +34,7 @@ from extender.telemetry.metrics import Metrics
 from extender.webhook.handlers import Context
 from extender.webhook.router import Handler, make_handlers
 from wasm_runtime.compile.cache import CacheError
-from wasm_runtime.engine import Journal
+from wasm_runtime.engine import GuestJournal
 from wasm_runtime.errors import Fault
 from wasm_runtime.guests.plugin import Plugin, Sink
 
@@ -62,13 +62,13 @@ class Outcome(NamedTuple):
     """What is odd about the call; empty if nothing is."""
     seconds: float
     """Time of the verb, without compiling and starting."""
-    journals: Sequence[Journal]
+    journals: Sequence[GuestJournal]
     """What the guest logged and recorded."""
 
 
 def call(verb: Verb, module: Path, config: PluginConfig, request: Request) -> Outcome:
     """Compiles and starts a module and calls a verb. Raises CallError."""
-    journals: list[Journal] = []
+    journals: list[GuestJournal] = []
     waiting = WaitingPods()
     profiles, plugin = _load(module, config, lambda _plugin, _pod, journal: journals.append(journal), waiting)
     with closing(plugin):

@@ -16,7 +16,7 @@ from extender.commands.terminal import MORE, Part, Table
 from extender.scheduling.profile import SHORT_DIGEST
 from extender.telemetry.printable import printable
 from extender.webhook import messages
-from wasm_runtime.engine import Event, Log
+from wasm_runtime.engine import GuestEvent, Log
 
 MAX_NODES: Final = 50
 """Nodes that are shown."""
@@ -53,7 +53,7 @@ def journal(outcome: Outcome) -> Iterator[str]:
     """What the guest logged and recorded, a line each."""
     for each in outcome.journals:
         for record in each.records:
-            yield f"guest {printable(_event(record) if isinstance(record, Event) else _log(record))}"
+            yield f"guest {printable(_event(record) if isinstance(record, GuestEvent) else _log(record))}"
         if each.dropped:
             yield f"guest: {each.dropped} more lines and Events, for which there was no room"
 
@@ -105,7 +105,7 @@ def _log(log: Log) -> str:
     return f"{log.severity.name.lower()}: {' '.join(words)}{f' (node {log.node})' if log.node else ''}"
 
 
-def _event(event: Event) -> str:
+def _event(event: GuestEvent) -> str:
     try:
         found = parse(event.message)
     except ValueError as error:

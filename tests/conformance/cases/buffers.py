@@ -13,7 +13,7 @@ from tests.wasm_runtime.guest_modules import call
 from tests.wasm_runtime.world import world
 from wasm_runtime import Fault, abi
 from wasm_runtime.abi import ClusterEvent, Code, Severity
-from wasm_runtime.engine import Event, Log, NodeResults
+from wasm_runtime.engine import GuestEvent, Log, NodeResults
 from wasm_runtime.guests.guest import Nomination, PreFilter, Status
 
 CONFIG: Final = "settings"
@@ -138,7 +138,7 @@ class Takes(NamedTuple):
     """What comes of it when the text was read."""
     unreadable: object = None
     """What comes of a text that is not in memory; None for a trap."""
-    journal: tuple[Log | Event, Log | Event] | None = None
+    journal: tuple[Log | GuestEvent, Log | GuestEvent] | None = None
     """What is recorded of the text, and of an empty one. Nothing is of an unreadable one."""
     before: tuple[int, ...] = ()
     after: tuple[int, ...] = ()
@@ -177,14 +177,20 @@ TAKES: Final = (
         code=2,
     ),
     Takes("k8s.io/scheduler/result.normalized_score_list", "normalizescore", f'{{"{NODE}":9}}', [9]),
-    Takes("k8s.io/scheduler/handle.eventrecorder.eventf", "filter", "{}", FINE, journal=(Event(b"{}"), Event(b""))),
+    Takes(
+        "k8s.io/scheduler/handle.eventrecorder.eventf",
+        "filter",
+        "{}",
+        FINE,
+        journal=(GuestEvent(b"{}"), GuestEvent(b"")),
+    ),
     Takes("k8s.io/scheduler/handle.get_waiting_pod", "filter", "uid", FINE, after=(BUFFER, 8)),
     Takes("k8s.io/scheduler/handle.reject_waiting_pod", "filter", "uid", FINE, after=(BUFFER, 8)),
 )
 """The imports that read, and each of the places that they read."""
 
 
-def _hands(what: str, takes: Takes, ptr: int, length: int, value: object, journal: list[Log | Event]) -> Case:
+def _hands(what: str, takes: Takes, ptr: int, length: int, value: object, journal: list[Log | GuestEvent]) -> Case:
     """A guest that has the text at the end of its memory and hands over some bytes."""
     function, text = takes.function, takes.text
     asked = call(function, *takes.before, ptr, length, *takes.after)

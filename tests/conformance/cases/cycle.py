@@ -28,7 +28,7 @@ from tests.conformance.guests import (
 from tests.wasm_runtime.guest_modules import call
 from tests.wasm_runtime.world import world
 from wasm_runtime import Fault, Plugin, abi
-from wasm_runtime.engine import Event, Log
+from wasm_runtime.engine import GuestEvent, Log
 
 FIRST: Final = world({NODE: b"A"}, pod=b"pod 1")
 SECOND: Final = FIRST.with_pod("2", b"pod 2")
@@ -55,10 +55,10 @@ def _counting(*exports: str, filters: str = "") -> str:
     )
 
 
-def _counted(called: str) -> list[Log | Event]:
+def _counted(called: str) -> list[Log | GuestEvent]:
     """What is told of calls: of the first instance, and of another one as in `other.filter`."""
     calls_of: Counter[str] = Counter()
-    journal: list[Log | Event] = []
+    journal: list[Log | GuestEvent] = []
     for instance, _, name in (each.rpartition(".") for each in called.split()):
         calls_of[instance] += 1
         journal.append(told(calls_of[instance], name, NODE if abi.EXPORTS[name].on_node else ""))
@@ -302,7 +302,7 @@ def _nothing_is_left_over() -> Iterator[Case]:
         (TARGET_POD, {"addpod": TARGET, "removepod": TARGET}),
         (CURRENT_POD, dict.fromkeys(abi.EXPORTS, "pod 1") | {"enqueue": ""}),
     ):
-        journal: list[Log | Event] = []
+        journal: list[Log | GuestEvent] = []
         for name in CALLED.split():
             answer = answers.get(name, "")
             node = NODE if abi.EXPORTS[name].on_node else ""

@@ -29,7 +29,7 @@ from tests.wasm_runtime.guest_modules import call
 from tests.wasm_runtime.world import world
 from wasm_runtime import Fault, Plugin, abi
 from wasm_runtime.abi import Code, Severity
-from wasm_runtime.engine import Event, Log, NodeResults
+from wasm_runtime.engine import GuestEvent, Log, NodeResults
 from wasm_runtime.guests.guest import Nomination, PreFilter, Status
 from wasm_runtime.nodes.node_table import SLACK
 
@@ -123,7 +123,7 @@ def _texts() -> Iterator[Case]:
             guest(only("prefilter", call(EVENT, TEXT, len(event))), uses=[EVENT], data={TEXT: event}),
             calls("prefilter"),
             PreFilter(),
-            [Event(event)],
+            [GuestEvent(event)],
         )
     yield Case(
         "logs and events come in their order",
@@ -134,14 +134,14 @@ def _texts() -> Iterator[Case]:
         ),
         calls("prefilter"),
         PreFilter(),
-        [Event(b"{}"), Log(Severity.ERROR, "{", ()), Event(b"}")],
+        [GuestEvent(b"{}"), Log(Severity.ERROR, "{", ()), GuestEvent(b"}")],
     )
     yield Case(
         "an event is recorded whatever severity is the least",
         guest(only("prefilter", call(EVENT, TEXT, 2)), uses=[EVENT], data={TEXT: "{}"}),
         calls("prefilter"),
         PreFilter(),
-        [Event(b"{}")],
+        [GuestEvent(b"{}")],
         settings={"log_severity": Severity.FATAL},
     )
 
@@ -156,7 +156,7 @@ def _bounds() -> Iterator[Case]:
     for limit, length, kept in ((100, 80, 1), (100, 81, 0), (200, 80, 2), (199, 80, 1), (HEAD, 0, 1), (HEAD - 1, 0, 0)):
         for function, before, record in (
             (LOG, (0,), Log(Severity.INFO, "\0" * length, ())),
-            (EVENT, (), Event(bytes(length))),
+            (EVENT, (), GuestEvent(bytes(length))),
         ):
             yield Case(
                 f"{function} of {length} bytes three times, of which {limit} are kept",

@@ -38,7 +38,7 @@ from tests.conformance.stories import (
 )
 from tests.wasm_runtime.guest_modules import call
 from wasm_runtime import Fault
-from wasm_runtime.engine import Event, Log, NodeResults
+from wasm_runtime.engine import GuestEvent, Log, NodeResults
 from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH
 
 NODE_NAMES: Final = "k8s.io/scheduler/result.node_names"
@@ -103,7 +103,7 @@ def _keeper(*fields: str) -> str:
     return guest(*fields, uses=[NODE_NAME, NODE_OBJECT, REASON, EXIT, WRITE, NODE_NAMES], data=DATA)
 
 
-def _lines(*lines: str) -> list[Log | Event]:
+def _lines(*lines: str) -> list[Log | GuestEvent]:
     """What such a guest tells, each as in `3+node-a=A`, `3-`, or a word alone."""
     return [_line(line) for line in lines]
 

@@ -11,7 +11,7 @@ from tests.conformance.case import Case
 from tests.conformance.cases.status import DONE, where
 from tests.conformance.guests import BUFFER, PAGE, TEXT, guest, only, size, tells, told
 from wasm_runtime import Fault, abi
-from wasm_runtime.engine import Event, Handle, Log, NoHandle
+from wasm_runtime.engine import GuestEvent, Handle, Log, NoHandle
 
 GET: Final = "k8s.io/scheduler/handle.get_waiting_pod"
 REJECT: Final = "k8s.io/scheduler/handle.reject_waiting_pod"
@@ -143,7 +143,7 @@ def _everywhere() -> Iterator[Case]:
         body = " ".join(
             tells(function, TEXT, len(UID), BUFFER, SHOWN, shown=SHOWN) for function in (GET, REJECT, REJECT, GET)
         )
-        journal: list[Log | Event] = [told(0, text.ljust(SHOWN, "*"), node) for text in (POD, YES, NO, NO)]
+        journal: list[Log | GuestEvent] = [told(0, text.ljust(SHOWN, "*"), node) for text in (POD, YES, NO, NO)]
         yield Case(
             f"{name} gets a pod, rejects it twice, and does not get it any more",
             guest(only(name, body, "unreachable"), uses=[GET, REJECT], data={TEXT: UID}),

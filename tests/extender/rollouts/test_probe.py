@@ -22,7 +22,7 @@ from extender.scheduling.verb import JudgingVerb
 from extender.scheduling.verbs import JUDGING
 from tests.extender import guests
 from tests.extender.objects import NODE_NAMES, pod
-from wasm_runtime.engine import Journal, Log, Settings
+from wasm_runtime.engine import GuestJournal, Log, Settings
 from wasm_runtime.engines.wasmtime import WasmtimeEngine
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.plugin import Plugin
@@ -519,7 +519,7 @@ def keep(make: Make, logged: Logged) -> Callable[[str], Plugin]:
     """Makes plugins with guests that keep nodes, and log under a name."""
 
     def keep(name: str) -> Plugin:
-        def sink(_: str, pod: Pod | None, journal: Journal) -> None:
+        def sink(_: str, pod: Pod | None, journal: GuestJournal) -> None:
             messages = [record.message for record in journal.records if isinstance(record, Log)]
             logged.append((name, pod and pod.name, messages))
 

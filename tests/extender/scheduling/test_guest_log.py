@@ -10,8 +10,7 @@ import pytest
 from extender.cluster import Event, ObjectReference
 from extender.scheduling.guest_log import GuestLog
 from wasm_runtime.abi import Severity
-from wasm_runtime.engine import Event as Record
-from wasm_runtime.engine import Journal, Log
+from wasm_runtime.engine import GuestEvent, GuestJournal, Log
 from wasm_runtime.guests.guest import Pod
 
 POD = Pod("uid-of-web-7", "default/web-7", b"POD")
@@ -52,7 +51,7 @@ def test_a_severity_is_a_level(
     guest_log: GuestLog, caplog: pytest.LogCaptureFixture, severity: Severity, level: int
 ) -> None:
     caplog.set_level(logging.INFO)
-    guest_log.report("p", POD, Journal([Log(severity, "100% full", ())], 0))
+    guest_log.report("p", POD, GuestJournal([Log(severity, "100% full", ())], 0))
     assert lines(caplog) == [(level, "100% full", OURS | {"guest": {}})]
 
 
@@ -71,12 +70,12 @@ def test_a_severity_is_a_level(
 def test_keys_of_a_guest_stay_apart_from_ours(
     guest_log: GuestLog, caplog: pytest.LogCaptureFixture, pairs: tuple[str, ...], guest: dict[str, str]
 ) -> None:
-    guest_log.report("p", POD, Journal([Log(Severity.ERROR, "full", pairs, "node-3")], 0))
+    guest_log.report("p", POD, GuestJournal([Log(Severity.ERROR, "full", pairs, "node-3")], 0))
     assert lines(caplog) == [(logging.ERROR, "full", OURS | {"node": "node-3", "guest": guest})]
 
 
 def test_what_was_dropped_is_counted_and_the_limit_named(guest_log: GuestLog, caplog: pytest.LogCaptureFixture) -> None:
-    guest_log.report("p", POD, Journal([Log(Severity.ERROR, "full", ())], 17))
+    guest_log.report("p", POD, GuestJournal([Log(Severity.ERROR, "full", ())], 17))
     assert lines(caplog) == [
         (logging.ERROR, "full", OURS | {"guest": {}}),
         (
@@ -88,7 +87,7 @@ def test_what_was_dropped_is_counted_and_the_limit_named(guest_log: GuestLog, ca
 
 
 def test_what_is_logged_between_pods_has_no_pod(guest_log: GuestLog, caplog: pytest.LogCaptureFixture) -> None:
-    guest_log.report("p", None, Journal([Log(Severity.ERROR, "full", (), "node-3"), Record(b"[]")], 17))
+    guest_log.report("p", None, GuestJournal([Log(Severity.ERROR, "full", (), "node-3"), GuestEvent(b"[]")], 17))
     assert [(message, fields) for _, message, fields in lines(caplog)] == [
         ("full", {"plugin": "p", "node": "node-3", "guest": {}}),
         ("the guest recorded what is no Event: Expected `object`, got `array`", {"plugin": "p"}),
@@ -106,7 +105,9 @@ def test_events_go_to_the_recorder_between_the_lines(guest_log: GuestLog, caplog
         b'"ResourceVersion":"5"},"RelatedReference":{"Kind":"Node","Name":"node-3"},"Eventtype":"Warning",'
         b'"Reason":"Full","Action":"Packing","Note":"rack r7 is full","More":1}'
     )
-    guest_log.report("p", POD, Journal([Record(message), Log(Severity.ERROR, "full", ()), Record(b"{}")], 0))
+    guest_log.report(
+        "p", POD, GuestJournal([GuestEvent(message), Log(Severity.ERROR, "full", ()), GuestEvent(b"{}")], 0)
+    )
     pod = ObjectReference("Pod", "v1", "web-7", "default", "u", "5")
     related = ObjectReference("Node", "", "node-3")
     assert events == [Event(pod, related, "Warning", "Full", "Packing", "rack r7 is full"), Event()]
@@ -131,6 +132,6 @@ def test_what_is_no_event_is_said_and_not_recorded(
     guest_log: GuestLog, caplog: pytest.LogCaptureFixture, message: bytes, problem: str
 ) -> None:
     events = guest_log.recorder = Events()
-    guest_log.report("p", POD, Journal([Record(message)], 0))
+    guest_log.report("p", POD, GuestJournal([GuestEvent(message)], 0))
     assert events == []
     assert lines(caplog) == [(logging.WARNING, f"the guest recorded what is no Event: {problem}", OURS)]

@@ -13,7 +13,7 @@ from extender.scheduling.profile import Profile, ProfilePlugin
 from tests.extender import guests
 from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import meta_victims, node, nodes_args, pod, preemption_args, victims_args
-from wasm_runtime.engine import Journal, Log, Settings
+from wasm_runtime.engine import GuestJournal, Log, Settings
 from wasm_runtime.engines.wasmtime import WasmtimeEngine
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.plugin import Plugin
@@ -255,7 +255,7 @@ class Lock:
         self.pod = Pod("u", "default/web", b"")
         self.nodes = Nodes(NodeTable(), ["node-3", "node-7"])
 
-    def _keep(self, _: str, __: Pod, journal: Journal) -> None:
+    def _keep(self, _: str, __: Pod, journal: GuestJournal) -> None:
         self._logs += [record for record in journal.records if isinstance(record, Log)]
 
     def preempt(self) -> list[str]:

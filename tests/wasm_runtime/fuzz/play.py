@@ -10,7 +10,7 @@ from tests.wasm_runtime.protobuf_bytes import image, node_with_images
 from tests.wasm_runtime.world import close, idle_guests
 from wasm_runtime import GuestError, ModuleError, Nodes, NodeTable, Plugin, Pod, Settings, WasmtimeEngine
 from wasm_runtime.abi import Severity
-from wasm_runtime.engine import MEBIBYTE, Journal, Log, NodeResults
+from wasm_runtime.engine import MEBIBYTE, GuestJournal, Log, NodeResults
 from wasm_runtime.errors import MAX_CAUSE_CHARS, MAX_OUTPUT_CHARS
 from wasm_runtime.guests.core_guest import CoreGuest
 from wasm_runtime.guests.guest import Guest, Stage
@@ -170,7 +170,7 @@ def _check_error(error: GuestError) -> None:
     _require(len(str(error)) <= MAX_MESSAGE_CHARS, f"a message of {len(str(error))} characters")
 
 
-def _check_journal(_: str, __: Pod, journal: Journal) -> None:
+def _check_journal(_: str, __: Pod, journal: GuestJournal) -> None:
     texts = chain.from_iterable(
         (each.message.encode(), *map(str.encode, each.pairs)) if isinstance(each, Log) else (each.message,)
         for each in journal.records

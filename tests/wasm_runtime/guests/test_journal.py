@@ -7,7 +7,7 @@ from tests.wasm_runtime.guest_modules import LOG, POD, REASON, SPIN, TEXT, WRITE
 from tests.wasm_runtime.world import each, filter_nodes, once, pre_filter, world
 from wasm_runtime import Fault, GuestError, Nodes
 from wasm_runtime.abi import Severity
-from wasm_runtime.engine import KIBIBYTE, NO_JOURNAL, Event, Journal, Log, Result
+from wasm_runtime.engine import KIBIBYTE, NO_JOURNAL, CallResult, GuestEvent, GuestJournal, Log
 from wasm_runtime.errors import MAX_OUTPUT_CHARS
 
 LOGS = "k8s.io/klog/logs"
@@ -33,9 +33,9 @@ def logs_all_severities() -> str:
 )
 def test_messages_below_the_severity_are_dropped(load: Loader, configured: Severity, logged: list[Severity]) -> None:
     instance = load.instance(logs_all_severities(), log_severity=configured)
-    assert once(instance, world()) == Result(configured, 0, "")
-    assert instance.journal() == Journal([Log(severity, "hello", ()) for severity in logged], 0)
-    assert instance.journal() == NO_JOURNAL
+    assert once(instance, world()) == CallResult(configured, 0, "")
+    assert instance.take_journal() == GuestJournal([Log(severity, "hello", ()) for severity in logged], 0)
+    assert instance.take_journal() == NO_JOURNAL
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_keys_and_values(load: Loader, pairs: str, read: tuple[str, ...]) -> Non
     log = call(LOGS, 0, TEXT, 5, TEXT + 5, len(pairs.encode()))
     instance = load.instance(module(export("prefilter", log, "(i32.const 0)"), uses=[LOGS], text="hello" + pairs))
     once(instance, world())
-    assert instance.journal() == Journal([Log(INFO, "hello", read)], 0)
+    assert instance.take_journal() == GuestJournal([Log(INFO, "hello", read)], 0)
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_an_unreadable_message_is_dropped_and_no_trap(
 ) -> None:
     log = call(LOGS, 0, *message, *pairs)
     instance = load.instance(module(export("prefilter", log, "(i32.const 7)"), uses=[LOGS], text="hello"))
-    assert once(instance, world()) == Result(7, 0, "")
-    assert instance.journal() == Journal(logged, 0)
+    assert once(instance, world()) == CallResult(7, 0, "")
+    assert instance.take_journal() == GuestJournal(logged, 0)
 
 
 def test_a_message_that_is_no_text(load: Loader) -> None:
@@ -86,14 +86,14 @@ def test_a_message_that_is_no_text(load: Loader) -> None:
     )
     instance = load.instance(guest)
     once(instance, world())
-    assert instance.journal() == Journal([Log(INFO, "a\N{REPLACEMENT CHARACTER}\0b", ())], 0)
+    assert instance.take_journal() == GuestJournal([Log(INFO, "a\N{REPLACEMENT CHARACTER}\0b", ())], 0)
 
 
 def test_events_and_logs_stay_in_order(load: Loader) -> None:
     calls = [call(EVENT, TEXT, 7), call(LOG, 2, TEXT, 1), call(EVENT, TEXT + 1, 0)]
     instance = load.instance(module(export("prefilter", *calls, "(i32.const 0)"), uses=[EVENT, LOG], text='{"a":1}'))
     once(instance, world())
-    assert instance.journal() == Journal([Event(b'{"a":1}'), Log(ERROR, "{", ()), Event(b"")], 0)
+    assert instance.take_journal() == GuestJournal([GuestEvent(b'{"a":1}'), Log(ERROR, "{", ()), GuestEvent(b"")], 0)
 
 
 @pytest.mark.parametrize("place", [(65536, 1), (0xFFFFFFFF, 0xFFFFFFFF), (0x80000000, 0x80000000)])
@@ -127,7 +127,7 @@ def test_records_without_room_are_counted(load: Loader, function: str, length: i
     instance = load.instance(guest, output_limit=ROOM)
     for _ in range(2):
         once(instance, world())
-        records, missing = instance.journal()
+        records, missing = instance.take_journal()
         assert (len(records), missing) == (kept, dropped)
 
 
@@ -135,7 +135,7 @@ def test_a_short_record_still_fits_behind_a_dropped_one(load: Loader) -> None:
     calls = [call(LOG, 0, 0, ROOM), call(LOG, 0, TEXT, 5)]
     instance = load.instance(module(export("prefilter", *calls, "(i32.const 0)"), uses=[LOG], pages="2", text="hello"))
     once(instance, world())
-    assert instance.journal() == Journal([Log(INFO, "hello", ())], 1)
+    assert instance.take_journal() == GuestJournal([Log(INFO, "hello", ())], 1)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_the_room_is_a_setting(load: Loader, limit: int, kept: int, dropped: int
     guest = module(export("prefilter", *logs, "(i32.const 0)"), uses=[LOG], text="hello")
     instance = load.instance(guest, output_limit=limit)
     once(instance, world())
-    assert instance.journal() == Journal([Log(INFO, "hello", ())] * kept, dropped)
+    assert instance.take_journal() == GuestJournal([Log(INFO, "hello", ())] * kept, dropped)
 
 
 LOGS_NODES = module(export("filter", call(LOG, 0, TEXT, 5), "(i32.const 0)"), uses=[LOG], text="hello")
@@ -156,7 +156,9 @@ LOGS_NODES = module(export("filter", call(LOG, 0, TEXT, 5), "(i32.const 0)"), us
 def test_a_record_of_a_call_about_a_node_names_it(load: Loader) -> None:
     instance = load.instance(LOGS_NODES)
     each(instance, world({"node-a": b"A", "größe": b"B"}, names=["größe", "unknown", "node-a"]))
-    assert instance.journal() == Journal([Log(INFO, "hello", (), node) for node in ("größe", "unknown", "node-a")], 0)
+    assert instance.take_journal() == GuestJournal(
+        [Log(INFO, "hello", (), node) for node in ("größe", "unknown", "node-a")], 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,7 @@ def test_so_does_one_of_an_export_that_is_called_once_for_a_node(load: Loader, n
     guest = module(export(name, call(LOG, 0, TEXT, 5), result(name, 0)), uses=[LOG], text="hello")
     instance = load.instance(guest)
     once(instance, world(names=["node-b"]), name)
-    assert instance.journal() == Journal([Log(INFO, "hello", (), "node-b")], 0)
+    assert instance.take_journal() == GuestJournal([Log(INFO, "hello", (), "node-b")], 0)
 
 
 @pytest.mark.parametrize("name", ["prefilter", "postfilter", "prescore", "normalizescore", "enqueue"])
@@ -174,19 +176,19 @@ def test_one_of_a_call_about_no_node_names_none(load: Loader, name: str) -> None
     guest = module(export(name, call(LOG, 0, TEXT, 5), result(name, 0)), uses=[LOG], text="hello")
     instance = load.instance(guest)
     once(instance, world(), name)
-    assert instance.journal() == Journal([Log(INFO, "hello", ())], 0)
+    assert instance.take_journal() == GuestJournal([Log(INFO, "hello", ())], 0)
 
 
 def test_the_name_of_a_node_takes_room(load: Loader) -> None:
     instance = load.instance(LOGS_NODES, output_limit=HEAD + 5 + 6)
     at = world({"node-a": b"A", "node-ab": b"B", "n": b"N"})
     for node, journal in (
-        ("node-a", Journal([Log(INFO, "hello", (), "node-a")], 0)),
-        ("node-ab", Journal([], 1)),
-        ("n", Journal([Log(INFO, "hello", (), "n")], 0)),
+        ("node-a", GuestJournal([Log(INFO, "hello", (), "node-a")], 0)),
+        ("node-ab", GuestJournal([], 1)),
+        ("n", GuestJournal([Log(INFO, "hello", (), "n")], 0)),
     ):
         each(instance, at._replace(nodes=Nodes(at.node_table, [node])))
-        assert instance.journal() == journal
+        assert instance.take_journal() == journal
 
 
 def test_a_record_names_its_node_also_when_that_is_forgotten(load: Loader, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,13 +202,15 @@ def test_a_record_names_its_node_also_when_that_is_forgotten(load: Loader, monke
     at.node_table.replace({})
     at.node_table.replace(few)
     each(instance, at._replace(nodes=Nodes(at.node_table, ["other-9"])))
-    assert instance.journal() == Journal([Log(INFO, "hello", (), "node-1999"), Log(INFO, "hello", (), "other-9")], 0)
+    assert instance.take_journal() == GuestJournal(
+        [Log(INFO, "hello", (), "node-1999"), Log(INFO, "hello", (), "other-9")], 0
+    )
 
 
 def test_what_start_logs_is_there(load: Loader) -> None:
     start = f'(func (export "_start") {call(LOG, 0, TEXT, 5)})'
     instance = load.instance(module(start, export("filter", "(i32.const 0)"), uses=[LOG], text="hello"))
-    assert instance.journal() == Journal([Log(INFO, "hello", ())], 0)
+    assert instance.take_journal() == GuestJournal([Log(INFO, "hello", ())], 0)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +235,7 @@ def test_the_sink_gets_what_was_logged_however_the_call_ends(load: Loader, endin
     except GuestError as error:
         ended = error.fault
     assert ended is fault
-    assert load.journals == [("plugin", at.pod, Journal([Log(WARNING, "hello", (), "node-a")], 0))]
+    assert load.journals == [("plugin", at.pod, GuestJournal([Log(WARNING, "hello", (), "node-a")], 0))]
 
 
 def test_the_sink_is_not_called_for_nothing(load: Loader) -> None:
@@ -244,7 +248,7 @@ def test_the_sink_hears_of_dropped_records_alone(load: Loader) -> None:
     guest = module(export("filter", call(LOG, 0, 0, 100_000), "(i32.const 0)"), uses=[LOG], pages="2")
     at = world({"node-a": b"A"})
     filter_nodes(load.plugin(guest), at)
-    assert load.journals == [("plugin", at.pod, Journal([], 1))]
+    assert load.journals == [("plugin", at.pod, GuestJournal([], 1))]
 
 
 # ---- standard output

@@ -20,7 +20,7 @@ from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import EXIT, LOG, NODE, REASON, SPIN, TEXT, binary, call, export, module
 from tests.wasm_runtime.world import close, end_of_maker, filter_nodes, idle_guests, score, until, world
 from wasm_runtime import Fault, GuestError, ModuleError, Nodes, NodeTable, Plugin, Pod, Settings, WasmtimeEngine
-from wasm_runtime.engine import Journal, Log, NodeResults, Span
+from wasm_runtime.engine import GuestJournal, Log, NodeResults, Span
 from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
 from wasm_runtime.guests.guest import GC_IDLE_S
 from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH
@@ -303,7 +303,7 @@ class Observed:
         self.logged: list[tuple[Pod | None, list[str], int]] = []
         self.spans: list[Span] = []
 
-    def sink(self, _: str, pod: Pod | None, journal: Journal) -> None:
+    def sink(self, _: str, pod: Pod | None, journal: GuestJournal) -> None:
         messages = [record.message for record in journal.records if isinstance(record, Log)]
         self.logged.append((pod, messages, journal.dropped))
 

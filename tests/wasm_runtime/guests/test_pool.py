@@ -50,10 +50,10 @@ class Pools:
         self.made.append(guest)
         return guest
 
-    def waits(self, pool: Pool, spare: int = 0, uid: str = NOBODY, seconds: float = 60) -> "Future[Guest]":
+    def waits(self, pool: Pool, keep_free: int = 0, uid: str = NOBODY, seconds: float = 60) -> "Future[Guest]":
         """Begins to wait for a guest in another thread."""
         before = len(pool._changed._waiters)
-        taken = self._threads.submit(pool.take, uid, time.monotonic() + seconds, spare)
+        taken = self._threads.submit(pool.take, uid, time.monotonic() + seconds, keep_free)
         until(lambda: taken.done() or len(pool._changed._waiters) > before)
         assert not taken.done()
         return taken
@@ -75,9 +75,9 @@ def pools(engine: WasmtimeEngine) -> Iterator[Pools]:
     pools.close()
 
 
-def take(pool: Pool, uid: str = NOBODY, spare: int = 0) -> Guest:
+def take(pool: Pool, uid: str = NOBODY, keep_free: int = 0) -> Guest:
     """A guest that can be had at once."""
-    return pool.take(uid, time.monotonic(), spare)
+    return pool.take(uid, time.monotonic(), keep_free)
 
 
 def at_once(pool: Pool, uid: str = NOBODY) -> bool:
@@ -87,10 +87,10 @@ def at_once(pool: Pool, uid: str = NOBODY) -> bool:
     return has_one
 
 
-def busy(pool: Pool, spare: int = 0) -> str:
+def busy(pool: Pool, keep_free: int = 0) -> str:
     """What is said when there is none."""
     with pytest.raises(GuestError) as caught:
-        take(pool, spare=spare)
+        take(pool, keep_free=keep_free)
     assert (caught.value.fault, caught.value.fatal) == (Fault.BUSY, False)
     return str(caught.value)
 
@@ -150,8 +150,10 @@ class TestSpare:
     def test_leaves_guests_to_others(self, pools: Pools) -> None:
         pool = pools(3)
         for _ in range(2):
-            take(pool, spare=1)
-        assert busy(pool, spare=1) == "instance: all 2 that may be used here are in use; raise the plugin's instances"
+            take(pool, keep_free=1)
+        assert (
+            busy(pool, keep_free=1) == "instance: all 2 that may be used here are in use; raise the plugin's instances"
+        )
         take(pool)
         assert busy(pool) == "instance: all 3 that may be used here are in use; raise the plugin's instances"
 
@@ -159,15 +161,17 @@ class TestSpare:
         pool = pools(2)
         one, two = take(pool), take(pool)
         pool.put_back(two)
-        assert busy(pool, spare=1) == "instance: all 1 that may be used here are in use; raise the plugin's instances"
+        assert (
+            busy(pool, keep_free=1) == "instance: all 1 that may be used here are in use; raise the plugin's instances"
+        )
         assert take(pool) is two
         pool.put_back(one)
         pool.put_back(two)
-        assert take(pool, spare=1) is one
+        assert take(pool, keep_free=1) is one
 
     @pytest.mark.parametrize("limit", [1, 2])
     def test_still_has_one(self, pools: Pools, limit: int) -> None:
-        take(pools(limit), spare=limit)
+        take(pools(limit), keep_free=limit)
 
 
 class TestChoice:
@@ -213,7 +217,7 @@ class TestChoice:
         """Two are the most that it may have, so that there is no third to be made."""
         pool = pools(3, keeps_cycles=True)
         longest, _ = on_cycle(pool, "a", "b")
-        assert take(pool, "c", spare=1) is longest
+        assert take(pool, "c", keep_free=1) is longest
 
     def test_is_one_that_was_on_no_cycle_yet(self, pools: Pools) -> None:
         pool = pools(3, keeps_cycles=True)
@@ -260,7 +264,7 @@ class TestWaiting:
         """Who waits longest is told first, but may not have the guest."""
         pool = pools(2)
         guests = [take(pool), take(pool)]
-        modest = pools.waits(pool, spare=1)
+        modest = pools.waits(pool, keep_free=1)
         other = pools.waits(pool)
         pool.put_back(guests[0])
         assert other.result(PATIENCE_S) is guests[0]
@@ -329,7 +333,9 @@ class TestReplacement:
         pools.may_make.clear()
         pool.put_back(breaks(broken))
         assert busy(pool) == "instance: another one is still being made"
-        assert busy(pool, spare=1) == "instance: all 1 that may be used here are in use; raise the plugin's instances"
+        assert (
+            busy(pool, keep_free=1) == "instance: all 1 that may be used here are in use; raise the plugin's instances"
+        )
         assert len(pool) == 2
 
     def test_leaves_idle_ones_to_those_that_wait(self, pools: Pools) -> None:
@@ -337,7 +343,7 @@ class TestReplacement:
         pool = pools(2)
         guests = [take(pool), take(pool)]
         pool.put_back(guests[1])
-        waiting = pools.waits(pool, spare=1)
+        waiting = pools.waits(pool, keep_free=1)
         pools.may_make.clear()
         pool.put_back(breaks(guests[0]))
         assert waiting.result(PATIENCE_S) is guests[1]
@@ -539,7 +545,7 @@ class TestTending:
         pool = pools(2)
         guests = [take(pool), take(pool)]
         pool.put_back(guests[1])
-        waiting = pools.waits(pool, spare=1)
+        waiting = pools.waits(pool, keep_free=1)
         work = Work(pools)
         work.may_end.set()
         assert not pool.maintain(work)

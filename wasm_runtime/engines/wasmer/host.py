@@ -8,10 +8,10 @@ from typing import Final, TypeVar
 from wasm_runtime import abi
 from wasm_runtime.abi import Delivery, Document, Import, Severity
 from wasm_runtime.driver.layout import REASON_LIMIT
-from wasm_runtime.engine import MAX_UID_BYTES, Call, Event, Handle, Log, Settings, max_delivery_bytes
+from wasm_runtime.engine import MAX_UID_BYTES, Call, GuestEvent, Handle, Log, Settings, max_delivery_bytes
 from wasm_runtime.engines.wasmer.memory import GuestMemory
 from wasm_runtime.engines.wasmer.node_snapshot import NodeSnapshot
-from wasm_runtime.engines.wasmer.records import Output, Reasons, Records
+from wasm_runtime.engines.wasmer.records import PrintedOutput, Reasons, Records
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class Host:
         self.nodes = nodes
         self.reasons = Reasons()
         self.records = Records(settings.output_limit)
-        self.output = Output(settings.output_limit)
+        self.output = PrintedOutput(settings.output_limit)
         self.pod = self.target = b""
         self.current: int | None = None
         """The node that the call is about."""
@@ -192,7 +192,7 @@ class Host:
     def _event(self, at: int, length: int) -> None:
         self.memory.require(at, length)
         if self.records.claim(len(self.node) + length):
-            self.records.add(Event(self.memory.read(at, length)))
+            self.records.add(GuestEvent(self.memory.read(at, length)))
 
     def _get_waiting_pod(self, uid: int, length: int, buf: int, limit: int) -> None:
         """Hands over the pod that waits on Permit, or a u64 of 0. Its length is not told."""

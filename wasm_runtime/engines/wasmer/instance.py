@@ -16,11 +16,11 @@ from wasm_runtime.engine import (
     MAX_LONG_REASONS,
     MEBIBYTE,
     Call,
+    CallResult,
+    GuestJournal,
     Handle,
-    Journal,
     ListResults,
     NodeResults,
-    Result,
     Settings,
     max_reason_bytes,
     node_buffer_error,
@@ -94,7 +94,7 @@ class WasmerInstance:
         """Brings the instance's view of the nodes up to date before a call needs it. Raises GuestError."""
         return self._thread.run(self._sync_nodes, nodes, deadline, max_nodes)
 
-    def once(self, export: str, call: Call) -> Result:
+    def once(self, export: str, call: Call) -> CallResult:
         """Calls an export once; one that is about a node, for the only one of `call.nodes`. Raises GuestError."""
         return self._thread.run(self._once, export, call)
 
@@ -119,8 +119,8 @@ class WasmerInstance:
         """What the guest printed in its last call."""
         return str(self._host.output)
 
-    def journal(self) -> Journal:
-        """What the guest logged and recorded since this was last asked."""
+    def take_journal(self) -> GuestJournal:
+        """Takes what the guest logged and recorded since this was last called."""
         return self._host.records.take()
 
     def close(self) -> None:
@@ -165,14 +165,14 @@ class WasmerInstance:
         )
         self._functions = {name: getattr(exports, name) for name in points}
 
-    def _once(self, export: str, call: Call) -> Result:
+    def _once(self, export: str, call: Call) -> CallResult:
         host = self._host
         indices = self._begin(call, REASON_ROOM)
         host.target = call.target
         if abi.EXPORTS[export].on_node:
             host.current = indices[0]
         low, high = self._run(export, call.deadline, lambda: self._enter(export, call.deadline))
-        return Result(low, high, host.reasons.text())
+        return CallResult(low, high, host.reasons.text())
 
     def _each(self, export: str, call: Call, tolerated: int) -> NodeResults:
         host = self._host
@@ -216,7 +216,7 @@ class WasmerInstance:
             return code, host.memory.read(at, 4 * count)
 
         code, written = self._run(export, call.deadline, answers)
-        status = Result(code, 0, host.reasons.text())
+        status = CallResult(code, 0, host.reasons.text())
         if code:
             return ListResults(status, NodeResults(0, [], [], []))
         if export == abi.LISTS["score"]:

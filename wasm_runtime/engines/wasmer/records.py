@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from wasm_runtime.driver.layout import REASON_LIMIT, REASON_ROOM
-from wasm_runtime.engine import NO_JOURNAL, Event, Journal, Log
+from wasm_runtime.engine import NO_JOURNAL, GuestEvent, GuestJournal, Log
 
 LEFT_OUT: Final = "(left out: the reasons of this call are longer than their limit)"
 
@@ -73,7 +73,7 @@ class Records:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._used = 0
-        self._records: list[Log | Event] = []
+        self._records: list[Log | GuestEvent] = []
         self._dropped = 0
 
     def claim(self, length: int) -> bool:
@@ -85,20 +85,20 @@ class Records:
         self._used = used
         return True
 
-    def add(self, record: Log | Event) -> None:
+    def add(self, record: Log | GuestEvent) -> None:
         """Keeps a record that has its room."""
         self._records.append(record)
 
-    def take(self) -> Journal:
+    def take(self) -> GuestJournal:
         """What was kept since this was last asked."""
         if not (self._records or self._dropped):
             return NO_JOURNAL
-        journal = Journal(self._records, self._dropped)
+        journal = GuestJournal(self._records, self._dropped)
         self._records, self._used, self._dropped = [], 0, 0
         return journal
 
 
-class Output:
+class PrintedOutput:
     """The beginning of what a guest prints in one call."""
 
     def __init__(self, limit: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from wasm_runtime.module.binary import PREAMBLE, Reader
+from wasm_runtime.module.binary import PREAMBLE, BinaryReader
 from wasm_runtime.protobuf.varint import varint
 
 EXPORT: Final = "kwx-start"
@@ -30,12 +30,12 @@ def put_off(wasm: bytes) -> bytes:
 
 def _sections(wasm: bytes) -> Iterator[tuple[int, bytes]]:
     """Each section's number and content."""
-    reader = Reader(wasm, PREAMBLE)
+    reader = BinaryReader(wasm, PREAMBLE)
     return ((section, wasm[reader.at : reader.at + length]) for section, length in reader.sections())
 
 
 def _appended(vector: bytes, item: bytes) -> bytes:
-    reader = Reader(vector, 0)
+    reader = BinaryReader(vector, 0)
     count = reader.number()
     return varint(count + 1) + vector[reader.at :] + item
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from wasm_runtime.engines.wasmer.linker import NAME
 from wasm_runtime.engines.wasmer.wasi import MAX_EXIT_STATUS, ExitError
-from wasm_runtime.engines.wasmtime.trap import MAX_FRAMES, MAX_NAME_CHARS, Failure
+from wasm_runtime.engines.wasmtime.trap import MAX_FRAMES, MAX_NAME_CHARS, EngineFailure
 from wasm_runtime.errors import Fault, TrapKind, shorten
 
 _KINDS: Final = {
@@ -28,25 +28,25 @@ _FRAME: Final = re.compile(r"^    at (.*) \((.*)\[(\d+)\]:0x[0-9a-f]+\)$", re.MU
 _UNNAMED: Final = "<unnamed>"
 
 
-def describe(error: Exception) -> Failure:
+def describe(error: Exception) -> EngineFailure:
     """What went wrong in a guest. An error without wasmer's mark of a trap comes from linking."""
     if isinstance(error, ExitError):
         return _left(error.status)
     message = str(error)
     if not message.startswith(_TRAP):
-        return Failure(Fault.LINK, " ".join(message.split()))
+        return EngineFailure(Fault.LINK, " ".join(message.split()))
     words = message.partition("\n")[0].removeprefix(_TRAP)
     kind = _KINDS.get(words, TrapKind.OTHER)
     name = words if kind is TrapKind.OTHER else kind.value
     fault = Fault.STACK if kind is TrapKind.STACK_OVERFLOW else Fault.TRAP
-    return Failure(fault, f"trap: {name}{_backtrace(message)}", kind)
+    return EngineFailure(fault, f"trap: {name}{_backtrace(message)}", kind)
 
 
-def _left(status: int) -> Failure:
+def _left(status: int) -> EngineFailure:
     """No more exit status than wasmtime takes, in its words."""
     if status > MAX_EXIT_STATUS:
-        return Failure(Fault.EXIT, "the guest left by an exit status above 125")
-    return Failure(Fault.EXIT, f"the guest left by exit status {status}", exit_code=status)
+        return EngineFailure(Fault.EXIT, "the guest left by an exit status above 125")
+    return EngineFailure(Fault.EXIT, f"the guest left by exit status {status}", exit_code=status)
 
 
 def _backtrace(message: str) -> str:

@@ -17,7 +17,7 @@ from wasm_runtime.abi import Import
 from wasm_runtime.driver.layout import NONE
 from wasm_runtime.engines.wasmer.host import HostFunction
 from wasm_runtime.engines.wasmer.memory import GuestMemory
-from wasm_runtime.engines.wasmer.records import Output
+from wasm_runtime.engines.wasmer.records import PrintedOutput
 from wasm_runtime.module import wasi
 
 
@@ -84,7 +84,7 @@ class ExitError(Exception):
 class Wasi:
     """The functions of one guest."""
 
-    def __init__(self, memory: GuestMemory, output: Output, argv: tuple[str, ...]) -> None:
+    def __init__(self, memory: GuestMemory, output: PrintedOutput, argv: tuple[str, ...]) -> None:
         self._memory = memory
         self._output = output
         self._argv = [each.encode() + b"\0" for each in argv]

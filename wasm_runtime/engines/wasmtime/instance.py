@@ -20,13 +20,13 @@ from wasm_runtime.engine import (
     MEBIBYTE,
     NO_JOURNAL,
     Call,
-    Event,
+    CallResult,
+    GuestEvent,
+    GuestJournal,
     Handle,
-    Journal,
     ListResults,
     Log,
     NodeResults,
-    Result,
     Settings,
     max_delivery_bytes,
     max_reason_bytes,
@@ -34,7 +34,7 @@ from wasm_runtime.engine import (
 )
 from wasm_runtime.engines.wasmtime.memory import CallMemory, LinearMemory, SnapshotMemory
 from wasm_runtime.engines.wasmtime.ticker import Ticker
-from wasm_runtime.engines.wasmtime.trap import Failure, describe
+from wasm_runtime.engines.wasmtime.trap import EngineFailure, describe
 from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
 from wasm_runtime.module.binary import Interface
 from wasm_runtime.native import EpochDeadline, Function
@@ -63,7 +63,7 @@ _IMAGES: Final = abi.Import("k8s.io/scheduler", "nodeImageStates")
 _RECORD: Final = struct.Struct("<IiIII")
 """Head of a record of the journal: kind, severity, length of the node's name, of the message and of its pairs."""
 _SIGN: Final = 0x8000_0000
-_FINE: Final = Result(0, 0, "")
+_FINE: Final = CallResult(0, 0, "")
 
 
 class WasmtimeCode(NamedTuple):
@@ -117,7 +117,7 @@ class WasmtimeInstance:
         self._snapshot.sync_nodes(nodes)
         return self._feed is None or self._feed.announce(self._announce, deadline, max_nodes)
 
-    def once(self, export: str, call: Call) -> Result:
+    def once(self, export: str, call: Call) -> CallResult:
         """Calls an export once; one that is about a node, for the only one of `call.nodes`. Raises GuestError."""
         indices = self._sync_nodes(call)
         memory = self._memory
@@ -129,7 +129,7 @@ class WasmtimeInstance:
         header.current = indices[0] if abi.EXPORTS[export].on_node else layout.NONE
         kind = _KINDS[abi.EXPORTS[export].signature.results]
         packed = self._run(export, call, call.deadline, self._once, driver.POINTS[export], kind)
-        return Result(_signed(packed), packed >> 32, memory.reason(memory.header.reason))
+        return CallResult(_signed(packed), packed >> 32, memory.reason(memory.header.reason))
 
     def each(self, export: str, call: Call, tolerated: int) -> NodeResults:
         """Calls an export for each of `call.nodes`. Raises GuestError."""
@@ -158,7 +158,7 @@ class WasmtimeInstance:
         if called == layout.NO_ROOM:
             raise node_buffer_error(code & layout.NONE, count)
         if code:
-            return ListResults(Result(code, 0, memory.reason(memory.header.reason)), NodeResults(0, [], [], []))
+            return ListResults(CallResult(code, 0, memory.reason(memory.header.reason)), NodeResults(0, [], [], []))
         values = [] if splits else memory.numbers("i", answers, count)
         return ListResults(_FINE, self._node_results(called, codes, values, reasons))
 
@@ -212,13 +212,13 @@ class WasmtimeInstance:
         """What the guest printed in its last call."""
         return self._memory.output()
 
-    def journal(self) -> Journal:
-        """What the guest logged and recorded since this was last asked."""
+    def take_journal(self) -> GuestJournal:
+        """Takes what the guest logged and recorded since this was last called."""
         header = self._memory.header
         if not (header.journal_length or header.journal_dropped):
             return NO_JOURNAL
         records = self._memory.read(header.journal, header.journal_length)
-        journal = Journal(list(_records(records)), header.journal_dropped)
+        journal = GuestJournal(list(_records(records)), header.journal_dropped)
         header.journal_length = header.journal_dropped = 0
         return journal
 
@@ -361,7 +361,7 @@ class WasmtimeInstance:
             trap=failure.trap,
         )
 
-    def _consider_memory(self, failure: Failure) -> Failure:
+    def _consider_memory(self, failure: EngineFailure) -> EngineFailure:
         """A guest that cannot grow its memory traps by itself, most at `unreachable`: says how much it has."""
         used, limit = self._guest_memory.length_now(), self._settings.memory_limit
         if failure.fault is not Fault.TRAP or 2 * used < limit:
@@ -438,7 +438,7 @@ class WasmtimeInstance:
             return 0
 
 
-def _records(data: bytes) -> Iterator[Log | Event]:
+def _records(data: bytes) -> Iterator[Log | GuestEvent]:
     at = 0
     while at < len(data):
         kind, severity, *lengths = _RECORD.unpack_from(data, at)
@@ -449,7 +449,7 @@ def _records(data: bytes) -> Iterator[Log | Event]:
             at += length
         node, message, pairs = parts
         if kind == layout.EVENT:
-            yield Event(message)
+            yield GuestEvent(message)
         else:
             yield Log(
                 Severity(min(max(severity, Severity.INFO), Severity.FATAL)),

@@ -31,7 +31,7 @@ _LIMITS: Final = {
 """What wasmtime says when a module asks for too much at once, and the fault that it is."""
 
 
-class Failure(NamedTuple):
+class EngineFailure(NamedTuple):
     """Why wasmtime stopped."""
 
     fault: Fault
@@ -41,27 +41,27 @@ class Failure(NamedTuple):
     exit_code: int | None = None
 
 
-def describe(error: Trap | WasmtimeError) -> Failure:
+def describe(error: Trap | WasmtimeError) -> EngineFailure:
     """What went wrong. A WasmtimeError comes from linking, or from a function of the engine that the guest was in."""
     if isinstance(error, ExitTrap):
-        return Failure(Fault.EXIT, f"the guest left by exit status {error.code}", exit_code=error.code)
+        return EngineFailure(Fault.EXIT, f"the guest left by exit status {error.code}", exit_code=error.code)
     if isinstance(error, WasmtimeError):
         return _refused(str(error))
     if error.trap_code is TrapCode.INTERRUPT:
-        return Failure(Fault.DEADLINE, "interrupted")
+        return EngineFailure(Fault.DEADLINE, "interrupted")
     kind = _kind(error)
     name = _cause(error.message) if kind is TrapKind.OTHER else kind.value
     fault = Fault.STACK if kind is TrapKind.STACK_OVERFLOW else Fault.TRAP
-    return Failure(fault, f"trap: {name}{_backtrace(error)}", kind)
+    return EngineFailure(fault, f"trap: {name}{_backtrace(error)}", kind)
 
 
-def _refused(message: str) -> Failure:
+def _refused(message: str) -> EngineFailure:
     cause = _cause(message)
     if _NO_STATUS in cause:
-        return Failure(Fault.EXIT, "the guest left by an exit status above 125")
+        return EngineFailure(Fault.EXIT, "the guest left by an exit status above 125")
     if message.startswith(_WHILE_RUNNING):
-        return Failure(Fault.TRAP, f"trap: {cause}", TrapKind.OTHER)
-    return Failure(next((fault for words, fault in _LIMITS.items() if words in cause), Fault.LINK), cause)
+        return EngineFailure(Fault.TRAP, f"trap: {cause}", TrapKind.OTHER)
+    return EngineFailure(next((fault for words, fault in _LIMITS.items() if words in cause), Fault.LINK), cause)
 
 
 def _kind(trap: Trap) -> TrapKind:

@@ -32,7 +32,7 @@ from tests.wasm_runtime.guest_modules import (
 from tests.wasm_runtime.world import each, filter_nodes, once, pre_filter, world
 from wasm_runtime import Fault, GuestError, Plugin, Settings
 from wasm_runtime.abi import Document
-from wasm_runtime.engine import MEBIBYTE, Call, Instance, NodeResults, NoHandle, Result
+from wasm_runtime.engine import MEBIBYTE, Call, CallResult, Instance, NodeResults, NoHandle
 from wasm_runtime.engines.wasmer import WasmerEngine
 
 ONE = world({"node-a": b"A"})
@@ -80,7 +80,7 @@ class TestDeadline:
         ):
             message = f"{where}: not called: its timeout of 250 ms was over"
             assert failure(does) == (message, Fault.DEADLINE, False), export_
-        assert once(instance, ONE) == Result(0, 0, "")
+        assert once(instance, ONE) == CallResult(0, 0, "")
 
     def test_that_passes_between_two_nodes_ends_the_call_there(self, load: Loader) -> None:
         instance = load.instance(self.COUNTS, timeout=0.25)
@@ -88,7 +88,7 @@ class TestDeadline:
         soon = Call(TWO.nodes, time.monotonic() + 0.02)
         message = "filter of node node-b: not called: its timeout of 250 ms was over"
         assert failure(lambda: instance.each("filter", soon, -1)) == (message, Fault.DEADLINE, False)
-        assert once(instance, ONE) == Result(1, 0, "")
+        assert once(instance, ONE) == CallResult(1, 0, "")
 
     def test_that_passes_while_a_guest_runs_is_seen_afterwards(self, load: Loader) -> None:
         instance = load.instance(self.COUNTS, timeout=0.25)
@@ -96,7 +96,7 @@ class TestDeadline:
         soon = Call(ONE.nodes, time.monotonic() + 0.02)
         message = "filter: returned after its timeout of 250 ms: wasmer interrupts no guest"
         assert failure(lambda: instance.each("filter", soon, -1)) == (message, Fault.DEADLINE, False)
-        assert once(instance, ONE) == Result(1, 0, "")
+        assert once(instance, ONE) == CallResult(1, 0, "")
 
     def test_counts_for_the_start_too(self, load: Loader) -> None:
         guest = module(
@@ -144,7 +144,7 @@ class TestMemory:
         documents = {Document.NODE_LIST: lambda: b"x" * 65_537}
         message = "prefilter: more than the host gives or takes in one call: 65537 bytes are more than its memory limit"
         assert failure(lambda: once(instance, ONE, documents=documents)) == (message, Fault.LIMIT, False)
-        assert once(instance, ONE, documents={Document.NODE_LIST: lambda: b"x" * 65_536}) == Result(65_536, 0, "")
+        assert once(instance, ONE, documents={Document.NODE_LIST: lambda: b"x" * 65_536}) == CallResult(65_536, 0, "")
 
     def test_is_told(self, load: Loader) -> None:
         instance = load.instance(self.GROWS)
@@ -210,7 +210,7 @@ class TestThreads:
         with ThreadPoolExecutor(4) as threads:
             results = list(threads.map(lambda _: once(instance, ONE), range(20)))
             threads.submit(instance.close).result(PATIENCE_S)
-        assert results == [Result(0, 0, "")] * 20
+        assert results == [CallResult(0, 0, "")] * 20
         instance.close()
 
     def test_many_threads_may_have_one_plugin(self, load: Loader) -> None:

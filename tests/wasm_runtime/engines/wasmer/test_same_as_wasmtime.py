@@ -108,7 +108,7 @@ def outcome(module: Module, export: str, numbers: Sequence[int]) -> Any:
         result: Any = instance.each(export, call, -1) if EXPORTS[export].on_node else instance.once(export, call)
     except GuestError as error:
         result = (error.fault, str(error), error.fatal, error.exit_code, error.trap)
-    seen = (result, call.deliveries, instance.journal(), instance.output(), handle.uids)
+    seen = (result, call.deliveries, instance.take_journal(), instance.output(), handle.uids)
     instance.close()
     return seen
 
