@@ -17,7 +17,8 @@ from extender.scheduling.feasible_nodes import NotFilteredError
 from extender.scheduling.profile import Profile
 from extender.scheduling.requests import Candidates
 from extender.scheduling.waiting_pods import WaitingPods
-from extender.webhook import messages
+from extender.webhook import encoding
+from extender.webhook.decoding import decode_binding
 from extender.webhook.failures import UNANSWERABLE, NotLoadedError, log_failure
 from extender.webhook.handlers import Context
 from extender.webhook.workers import Workers
@@ -53,7 +54,7 @@ class BindHandler:
 
     async def answer(self, body: bytes, named: Profile | None) -> bytes:
         """The answer, whose `Error` is empty if the pod is bound. Raises RequestError."""
-        args = messages.decode_binding(body)
+        args = decode_binding(body)
         pod = PodKey(args.PodNamespace, args.PodName, args.PodUID)
         route = named.name if named else ""
         with self._context.pins.unpinning(pod.uid, route):
@@ -61,10 +62,10 @@ class BindHandler:
                 await self._bind(pod, args.Node, named, route)
             except _FAILURES as error:
                 log_failure("bind", str(pod), error, node=args.Node)
-                return messages.encode_bound(str(error))
+                return encoding.encode_bound(str(error))
         self._context.feasible.forget(pod.uid, route)
         self._context.pods.forget(pod.uid)
-        return messages.encode_bound()
+        return encoding.encode_bound()
 
     async def _bind(self, pod: PodKey, node: str, named: Profile | None, route: str) -> None:
         context = self._context

@@ -26,7 +26,8 @@ from extender.scheduling.request_samples import RequestSamples, Sample
 from extender.scheduling.requests import Candidates, PodRequest, Preemption
 from extender.scheduling.verb import Judging
 from extender.telemetry.metrics import FINDING_PHASES, JUDGING_PHASES, Metrics
-from extender.webhook import messages
+from extender.webhook import encoding
+from extender.webhook.decoding import RequestDecoder
 from extender.webhook.failures import REASONS, UNANSWERABLE, NotLoadedError, log_failure
 from extender.webhook.workers import NoThreadError, Workers
 from wasm_runtime.nodes.node_table import Nodes
@@ -71,8 +72,9 @@ class JudgingHandler(ABC, Generic[S]):
     nothing: ClassVar[bytes] = b""
     """The answer that admits or prefers no node, where the answer has no words for a failure."""
 
-    def __init__(self, context: Context, workers: Workers) -> None:
+    def __init__(self, context: Context, decoder: RequestDecoder, workers: Workers) -> None:
         self._context = context
+        self._decoder = decoder
         self._workers = workers
 
     @abstractmethod
@@ -154,7 +156,7 @@ class FilterHandler(JudgingHandler[Candidates]):
 
     def decode(self, body: bytes) -> tuple[PodRequest, Candidates]:
         """The pod, and nodes by name or whole."""
-        return messages.decode_args(body, self._context.pods.known)
+        return self._decoder.decode_args(body)
 
     def profile_of(self, request: PodRequest, named: Profile | None, route: str) -> Profile:
         """Begins the pod's cycle, with what is live."""
@@ -176,23 +178,23 @@ class FilterHandler(JudgingHandler[Candidates]):
     def encode(self, asked: Asked[Candidates], _: Nodes, result: Verdict) -> bytes:
         """Bind is let to the nodes that pass."""
         self._context.feasible.add(asked.request.pod.uid, asked.route, result.kept)
-        return messages.encode_filtered(asked.subject, result.kept.names, result.failed, result.unresolvable)
+        return encoding.encode_filtered(asked.subject, result.kept.names, result.failed, result.unresolvable)
 
     def refuse(self, request: PodRequest, error: Exception) -> bytes:
         """The answer of a request that the plugins have not judged, which says why."""
         log_failure("filter", request.pod.name, error)
-        return messages.encode_filter_error(str(error))
+        return encoding.encode_filter_error(str(error))
 
 
 class PrioritizeHandler(JudgingHandler[Candidates]):
     """Answers prioritize with a score for each node, with none after a failure."""
 
     verb = PRIORITIZE
-    nothing = messages.encode_priorities((), ())
+    nothing = encoding.encode_priorities((), ())
 
     def decode(self, body: bytes) -> tuple[PodRequest, Candidates]:
         """The pod, and nodes by name or whole."""
-        return messages.decode_args(body, self._context.pods.known)
+        return self._decoder.decode_args(body)
 
     def sample(self, asked: Asked[Candidates]) -> None:
         """Keeps the names alone."""
@@ -205,18 +207,18 @@ class PrioritizeHandler(JudgingHandler[Candidates]):
 
     def encode(self, asked: Asked[Candidates], nodes: Nodes, result: Sequence[int]) -> bytes:
         """The scores that are not 0, which kube-scheduler takes for granted."""
-        return messages.encode_priorities(nodes.names, result, zeros=asked.profile.zero_scores)
+        return encoding.encode_priorities(nodes.names, result, zeros=asked.profile.zero_scores)
 
 
 class PreemptHandler(JudgingHandler[Preemption]):
     """Answers preempt with the candidates that stay, with none after a failure."""
 
     verb = PREEMPT
-    nothing = messages.encode_victims({})
+    nothing = encoding.encode_victims({})
 
     def decode(self, body: bytes) -> tuple[PodRequest, Preemption]:
         """The pod, and the candidates with their victims."""
-        return messages.decode_preemption(body, self._context.pods.known)
+        return self._decoder.decode_preemption(body)
 
     def sample(self, asked: Asked[Preemption]) -> None:
         """The victims are looked up when somebody judges it again."""
@@ -232,4 +234,4 @@ class PreemptHandler(JudgingHandler[Preemption]):
 
     def encode(self, asked: Asked[Preemption], _: Nodes, result: Sequence[str]) -> bytes:
         """The candidates that stay, with their victims."""
-        return messages.encode_victims({name: asked.subject.victims[name] for name in result})
+        return encoding.encode_victims({name: asked.subject.victims[name] for name in result})

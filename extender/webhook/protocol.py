@@ -16,7 +16,7 @@ from uvicorn.server import ServerState
 
 from extender.http.clients import SMALL_BODY_BYTES, Clients, Room
 from extender.http.request_parser import OUR_FAULT, Invitation, Reader, Refusal, Request
-from extender.webhook import messages
+from extender.webhook import encoding
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ class Connection(asyncio.Protocol):
         """Refuses the request whose body is coming."""
         problem = f"bodies of other requests take {self._room.max_bytes} bytes already; ask again later"
         self._room.hold(self, 0)
-        self._write(self._reader.drop(), Answer(HTTPStatus.SERVICE_UNAVAILABLE, messages.encode_problem(problem)))
+        self._write(self._reader.drop(), Answer(HTTPStatus.SERVICE_UNAVAILABLE, encoding.encode_problem(problem)))
 
     # -- answering ---------------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class Connection(asyncio.Protocol):
     def _refuse(self, status: HTTPStatus, problem: str) -> None:
         """Answers what is no request, and closes the connection."""
         nothing = Request("", "", b"", is_last=True)
-        self._write(nothing, Answer(status, messages.encode_problem(problem)))
+        self._write(nothing, Answer(status, encoding.encode_problem(problem)))
 
     def _write(self, request: Request, answer: Answer) -> None:
         is_last = self._is_ending or request.is_last

@@ -11,8 +11,9 @@ from extender.scheduling.live_profiles import LiveProfiles
 from extender.scheduling.profile import Profile
 from extender.scheduling.requests import RequestError
 from extender.scheduling.waiting_pods import WaitingPods
-from extender.webhook import messages
+from extender.webhook import encoding
 from extender.webhook.bind_handler import BindHandler
+from extender.webhook.decoding import RequestDecoder
 from extender.webhook.handlers import Context, FilterHandler, PreemptHandler, PrioritizeHandler
 from extender.webhook.protocol import Answer
 from extender.webhook.workers import Workers
@@ -36,10 +37,11 @@ class Handler(Protocol):
 def make_handlers(context: Context, binder: Binder, waiting: WaitingPods, bind_timeout: float) -> Mapping[str, Handler]:
     """The handler of each verb, by its name; `bind_timeout` in seconds."""
     judging, binding = Workers(MAX_JUDGING_THREADS, "judge"), Workers(MAX_BINDING_THREADS, "bind")
+    decoder = RequestDecoder(context.pods.known)
     return {
-        "filter": FilterHandler(context, judging),
-        "prioritize": PrioritizeHandler(context, judging),
-        "preempt": PreemptHandler(context, judging),
+        "filter": FilterHandler(context, decoder, judging),
+        "prioritize": PrioritizeHandler(context, decoder, judging),
+        "preempt": PreemptHandler(context, decoder, judging),
         "bind": BindHandler(context, binder, waiting, bind_timeout, binding),
     }
 
@@ -96,4 +98,4 @@ def _failed(path: str, error: Exception) -> Answer:
 
 
 def _problem(status: int, problem: str) -> Answer:
-    return Answer(status, messages.encode_problem(problem))
+    return Answer(status, encoding.encode_problem(problem))

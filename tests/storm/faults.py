@@ -24,10 +24,10 @@ HEADROOM: Final = 64 << 20
 """Bytes of address space that are left: small allocations go well, a guest's memory and a thread's stack do not."""
 
 MEMORY_ERRORS: Final = (
-    "extender.webhook.messages:decode_args",
-    "extender.webhook.messages:decode_preemption",
-    "extender.webhook.messages:encode_filtered",
-    "extender.webhook.messages:encode_priorities",
+    "extender.webhook.decoding:RequestDecoder.decode_args",
+    "extender.webhook.decoding:RequestDecoder.decode_preemption",
+    "extender.webhook.encoding:encode_filtered",
+    "extender.webhook.encoding:encode_priorities",
     "extender.scheduling.filter:run",
     "extender.scheduling.prioritize:run",
     "extender.scheduling.bind:run",

@@ -13,7 +13,7 @@ from msgspec import Raw
 from extender.config import ServerConfig
 from extender.scheduling.node_source import NodeSource
 from extender.scheduling.requests import PodRequest, RequestError
-from extender.webhook import messages
+from extender.webhook.decoding import RequestDecoder
 from wasm_runtime.nodes.node_table import NodeTable
 
 T = TypeVar("T")
@@ -44,14 +44,14 @@ def read(file: Path, nodes: Path | None, pod: Path | None) -> Request:
 
 
 def _put(text: bytes, source: NodeSource) -> None:
-    _, candidates = messages.decode_args(b'{"Pod":{"metadata":{}},"Nodes":%s}' % text)
+    _, candidates = RequestDecoder().decode_args(b'{"Pod":{"metadata":{}},"Nodes":%s}' % text)
     if not candidates.names:
         raise RequestError("there is no node in it; expected a list as kubectl get nodes -o json prints it")
     source.find(candidates, wants_objects=True)
 
 
 def _pod(text: bytes) -> PodRequest:
-    return messages.decode_args(b'{"Pod":%s,"NodeNames":[]}' % text)[0]
+    return RequestDecoder().decode_args(b'{"Pod":%s,"NodeNames":[]}' % text)[0]
 
 
 def _decode(file: Path, decode: Callable[[bytes], T]) -> T:

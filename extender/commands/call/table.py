@@ -15,7 +15,7 @@ from extender.commands.call.call import Outcome, Verb
 from extender.commands.terminal import MORE, Part, Table
 from extender.scheduling.profile import SHORT_DIGEST
 from extender.telemetry.printable import printable
-from extender.webhook import messages
+from extender.webhook.decoding import RequestDecoder, decode_binding
 from wasm_runtime.engine import GuestEvent, Log
 
 MAX_NODES: Final = 50
@@ -59,7 +59,7 @@ def journal(outcome: Outcome) -> Iterator[str]:
 
 
 def _filter(request: bytes, answer: Any) -> _View:
-    asked, candidates = messages.decode_args(request)
+    asked, candidates = RequestDecoder().decode_args(request)
     verdicts = {
         **{name: ("rejected", reason) for name, reason in answer["FailedNodes"].items()},
         **{name: ("unresolvable", reason) for name, reason in answer["FailedAndUnresolvableNodes"].items()},
@@ -70,14 +70,14 @@ def _filter(request: bytes, answer: Any) -> _View:
 
 
 def _prioritize(request: bytes, answer: Any) -> _View:
-    asked, candidates = messages.decode_args(request)
+    asked, candidates = RequestDecoder().decode_args(request)
     scores = {each["Host"]: each["Score"] for each in answer}
     rows = [(name, str(scores.get(name, 0))) for name in candidates.names]
     return _View(asked.pod.name, f"scores of {len(rows)} nodes", ("Node", "Score"), rows)
 
 
 def _preempt(request: bytes, answer: Any) -> _View:
-    asked, preemption = messages.decode_preemption(request)
+    asked, preemption = RequestDecoder().decode_preemption(request)
     kept = answer["NodeNameToMetaVictims"]
     rows = [
         (name, "stays" if name in kept else "dropped", str(len(preemption.uids(name)))) for name in preemption.victims
@@ -86,7 +86,7 @@ def _preempt(request: bytes, answer: Any) -> _View:
 
 
 def _bind(request: bytes, _answer: Any) -> _View:
-    args = messages.decode_binding(request)
+    args = decode_binding(request)
     pod = PodKey(args.PodNamespace, args.PodName, args.PodUID)
     return _View(str(pod), f"it would be bound to {args.Node}")
 

@@ -8,7 +8,7 @@ import pytest
 from extender.scheduling import node_source
 from extender.scheduling.node_source import NodeSource, NotSyncedError
 from extender.scheduling.requests import Candidates, RequestError
-from extender.webhook.messages import decode_args
+from extender.webhook.decoding import RequestDecoder
 from tests.extender.objects import node, nodes_args
 from wasm_runtime.nodes.node_table import Nodes, NodeTable
 from wasm_runtime.protobuf import encode_node
@@ -22,7 +22,9 @@ class Cache:
 
 
 def of_nodes(*names: str, version: str = "1") -> Candidates:
-    return decode_args(json.dumps(nodes_args([node(name, version=version) for name in names])).encode())[1]
+    return RequestDecoder().decode_args(
+        json.dumps(nodes_args([node(name, version=version) for name in names])).encode()
+    )[1]
 
 
 def of_names(*names: str) -> Candidates:
@@ -46,7 +48,9 @@ def test_nodes_are_not_converted_when_no_guest_wants_them() -> None:
 def test_a_node_that_cannot_be_converted_leaves_those_known_before() -> None:
     source = NodeSource(None, NodeTable())
     source.find(of_nodes("a"), wants_objects=True)
-    broken = decode_args(b'{"Pod": {"metadata": {}}, "Nodes": {"items": [{"metadata": {"name": "b"}, "spec": 5}]}}')[1]
+    broken = RequestDecoder().decode_args(
+        b'{"Pod": {"metadata": {}}, "Nodes": {"items": [{"metadata": {"name": "b"}, "spec": 5}]}}'
+    )[1]
     with pytest.raises(RequestError, match=r"^Nodes: node b: spec: expected an object, got 5$"):
         source.find(broken, wants_objects=True)
     assert len(source.find(of_nodes("a"), wants_objects=True).node_table) == 1
@@ -123,7 +127,9 @@ def test_a_node_is_converted_when_it_has_changed_with_its_version_or_without() -
     as_they_come = [{"version": "1"}, {"version": "2"}, {"version": "2"}, {"version": ""}, {"version": ""}]
     relabelled = {"version": "2", "labels": {"x": "1"}}  # kube-scheduler sends none such, but others do.
     for each in (*as_they_come, relabelled, relabelled, {"version": "2"}):
-        found = source.find(decode_args(json.dumps(nodes_args([node("a", **each)])).encode())[1], wants_objects=True)
+        found = source.find(
+            RequestDecoder().decode_args(json.dumps(nodes_args([node("a", **each)])).encode())[1], wants_objects=True
+        )
         assert objects_of(found) == [encode_node(node("a", **each))]
     assert len(changes) == 5
 
@@ -133,7 +139,9 @@ def test_a_node_that_was_made_anew_is_another_one_though_name_and_version_are_th
     for uid in ("first", "second"):
         made = node("a", labels={"made": uid})
         made["metadata"]["uid"] = uid
-        found = source.find(decode_args(json.dumps(nodes_args([made])).encode())[1], wants_objects=True)
+        found = source.find(
+            RequestDecoder().decode_args(json.dumps(nodes_args([made])).encode())[1], wants_objects=True
+        )
         assert objects_of(found) == [encode_node(made)]
 
 
@@ -144,10 +152,10 @@ def test_nodes_are_bounded_by_their_bytes_too(monkeypatch: pytest.MonkeyPatch) -
     for version in range(3):
         for name in "abc":
             asked = nodes_args([node(name, version=str(version), labels=large)])
-            source.find(decode_args(json.dumps(asked).encode())[1], wants_objects=True)
+            source.find(RequestDecoder().decode_args(json.dumps(asked).encode())[1], wants_objects=True)
         assert len(source.current) == 3
     asked = nodes_args([node(name, labels=large) for name in "cd"])
-    found = source.find(decode_args(json.dumps(asked).encode())[1], wants_objects=True)
+    found = source.find(RequestDecoder().decode_args(json.dumps(asked).encode())[1], wants_objects=True)
     assert (found.names, len(found.node_table)) == (["c", "d"], 2)
     assert objects_of(found) == [encode_node(node(name, labels=large)) for name in "cd"]
 

@@ -17,7 +17,7 @@ from extender.scheduling import pod_source
 from extender.scheduling.node_source import NotSyncedError
 from extender.scheduling.pod_source import PodNotKnownError, PodSource
 from extender.scheduling.requests import PodRequest, RequestError
-from extender.webhook.messages import decode_args, decode_preemption
+from extender.webhook.decoding import RequestDecoder
 from tests.extender.objects import Object, meta_victims, names_args, pod, preemption_args, victims_args
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.protobuf import encode_pod
@@ -45,7 +45,7 @@ class Cache:
 
 def shown(name: str, **more: Any) -> PodRequest:
     """A pod as a filter request shows it."""
-    return decode_args(json.dumps(names_args([], pod(name, **more))).encode())[0]
+    return RequestDecoder().decode_args(json.dumps(names_args([], pod(name, **more))).encode())[0]
 
 
 def find(source: PodSource, key: PodKey = KEY) -> PodRequest:
@@ -151,7 +151,7 @@ def test_a_pod_of_the_cluster_is_known_at_its_version(
 
 
 def victims(source: PodSource, request: Mapping[str, Any], node: str = "node-3") -> Sequence[bytes]:
-    _, preemption = decode_preemption(json.dumps(request).encode())
+    _, preemption = RequestDecoder().decode_preemption(json.dumps(request).encode())
     return source.victims(preemption, node)
 
 
@@ -215,7 +215,7 @@ def test_victims_may_be_asked_for_by_many_threads() -> None:
     source = PodSource(Cache({f"uid-of-{name}": encode_pod(pod(name)) for name in names}), None)
     with ThreadPoolExecutor(8) as threads:
         for request in by_uid, whole:
-            _, preemption = decode_preemption(json.dumps(request).encode())
+            _, preemption = RequestDecoder().decode_preemption(json.dumps(request).encode())
             assert list(threads.map(partial(source.victims, preemption), names * 8)) == expected * 8
 
 

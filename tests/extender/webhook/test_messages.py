@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 
 from extender.scheduling import requests
 from extender.scheduling.requests import Candidates, MetaPod, MetaVictims, PodRequest, Preemption, RequestError
-from extender.webhook import messages
-from extender.webhook.messages import ExtenderBindingArgs, decode_args, decode_binding, decode_preemption
+from extender.webhook import decoding, encoding
+from extender.webhook.decoding import ExtenderBindingArgs, RequestDecoder, decode_binding
 from tests.extender.objects import node, pod
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.protobuf import encode_pod
+
+DECODER = RequestDecoder()
 
 ODD_NODE = (
     b'{ "x-unknown" : [1E400, 123456789012345678901234567890, -0.0, 1.10, true , null],\t'
@@ -37,14 +39,14 @@ def args(**fields: bytes | str) -> bytes:
 
 
 POD = json.dumps(pod())
-DECODED_POD = decode_args(args(Pod=POD, NodeNames="[]"))[0]
+DECODED_POD = DECODER.decode_args(args(Pod=POD, NodeNames="[]"))[0]
 
 
 # -- the pod ---------------------------------------------------------------------------------------
 
 
 def test_a_pod_is_known_by_uid_name_and_scheduler() -> None:
-    request, _ = decode_args(args(Pod=json.dumps(pod("web-7", scheduler="gpu")), NodeNames="[]"))
+    request, _ = DECODER.decode_args(args(Pod=json.dumps(pod("web-7", scheduler="gpu")), NodeNames="[]"))
     assert (request.pod.uid, request.pod.name, request.scheduler_name) == ("uid-of-web-7", "default/web-7", "gpu")
 
 
@@ -66,7 +68,7 @@ def test_a_pod_is_known_by_uid_name_and_scheduler() -> None:
     ],
 )
 def test_fields_of_a_pod_that_are_absent_or_null_are_empty(json: str, uid: str, name: str, scheduler: str) -> None:
-    request, _ = decode_args(args(Pod=json, NodeNames="[]"))
+    request, _ = DECODER.decode_args(args(Pod=json, NodeNames="[]"))
     assert request == PodRequest(Pod(uid, name, request.pod.object), scheduler)
 
 
@@ -85,14 +87,15 @@ def test_a_pod_that_is_known_at_its_version_is_not_converted() -> None:
         ({"resourceVersion": "7"}, encode_pod({"metadata": {"resourceVersion": "7"}})),
     ):
         the_pod = json.dumps({"metadata": metadata})
-        assert decode_args(args(Pod=the_pod, NodeNames="[]"), find)[0].pod.object == content
-        assert decode_preemption(args(Pod=the_pod, NodeNameToMetaVictims="{}"), find)[0].pod.object == content
+        decoder = RequestDecoder(find)
+        assert decoder.decode_args(args(Pod=the_pod, NodeNames="[]"))[0].pod.object == content
+        assert decoder.decode_preemption(args(Pod=the_pod, NodeNameToMetaVictims="{}"))[0].pod.object == content
     assert asked == [("u", "7"), ("u", "8")]
 
 
 def test_the_same_bytes_are_converted_once() -> None:
-    first, _ = decode_args(args(Pod=POD, NodeNames='["a"]'))
-    second, _ = decode_args(args(Pod=POD, NodeNames='["b"]'))
+    first, _ = DECODER.decode_args(args(Pod=POD, NodeNames='["a"]'))
+    second, _ = DECODER.decode_args(args(Pod=POD, NodeNames='["b"]'))
     assert first is second
 
 
@@ -130,7 +133,7 @@ def test_the_same_bytes_are_converted_once() -> None:
     ],
 )
 def test_a_pod_that_is_none_is_refused_by_the_path_of_what_is_wrong(body: bytes, problem: str) -> None:
-    for decode in (decode_args, decode_preemption):
+    for decode in (DECODER.decode_args, DECODER.decode_preemption):
         with pytest.raises(RequestError) as refused:
             decode(body.replace(b'"NodeNames": []', b'"NodeNames": [], "NodeNameToMetaVictims": {}'))
         assert str(refused.value) == problem
@@ -141,20 +144,22 @@ def test_a_pod_that_is_none_is_refused_by_the_path_of_what_is_wrong(body: bytes,
 
 def test_names_are_kept_in_their_order_with_duplicates() -> None:
     names = ["b", "a", "", "b", "größer", "\u0000"]
-    _, candidates = decode_args(args(Pod=POD, Nodes="null", NodeNames=json.dumps(names)))
+    _, candidates = DECODER.decode_args(args(Pod=POD, Nodes="null", NodeNames=json.dumps(names)))
     assert candidates == Candidates(names, metadata=candidates.metadata)
 
 
 def test_names_win_over_nodes() -> None:
     """As in `HTTPExtender.Filter` of kube-scheduler, which never sends both."""
-    _, candidates = decode_args(args(Pod=POD, Nodes='{"items": [{"metadata": {"name": "a"}}]}', NodeNames='["b"]'))
+    _, candidates = DECODER.decode_args(
+        args(Pod=POD, Nodes='{"items": [{"metadata": {"name": "a"}}]}', NodeNames='["b"]')
+    )
     assert (candidates.names, candidates.items) == (["b"], None)
 
 
 def test_nodes_are_known_by_name_and_by_all_that_they_say() -> None:
     items = [node("b", version="2"), node("a"), node("b", version="2"), node("b", version="2", labels={"x": "1"})]
     for _ in range(2):
-        _, candidates = decode_args(args(Pod=POD, Nodes=json.dumps({"items": items})))
+        _, candidates = DECODER.decode_args(args(Pod=POD, Nodes=json.dumps({"items": items})))
         assert candidates.names == ["b", "a", "b", "b"]
         assert [candidates.hashes.index(each) for each in candidates.hashes] == [0, 1, 0, 3]
         assert [json.loads(bytes(item)) for item in candidates.items or ()] == items
@@ -163,10 +168,11 @@ def test_nodes_are_known_by_name_and_by_all_that_they_say() -> None:
 def test_nodes_that_begin_alike_are_told_apart() -> None:
     """What a node's JSON begins with only says with which one to compare it."""
     alike = [
-        {"spec": {"providerID": "x" * messages.HEAD}, **node(name, version=str(at))} for at, name in enumerate("abb")
+        {"spec": {"providerID": "x" * decoding.KEY_BYTES}, **node(name, version=str(at))}
+        for at, name in enumerate("abb")
     ]
     for items in ([alike[0]], alike, alike[::-1]):
-        _, candidates = decode_args(args(Pod=POD, Nodes=json.dumps({"items": items})))
+        _, candidates = DECODER.decode_args(args(Pod=POD, Nodes=json.dumps({"items": items})))
         assert candidates.names == [item["metadata"]["name"] for item in items]
         assert len(set(candidates.hashes)) == len(items)
 
@@ -176,8 +182,8 @@ def test_the_memory_for_nodes_that_came_is_that_which_is_counted() -> None:
     for filler in ("", "x" * 5_000):
         items = [node(f"node-{at}", labels={"filler": filler}) for at in range(2_000)]
         body = args(Pod=POD, Nodes=json.dumps({"items": items}))
-        heads = messages._Heads()
-        nodes = messages._decode(body, messages.ExtenderArgs).Nodes
+        heads = decoding._Heads()
+        nodes = decoding._decode(body, decoding.ExtenderArgs).Nodes
         assert nodes
         gc.collect()
         tracemalloc.start()
@@ -191,19 +197,19 @@ def test_the_memory_for_nodes_that_came_is_that_which_is_counted() -> None:
 
 
 def test_the_memory_for_nodes_that_came_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "NODES_KEPT", 6_000)
-    monkeypatch.setattr(messages, "_heads", messages._Heads())
+    monkeypatch.setattr(decoding, "MAX_CACHED_NODES_BYTES", 6_000)
+    decoder = RequestDecoder()
     for at in range(50):
         names = [f"node-{at}-{each}" for each in range(3)]
         nodes = [node(name, version=str(version)) for version in range(2) for name in names]
-        _, candidates = decode_args(args(Pod=POD, Nodes=json.dumps({"items": nodes})))
+        _, candidates = decoder.decode_args(args(Pod=POD, Nodes=json.dumps({"items": nodes})))
         assert candidates.names == 2 * names
-        assert 0 < sum(map(messages._size, messages._heads._known.values())) <= 6_000
+        assert 0 < sum(map(decoding._size, decoder._heads._known.values())) <= 6_000
 
 
 @pytest.mark.parametrize("nodes", ['{"items": null}', '{"items": []}', '{"metadata": {}}', "{}", '{"Items": null}'])
 def test_a_list_without_items_is_no_nodes(nodes: str) -> None:
-    _, candidates = decode_args(args(Pod=POD, Nodes=nodes, NodeNames="null"))
+    _, candidates = DECODER.decode_args(args(Pod=POD, Nodes=nodes, NodeNames="null"))
     assert (candidates.names, candidates.items) == ([], [])
 
 
@@ -260,7 +266,7 @@ NEITHER = "the request has neither NodeNames (nodeCacheCapable: true) nor Nodes 
 )
 def test_nodes_of_other_types_are_refused_by_their_path(body: bytes, problem: str) -> None:
     with pytest.raises(RequestError) as refused:
-        decode_args(body)
+        DECODER.decode_args(body)
     assert str(refused.value) == problem
 
 
@@ -279,7 +285,7 @@ def test_nodes_of_other_types_are_refused_by_their_path(body: bytes, problem: st
     ],
 )
 def test_a_node_that_cannot_be_converted_is_refused_when_a_guest_wants_it(item: bytes, problem: str) -> None:
-    _, candidates = decode_args(args(Pod=POD, Nodes=b'{"items": [' + item + b"]}"))
+    _, candidates = DECODER.decode_args(args(Pod=POD, Nodes=b'{"items": [' + item + b"]}"))
     assert candidates.items
     with pytest.raises(RequestError) as refused:
         requests.encode_candidate("n", candidates.items[0])
@@ -312,7 +318,7 @@ class TestCase:
 
     def test_names(self, spell: Callable[[str], str]) -> None:
         request = {"Pod": pod(), "Nodes": None, "NodeNames": ["b", "a"], "Unknown": 1}
-        got, candidates = decode_args(json.dumps(respell(request, spell, 1)).encode())
+        got, candidates = DECODER.decode_args(json.dumps(respell(request, spell, 1)).encode())
         assert (got, candidates.names, candidates.items) == (DECODED_POD, ["b", "a"], None)
 
     def test_nodes(self, spell: Callable[[str], str]) -> None:
@@ -325,7 +331,7 @@ class TestCase:
                 spell("NodeNames"): "null",
             }
         )
-        got, candidates = decode_args(body)
+        got, candidates = DECODER.decode_args(body)
         assert (got, candidates.names, bytes(candidates.metadata)) == (DECODED_POD, ["node-1"], b'{"a": 1}')
         assert [bytes(item) for item in candidates.items or ()] == [ODD_NODE]
 
@@ -336,7 +342,7 @@ class TestCase:
         inner = {node: respell(each, spell, 2) for node, each in victims.items()}
         body = json.dumps({(spell if outer else str)("Pod"): pod(), name: inner}).encode()
         expected = {"Node-A": MetaVictims([MetaPod("a"), MetaPod("B")], 2)}
-        assert decode_preemption(body) == (DECODED_POD, Preemption(expected, None, 3 * len(body)))
+        assert DECODER.decode_preemption(body) == (DECODED_POD, Preemption(expected, None, 3 * len(body)))
 
     @pytest.mark.parametrize("outer", [True, False], ids=["all", "nested only"])
     def test_victims(self, spell: Callable[[str], str], outer: bool) -> None:
@@ -344,7 +350,7 @@ class TestCase:
         name = (spell if outer else str)("NodeNameToVictims")
         inner = {node: respell(each, spell, 1) for node, each in victims.items()}
         body = json.dumps({(spell if outer else str)("Pod"): pod(), name: inner}).encode()
-        request, found = decode_preemption(body)
+        request, found = DECODER.decode_preemption(body)
         assert request == DECODED_POD
         assert found.victims == {"Node-A": MetaVictims([MetaPod("uid-of-x"), MetaPod("uid-of-Y")], 2)}
         assert {uid: json.loads(bytes(raw)) for uid, raw in (found.objects or {}).items()} == {
@@ -361,7 +367,7 @@ class TestCase:
 def test_names_may_be_of_several_cases() -> None:
     body = json.dumps({"PodName": "p", "podNamespace": "n", "poduid": "u", "NODE": "x"}).encode()
     assert decode_binding(body) == ExtenderBindingArgs("p", "n", "u", "x")
-    got, candidates = decode_args(args(pod=POD, NodeNames='["a"]'))
+    got, candidates = DECODER.decode_args(args(pod=POD, NodeNames='["a"]'))
     assert (got, candidates.names) == (DECODED_POD, ["a"])
 
 
@@ -374,7 +380,9 @@ def test_victims_are_kept_by_uid_in_the_order_of_the_request() -> None:
         "a": {"Pods": None, "NumPDBViolations": 0},
         "c": {"Pods": [], "unknown": {}},
     }
-    _, found = decode_preemption(args(Pod=POD, NodeNameToVictims=json.dumps(victims), NodeNameToMetaVictims="null"))
+    _, found = DECODER.decode_preemption(
+        args(Pod=POD, NodeNameToVictims=json.dumps(victims), NodeNameToMetaVictims="null")
+    )
     assert list(found.victims.items()) == [
         ("b", MetaVictims([MetaPod("uid-of-x"), MetaPod("uid-of-y")], 1)),
         ("a", MetaVictims([], 0)),
@@ -389,7 +397,7 @@ def test_victims_are_kept_by_uid_in_the_order_of_the_request() -> None:
 
 @pytest.mark.parametrize("pods", ['"Pods": null', '"Pods": []', ""])
 def test_a_node_without_victims_has_none(pods: str) -> None:
-    _, found = decode_preemption(args(Pod=POD, NodeNameToMetaVictims=f'{{"n": {{{pods}}}}}'))
+    _, found = DECODER.decode_preemption(args(Pod=POD, NodeNameToMetaVictims=f'{{"n": {{{pods}}}}}'))
     assert (found.uids("n"), found.objects) == ([], None)
 
 
@@ -446,7 +454,7 @@ def test_a_node_without_victims_has_none(pods: str) -> None:
 )
 def test_victims_of_other_types_are_refused_by_their_path(body: bytes, problem: str) -> None:
     with pytest.raises(RequestError) as refused:
-        decode_preemption(body)
+        DECODER.decode_preemption(body)
     assert str(refused.value) == problem
 
 
@@ -476,8 +484,8 @@ def test_a_binding_that_lacks_something_is_refused(body: bytes, problem: str) ->
 
 
 def filter_answer(body: bytes, *kept: str) -> bytes:
-    _, candidates = decode_args(body)
-    return messages.encode_filtered(candidates, kept, {"x": "no"}, {"y": "never"})
+    _, candidates = DECODER.decode_args(body)
+    return encoding.encode_filtered(candidates, kept, {"x": "no"}, {"y": "never"})
 
 
 REJECTED = b'"FailedNodes":{"x":"no"},"FailedAndUnresolvableNodes":{"y":"never"},"Error":""}'
@@ -536,14 +544,14 @@ def test_any_node_is_answered_byte_for_byte(
 
 @given(names=st.lists(st.text(max_size=6), max_size=8))
 def test_any_names_are_answered_as_they_came(names: list[str]) -> None:
-    _, candidates = decode_args(args(Pod=POD, NodeNames=json.dumps(names)))
-    answer = json.loads(messages.encode_filtered(candidates, candidates.names, {}, {}))
+    _, candidates = DECODER.decode_args(args(Pod=POD, NodeNames=json.dumps(names)))
+    answer = json.loads(encoding.encode_filtered(candidates, candidates.names, {}, {}))
     assert answer["NodeNames"] == names
 
 
 @given(body=st.binary(max_size=40) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_any_other_body_is_refused(body: bytes) -> None:
-    for decode in (decode_args, decode_preemption, decode_binding):
+    for decode in (DECODER.decode_args, DECODER.decode_preemption, decode_binding):
         with pytest.raises(RequestError):
             decode(body)
 
@@ -553,7 +561,7 @@ def test_any_other_body_is_refused(body: bytes) -> None:
 )
 def test_any_value_of_a_field_is_read_or_refused(changes: dict[str, Any]) -> None:
     body = json.dumps({"Pod": pod(), "NodeNames": ["a"], "NodeNameToMetaVictims": {}} | changes).encode()
-    for decode in (decode_args, decode_preemption):
+    for decode in (DECODER.decode_args, DECODER.decode_preemption):
         try:
             decode(body)
         except RequestError as refused:
@@ -561,17 +569,17 @@ def test_any_value_of_a_field_is_read_or_refused(changes: dict[str, Any]) -> Non
 
 
 def test_the_other_answers_are_as_extender_v1_has_them() -> None:
-    assert messages.encode_filter_error('broken "twice"') == (
+    assert encoding.encode_filter_error('broken "twice"') == (
         b'{"Nodes":null,"NodeNames":null,"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":"broken \\"twice\\""}'
     )
-    assert messages.encode_priorities(["a", "b"], [10, 0]) == b'[{"Host":"a","Score":10}]'
+    assert encoding.encode_priorities(["a", "b"], [10, 0]) == b'[{"Host":"a","Score":10}]'
     both = b'[{"Host":"a","Score":10},{"Host":"b","Score":0}]'
-    assert messages.encode_priorities(["a", "b"], [10, 0], zeros=True) == both
-    assert messages.encode_priorities((), ()) == b"[]"
-    assert messages.encode_victims({"a": MetaVictims([MetaPod("u")], 1)}) == (
+    assert encoding.encode_priorities(["a", "b"], [10, 0], zeros=True) == both
+    assert encoding.encode_priorities((), ()) == b"[]"
+    assert encoding.encode_victims({"a": MetaVictims([MetaPod("u")], 1)}) == (
         b'{"NodeNameToMetaVictims":{"a":{"Pods":[{"UID":"u"}],"NumPDBViolations":1}}}'
     )
-    assert messages.encode_victims({}) == b'{"NodeNameToMetaVictims":{}}'
-    assert messages.encode_bound() == b'{"Error":""}'
-    assert messages.encode_bound("no") == b'{"Error":"no"}'
-    assert messages.encode_problem("no") == b'{"error":"no"}'
+    assert encoding.encode_victims({}) == b'{"NodeNameToMetaVictims":{}}'
+    assert encoding.encode_bound() == b'{"Error":""}'
+    assert encoding.encode_bound("no") == b'{"Error":"no"}'
+    assert encoding.encode_problem("no") == b'{"error":"no"}'

@@ -23,7 +23,7 @@ from extender.admin.recording.file_format import (
 from extender.scheduling.node_source import NodeSource
 from extender.scheduling.request_samples import Arrival, Sample
 from extender.scheduling.requests import Candidates
-from extender.webhook.messages import decode_args
+from extender.webhook.decoding import RequestDecoder
 from tests.extender.objects import node, nodes_args
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.nodes.node_table import SLACK, NodeTable
@@ -56,7 +56,9 @@ def names(*names: str) -> Candidates:
 
 
 def whole(*nodes: str, version: str = "1") -> Candidates:
-    return decode_args(msgspec.json.encode(nodes_args([node(name, version=version) for name in nodes])))[1]
+    return RequestDecoder().decode_args(
+        msgspec.json.encode(nodes_args([node(name, version=version) for name in nodes]))
+    )[1]
 
 
 def cycle(seconds: float, *nodes: int) -> CycleRecord:
@@ -143,7 +145,9 @@ def test_nodes_that_come_whole_are_those_of_the_requests() -> None:
 
 
 def test_what_cannot_be_read_is_counted_with_what_was_dropped() -> None:
-    broken = decode_args(b'{"Pod": {"metadata": {}}, "Nodes": {"items": [{"metadata": {"name": "b"}, "spec": 5}]}}')[1]
+    broken = RequestDecoder().decode_args(
+        b'{"Pod": {"metadata": {}}, "Nodes": {"items": [{"metadata": {"name": "b"}, "spec": 5}]}}'
+    )[1]
     writer = RecordingWriter(NodeSource(None, NodeTable()))
     arrivals = [arrival(0, broken), arrival(1, names("a"), pod=b"\x0a\x64x"), arrival(2, names("a"))]
     pieces = [writer.begin("default"), writer.add(arrivals), writer.end("pods", 3)]

@@ -1,4 +1,4 @@
-"""The webhook's JSON: decoded and encoded here and nowhere else.
+"""The requests of the webhook: their JSON is decoded here and nowhere else.
 
 Names are those of `k8s.io/kube-scheduler/extender/v1` (types.go), whose types carry no JSON tags, so
 that the wire says `NodeNames` and not `nodeNames`. Go's decoder takes names in any case, and so do we.
@@ -7,8 +7,8 @@ Source of what is sent and expected: `pkg/scheduler/extender.go` of Kubernetes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from itertools import compress, repeat
 from operator import eq, itemgetter, not_
 from types import NoneType, UnionType
@@ -33,22 +33,22 @@ from wasm_runtime.protobuf.convert import convert_pod
 
 T = TypeVar("T")
 
-PODS_KEPT: Final = 256
+MAX_CACHED_PODS: Final = 256
 """Pods whose protobuf is kept, so that it is made once for all verbs of a cycle."""
 
-LARGEST_POD_KEPT: Final = 65_536
-"""Bytes of JSON of a pod that is kept; together with `PODS_KEPT` it bounds what they take."""
+MAX_CACHED_POD_BYTES: Final = 65_536
+"""Bytes of JSON of a pod that is kept; together with `MAX_CACHED_PODS` it bounds what they take."""
 
-NODES_KEPT: Final = 64 * 1024 * 1024
+MAX_CACHED_NODES_BYTES: Final = 64 * 1024 * 1024
 """Bytes that nodes take whose JSON is kept, to see which of them come unchanged; beyond it they are forgotten."""
 
-HEAD: Final = 256
+KEY_BYTES: Final = 256
 """First bytes of a node's JSON by which the same node is looked for: Go writes name, UID and version there."""
 
-NAMED_VICTIMS_GROW: Final = 3
+NAMED_VICTIMS_FACTOR: Final = 3
 """How many times the memory of their JSON victims take that came by UID."""
 
-HEAD_BYTES: Final = 384
+HEAD_OVERHEAD_BYTES: Final = 384
 """What the head of a node takes beside its JSON: its objects, the key, the place in a dictionary."""
 
 FindPod = Callable[[str, str], bytes | None]
@@ -58,9 +58,6 @@ FindPod = Callable[[str, str], bytes | None]
 def find_no_pod(_: str, __: str) -> bytes | None:
     """Where no pods are kept."""
     return None
-
-
-# -- what comes in ---------------------------------------------------------------------------------
 
 
 class NodeList(Struct):
@@ -120,48 +117,6 @@ class _PodHead(Struct):
 
 class _Named(Struct):
     metadata: _ObjectMeta
-
-
-def decode_args(body: bytes, find_pod: FindPod = find_no_pod) -> tuple[PodRequest, Candidates]:
-    """Reads the body of filter or prioritize; `find_pod` spares the conversion of a pod. Raises RequestError."""
-    args = _decode(body, ExtenderArgs)
-    if args is None or not args.Pod or (args.NodeNames is None and (args.Nodes is None or args.Nodes.items is None)):
-        args = _decode_in_any_case(body, ExtenderArgs)
-    pod = _pod(args.Pod, find_pod)
-    if args.NodeNames is not None:
-        require_few("NodeNames", len(args.NodeNames))
-        return pod, Candidates(args.NodeNames)
-    if args.Nodes is None:
-        raise RequestError(
-            "the request has neither NodeNames (nodeCacheCapable: true) nor Nodes (nodeCacheCapable: false)"
-        )
-    items = args.Nodes.items or []
-    require_few("Nodes.items", len(items))
-    heads = _heads.read(items)
-    names, hashes = list(map(_NAME, heads)), list(map(_HASH, heads))
-    return pod, Candidates(names, items, hashes, args.Nodes.metadata, len(body))
-
-
-def decode_preemption(body: bytes, find_pod: FindPod = find_no_pod) -> tuple[PodRequest, Preemption]:
-    """Reads the body of preempt; `find_pod` spares the conversion of a pod. Raises RequestError."""
-    args = _decode(body, ExtenderPreemptionArgs)
-    if args is None or not _has_victims(args):
-        args = _decode_in_any_case(body, ExtenderPreemptionArgs)
-    found = args.NodeNameToMetaVictims or args.NodeNameToVictims or {}
-    require_few("nodes with victims", len(found))
-    require_few("victims", sum([len(each.Pods or ()) for each in found.values()]), MAX_VICTIMS)
-    pod = _pod(args.Pod, find_pod)
-    if args.NodeNameToMetaVictims is not None:
-        return pod, Preemption(args.NodeNameToMetaVictims, None, len(body) * NAMED_VICTIMS_GROW)
-    if args.NodeNameToVictims is None:
-        raise RequestError("the request has neither NodeNameToMetaVictims nor NodeNameToVictims")
-    objects: dict[str, Raw] = {}
-    meta: dict[str, MetaVictims] = {}
-    for node, victims in args.NodeNameToVictims.items():
-        pods = {_victim(node, at, pod): pod for at, pod in enumerate(victims.Pods or ())}
-        objects |= pods
-        meta[node] = MetaVictims(list(map(MetaPod, pods)), victims.NumPDBViolations)
-    return pod, Preemption(meta, objects, len(body))
 
 
 def _has_victims(args: ExtenderPreemptionArgs) -> bool:
@@ -245,15 +200,7 @@ def _fields(kind: type[Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
     return msgspec.structs.fields(kind)
 
 
-def _pod(json: Raw, find_pod: FindPod) -> PodRequest:
-    pod = bytes(json)
-    if pod in {b"", b"null"}:
-        raise RequestError("the request has no Pod")
-    read = _read_pod_once if len(pod) <= LARGEST_POD_KEPT else _read_pod
-    return read(pod, find_pod)
-
-
-def _read_pod(json: bytes, find_pod: FindPod) -> PodRequest:
+def _read_pod(find_pod: FindPod, json: bytes) -> PodRequest:
     try:
         head = msgspec.json.decode(json, type=_PodHead)
         meta = head.metadata
@@ -264,9 +211,6 @@ def _read_pod(json: bytes, find_pod: FindPod) -> PodRequest:
     except UNREADABLE as error:
         raise RequestError(f"Pod: {error}") from None
     return PodRequest(pod, (head.spec and head.spec.schedulerName) or "")
-
-
-_read_pod_once = lru_cache(maxsize=PODS_KEPT)(_read_pod)
 
 
 class _Head(NamedTuple):
@@ -290,7 +234,7 @@ class _Heads:
 
     def read(self, nodes: list[Raw]) -> list[_Head]:
         """Raises RequestError."""
-        keys = list(map(itemgetter(slice(HEAD)), map(bytes, nodes)))
+        keys = list(map(itemgetter(slice(KEY_BYTES)), map(bytes, nodes)))
         heads = list(map(self._known.get, keys, repeat(_UNREAD)))
         known = list(map(eq, nodes, map(_JSON, heads)))
         if not all(known):
@@ -301,7 +245,7 @@ class _Heads:
     def _keep(self, key: bytes, head: _Head) -> _Head:
         size = _size(head)
         self._bytes += size - (_size(self._known[key]) if key in self._known else 0)
-        if self._bytes > NODES_KEPT:
+        if self._bytes > MAX_CACHED_NODES_BYTES:
             self._known.clear()
             self._bytes = size
         self._known[key] = head
@@ -311,10 +255,7 @@ class _Heads:
 def _size(head: _Head) -> int:
     """Bytes that a head takes with its JSON, of which the key is a copy."""
     length = len(memoryview(head.json))
-    return HEAD_BYTES + length + min(length, HEAD) + len(head.name)
-
-
-_heads: Final = _Heads()
+    return HEAD_OVERHEAD_BYTES + length + min(length, KEY_BYTES) + len(head.name)
 
 
 def _head(at: int, json: Raw) -> _Head:
@@ -338,83 +279,65 @@ def _victim(node: str, at: int, pod: Raw) -> str:
     return meta.uid
 
 
-# -- what goes out ---------------------------------------------------------------------------------
+class RequestDecoder:
+    """Decodes requests. Keeps the pods and the nodes that it has read last: both come again, mostly unchanged.
 
-
-class _FilteredNodes(Struct):
-    metadata: Raw
-    items: list[Raw]
-
-
-class _ExtenderFilterResult(Struct):
-    Nodes: _FilteredNodes | None
-    NodeNames: Sequence[str] | None
-    FailedNodes: dict[str, str]
-    FailedAndUnresolvableNodes: dict[str, str]
-    Error: str
-
-
-class HostPriority(Struct, gc=False):
-    """A node's score. Thousands are made for an answer, and none can be part of a cycle."""
-
-    Host: str
-    Score: int
-
-
-class _ExtenderPreemptionResult(Struct):
-    NodeNameToMetaVictims: dict[str, MetaVictims]
-
-
-class _ExtenderBindingResult(Struct):
-    Error: str
-
-
-class _Problem(Struct):
-    error: str
-
-
-_encode = msgspec.json.Encoder().encode
-
-
-def encode_filtered(
-    candidates: Candidates, kept: Sequence[str], failed: dict[str, str], unresolvable: dict[str, str]
-) -> bytes:
-    """The answer of filter, in the shape of its request: the names of the nodes that pass, or the nodes byte for byte.
-
-    `failed` and `unresolvable` have the reason of each node that preemption might help, or cannot.
+    For the serving thread only.
     """
-    if candidates.items is None:
-        return _encode(_ExtenderFilterResult(None, kept, failed, unresolvable, ""))
-    passes = map(set(kept).__contains__, candidates.names)
-    nodes = _FilteredNodes(candidates.metadata, list(compress(candidates.items, passes)))
-    return _encode(_ExtenderFilterResult(nodes, None, failed, unresolvable, ""))
 
+    def __init__(self, find_pod: FindPod = find_no_pod) -> None:
+        """`find_pod` spares the conversion of a pod."""
+        self._read_pod = partial(_read_pod, find_pod)
+        self._read_pod_once = lru_cache(maxsize=MAX_CACHED_PODS)(self._read_pod)
+        self._heads = _Heads()
 
-def encode_filter_error(error: str) -> bytes:
-    """The answer of a filter that failed as a whole."""
-    return _encode(_ExtenderFilterResult(None, None, {}, {}, error))
+    def decode_args(self, body: bytes) -> tuple[PodRequest, Candidates]:
+        """Reads the body of filter or prioritize. Raises RequestError."""
+        args = _decode(body, ExtenderArgs)
+        if (
+            args is None
+            or not args.Pod
+            or (args.NodeNames is None and (args.Nodes is None or args.Nodes.items is None))
+        ):
+            args = _decode_in_any_case(body, ExtenderArgs)
+        pod = self._pod(args.Pod)
+        if args.NodeNames is not None:
+            require_few("NodeNames", len(args.NodeNames))
+            return pod, Candidates(args.NodeNames)
+        if args.Nodes is None:
+            raise RequestError(
+                "the request has neither NodeNames (nodeCacheCapable: true) nor Nodes (nodeCacheCapable: false)"
+            )
+        items = args.Nodes.items or []
+        require_few("Nodes.items", len(items))
+        heads = self._heads.read(items)
+        names, hashes = list(map(_NAME, heads)), list(map(_HASH, heads))
+        return pod, Candidates(names, items, hashes, args.Nodes.metadata, len(body))
 
+    def decode_preemption(self, body: bytes) -> tuple[PodRequest, Preemption]:
+        """Reads the body of preempt. Raises RequestError."""
+        args = _decode(body, ExtenderPreemptionArgs)
+        if args is None or not _has_victims(args):
+            args = _decode_in_any_case(body, ExtenderPreemptionArgs)
+        found = args.NodeNameToMetaVictims or args.NodeNameToVictims or {}
+        require_few("nodes with victims", len(found))
+        require_few("victims", sum([len(each.Pods or ()) for each in found.values()]), MAX_VICTIMS)
+        pod = self._pod(args.Pod)
+        if args.NodeNameToMetaVictims is not None:
+            return pod, Preemption(args.NodeNameToMetaVictims, None, len(body) * NAMED_VICTIMS_FACTOR)
+        if args.NodeNameToVictims is None:
+            raise RequestError("the request has neither NodeNameToMetaVictims nor NodeNameToVictims")
+        objects: dict[str, Raw] = {}
+        meta: dict[str, MetaVictims] = {}
+        for node, victims in args.NodeNameToVictims.items():
+            pods = {_victim(node, at, pod): pod for at, pod in enumerate(victims.Pods or ())}
+            objects |= pods
+            meta[node] = MetaVictims(list(map(MetaPod, pods)), victims.NumPDBViolations)
+        return pod, Preemption(meta, objects, len(body))
 
-def encode_priorities(names: Sequence[str], scores: Sequence[int], *, zeros: bool = False) -> bytes:
-    """The answer of prioritize, a HostPriorityList. A node that is not in it has the score 0 for kube-scheduler.
-
-    Source: `prioritizeNodes` in `pkg/scheduler/schedule_one.go` of Kubernetes.
-    """
-    if not zeros:
-        names, scores = list(compress(names, scores)), list(filter(None, scores))
-    return _encode(list(map(HostPriority, names, scores)))
-
-
-def encode_victims(victims: dict[str, MetaVictims]) -> bytes:
-    """The answer of preempt."""
-    return _encode(_ExtenderPreemptionResult(victims))
-
-
-def encode_bound(error: str = "") -> bytes:
-    """The answer of bind."""
-    return _encode(_ExtenderBindingResult(error))
-
-
-def encode_problem(error: str) -> bytes:
-    """The body of an answer that is not 200: for people, kube-scheduler does not read it."""
-    return _encode(_Problem(error))
+    def _pod(self, json: Raw) -> PodRequest:
+        pod = bytes(json)
+        if pod in {b"", b"null"}:
+            raise RequestError("the request has no Pod")
+        read = self._read_pod_once if len(pod) <= MAX_CACHED_POD_BYTES else self._read_pod
+        return read(pod)
