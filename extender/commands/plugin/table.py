@@ -56,9 +56,9 @@ def plugins(found: Sequence[PluginView]) -> Iterator[Part]:
     ]
     yield _table(("Plugin", "Profile", "Revision", "State", "Source"), rows)
     for each in found:
-        for condition in each.conditions:
-            if condition.message:
-                yield _line(f"{each.name} of {each.profile}: {_reported(condition)}")
+        told = {condition.message: condition for condition in reversed(each.conditions) if condition.message}
+        for condition in reversed(told.values()):  # Where two have one cause, the first.
+            yield _line(f"{each.name} of {each.profile}: {_reported(condition)}")
 
 
 def plugin(found: PluginView) -> Iterator[Text]:

@@ -19,7 +19,7 @@ from bench.controlplane.ports import free_port
 from tests.extender import guests
 from tests.extender.commands.command import Command, Ended
 from tests.extender.commands.terminal import run_on_terminal
-from tests.extender.kwx import KWX, Extender, environment_of, plugin, profile
+from tests.extender.kwx import KWX, Extender, condition, environment_of, plugin, profile
 from tests.extender.objects import names_args
 from tests.extender.sources.web import answer, serving
 from tests.patience import PATIENCE_S, Beside
@@ -91,6 +91,24 @@ twice   batch    {active(extender, "swapped")}  serves  file://./nodenumber.wasm
     )
     everything = json.loads(kwx("list", "--output", "json").stdout)
     assert everything == extender.admin.get("/api/v1/plugins").json()
+
+
+def test_what_is_not_as_it_should_be_is_told_once(command: Command, tmp_path: Path) -> None:
+    far = {"name": "far", "guestURL": f"http://127.0.0.1:{free_port()}/m.wasm"}
+    with Extender(tmp_path, profile("default", far)) as extender:
+        (view,) = extender.admin.get("/api/v1/plugins").json()
+        lines = shown(command("plugin", "list", "--server", extender.admin_url)).splitlines()
+    status, reason, message = condition(view, "Ready")
+    assert (status, reason, condition(view, "SourceReady")) == (
+        "False",
+        "NoRevision",
+        ("False", "SourceFailed", message),
+    )
+    assert [line.split() for line in lines[:2]] == [
+        ["Plugin", "Profile", "Revision", "State", "Source"],
+        ["far", "default", "missing", far["guestURL"]],
+    ]
+    assert lines[2:] == [f"far of default: Ready=False (NoRevision): {message}"]
 
 
 def test_a_plugin_is_shown_with_all_that_is_known(extender: Extender, kwx: Kwx) -> None:
