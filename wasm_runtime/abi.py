@@ -48,7 +48,7 @@ class NominatingMode(IntEnum):
     OVERRIDE = 1
 
 
-class Signature(NamedTuple):
+class FunctionType(NamedTuple):
     """Types of a function's parameters and results, in WebAssembly's names."""
 
     params: tuple[str, ...] = ()
@@ -63,16 +63,16 @@ class Export(NamedTuple):
 
     extension_point: str
     """The scheduling framework's name of the point that the export serves."""
-    signature: Signature
+    signature: FunctionType
     result: str
     """What the result means."""
     on_node: bool = False
     """Whether a call is about one node, which the guest reads as `currentNodeName`."""
 
 
-_NOTHING: Final = Signature()
-_CODE: Final = Signature((), ("i32",))
-_PACKED: Final = Signature((), ("i64",))
+_NOTHING: Final = FunctionType()
+_CODE: Final = FunctionType((), ("i32",))
+_PACKED: Final = FunctionType((), ("i64",))
 
 EXPORTS: Final[dict[str, Export]] = {
     "enqueue": Export("enqueue", _NOTHING, "cluster events through `result.cluster_events`"),
@@ -93,13 +93,13 @@ EXPORTS: Final[dict[str, Export]] = {
 }
 """Every export that means something to a host. Others are ignored."""
 
-RESIDENT: Final[dict[str, Signature]] = {
-    "nodechanged": Signature(("i32",)),
-    "noderemoved": Signature(("i32",)),
+RESIDENT: Final[dict[str, FunctionType]] = {
+    "nodechanged": FunctionType(("i32",)),
+    "noderemoved": FunctionType(("i32",)),
     "collectgarbage": _NOTHING,
-    "nodebuffer": Signature(("i32",), ("i32",)),
-    "filternodes": Signature(("i32",), ("i32",)),
-    "scorenodes": Signature(("i32",), ("i32",)),
+    "nodebuffer": FunctionType(("i32",), ("i32",)),
+    "filternodes": FunctionType(("i32",), ("i32",)),
+    "scorenodes": FunctionType(("i32",), ("i32",)),
 }
 """The exports of a guest that keeps what it needs of each node. They are this project's; other hosts ignore them."""
 
@@ -131,11 +131,11 @@ class Import(NamedTuple):
         return f"{self.module}/{self.name}"
 
 
-def _signature(params: int, results: int) -> Signature:
-    return Signature(("i32",) * params, ("i32",) * results)
+def _signature(params: int, results: int) -> FunctionType:
+    return FunctionType(("i32",) * params, ("i32",) * results)
 
 
-IMPORTS: Final[dict[Import, Signature]] = {
+IMPORTS: Final[dict[Import, FunctionType]] = {
     Import("k8s.io/api", "node"): _signature(4, 1),
     Import("k8s.io/api", "nodeList"): _signature(2, 1),
     Import("k8s.io/klog", "log"): _signature(3, 0),
@@ -160,7 +160,7 @@ IMPORTS: Final[dict[Import, Signature]] = {
 }
 """Every function that a guest may import, WASI aside."""
 
-WASI_HERE: Final[dict[Import, Signature]] = {
+WASI_HERE: Final[dict[Import, FunctionType]] = {
     Import(WASI, "fd_write"): _signature(4, 1),
     Import(WASI, "poll_oneoff"): _signature(4, 1),
     Import(WASI, "random_get"): _signature(2, 1),

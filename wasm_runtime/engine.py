@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from wasm_runtime.abi import Delivery, Document, Import, Severity, Signature
+from wasm_runtime.abi import Delivery, Document, FunctionType, Import, Severity
 from wasm_runtime.driver.layout import REASON_ROOM
 from wasm_runtime.errors import Fault, GuestError
 from wasm_runtime.nodes.node_feed import ALL_NODES
@@ -243,11 +243,11 @@ class Module(Protocol):
     """Compiled code of a guest, usable by many instances."""
 
     @property
-    def exports(self) -> Mapping[str, Signature | str]:
+    def exports(self) -> Mapping[str, FunctionType | str]:
         """Every export by name: the signature of a function, the kind of anything else, as in `memory`."""
 
     @property
-    def imports(self) -> Mapping[Import, Signature | str]:
+    def imports(self) -> Mapping[Import, FunctionType | str]:
         """Every import."""
 
     def instantiate(self, settings: Settings, handle: Handle) -> Instance:

@@ -19,11 +19,11 @@ NOW = "wasi_snapshot_preview1/clock_time_get"
 
 _WASI = {
     **abi.WASI_HERE,
-    abi.Import(abi.WASI, "proc_exit"): abi.Signature(("i32",)),
-    abi.Import(abi.WASI, "clock_time_get"): abi.Signature(("i32", "i64", "i32"), ("i32",)),
-    abi.Import(abi.WASI, "args_sizes_get"): abi.Signature(("i32",) * 2, ("i32",)),
-    abi.Import(abi.WASI, "args_get"): abi.Signature(("i32",) * 2, ("i32",)),
-    abi.Import(abi.WASI, "environ_sizes_get"): abi.Signature(("i32",) * 2, ("i32",)),
+    abi.Import(abi.WASI, "proc_exit"): abi.FunctionType(("i32",)),
+    abi.Import(abi.WASI, "clock_time_get"): abi.FunctionType(("i32", "i64", "i32"), ("i32",)),
+    abi.Import(abi.WASI, "args_sizes_get"): abi.FunctionType(("i32",) * 2, ("i32",)),
+    abi.Import(abi.WASI, "args_get"): abi.FunctionType(("i32",) * 2, ("i32",)),
+    abi.Import(abi.WASI, "environ_sizes_get"): abi.FunctionType(("i32",) * 2, ("i32",)),
 }
 SIGNATURES = {str(function): signature for function, signature in {**abi.IMPORTS, **_WASI}.items()}
 
@@ -36,7 +36,7 @@ def binary(text: str) -> bytes:
     return bytes(wasmtime.wat2wasm(text))
 
 
-def types(signature: abi.Signature) -> str:
+def types(signature: abi.FunctionType) -> str:
     return f"(param {' '.join(signature.params)}) (result {' '.join(signature.results)})"
 
 

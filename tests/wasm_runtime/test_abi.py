@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from wasm_runtime import Fault, GuestError, ModuleError, abi
-from wasm_runtime.abi import ClusterEvent, Code, Import, NominatingMode, Severity, Signature
+from wasm_runtime.abi import ClusterEvent, Code, FunctionType, Import, NominatingMode, Severity
 from wasm_runtime.errors import MAX_CAUSE_CHARS, MAX_OUTPUT_CHARS, TrapKind, shorten
 from wasm_runtime.guests.guest import name
 
@@ -14,7 +14,7 @@ def event(resource: int, action_type: int) -> bytes:
     return struct.pack("<II", resource, action_type)
 
 
-CODE, PACKED, NOTHING = Signature((), ("i32",)), Signature((), ("i64",)), Signature()
+CODE, PACKED, NOTHING = FunctionType((), ("i32",)), FunctionType((), ("i64",)), FunctionType()
 
 
 def test_exports() -> None:
@@ -27,9 +27,9 @@ def test_exports() -> None:
 
 
 def test_exports_of_guests_that_keep_nodes() -> None:
-    number = Signature(("i32",), ("i32",))
+    number = FunctionType(("i32",), ("i32",))
     assert {
-        **dict.fromkeys(("nodechanged", "noderemoved"), Signature(("i32",))),
+        **dict.fromkeys(("nodechanged", "noderemoved"), FunctionType(("i32",))),
         "collectgarbage": NOTHING,
         **dict.fromkeys(("nodebuffer", "filternodes", "scorenodes"), number),
     } == abi.RESIDENT
@@ -94,7 +94,7 @@ def test_extension_points_are_in_the_order_of_a_cycle() -> None:
     ],
 )
 def test_imports(params: int, results: int, functions: list[str]) -> None:
-    signature = Signature(("i32",) * params, ("i32",) * results)
+    signature = FunctionType(("i32",) * params, ("i32",) * results)
     assert [str(function) for function, its in abi.IMPORTS.items() if its == signature] == functions
 
 
@@ -123,12 +123,12 @@ def test_other_numbers() -> None:
 @pytest.mark.parametrize(
     ("signature", "text"),
     [
-        (Signature(), "() -> ()"),
-        (Signature(("i32",)), "(i32) -> ()"),
-        (Signature(("i32", "i64"), ("f32",)), "(i32, i64) -> (f32)"),
+        (FunctionType(), "() -> ()"),
+        (FunctionType(("i32",)), "(i32) -> ()"),
+        (FunctionType(("i32", "i64"), ("f32",)), "(i32, i64) -> (f32)"),
     ],
 )
-def test_signatures_as_text(signature: Signature, text: str) -> None:
+def test_signatures_as_text(signature: FunctionType, text: str) -> None:
     assert str(signature) == text
 
 

@@ -12,7 +12,7 @@ from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import SIGNATURES, binary, export, module, types
 from tests.wasm_runtime.world import filter_nodes, once, world
 from wasm_runtime import Fault, GuestError, WasmtimeEngine, abi, driver, native
-from wasm_runtime.abi import Import, Signature
+from wasm_runtime.abi import FunctionType, Import
 from wasm_runtime.driver import layout
 from wasm_runtime.engine import CallResult, NodeResults
 from wasm_runtime.module.binary import interface
@@ -44,7 +44,7 @@ def test_driver_defines_every_host_function_with_its_signature() -> None:
         (head,) = re.findall(rf"\(func \${re.escape(str(function))}\s([^;]*?)\n    \(", text)
         params = re.findall(r"\(param \$\w+ (\w+)\)", head)
         results = re.findall(r"\(result (\w+)\)", head)
-        assert Signature(tuple(params), tuple(results)) == signature, function
+        assert FunctionType(tuple(params), tuple(results)) == signature, function
 
 
 def test_driver_text_has_no_name_left_to_put_in() -> None:
@@ -53,11 +53,11 @@ def test_driver_text_has_no_name_left_to_put_in() -> None:
         "memory": "memory",
         "call": "memory",
         "snapshot": "memory",
-        "index": Signature(("i32", "i32")),
-        "once": Signature(("i32", "i32"), ("i64",)),
-        "each": Signature(("i32",) * 8, ("i32",)),
-        "tell": Signature(("i32",) * 4),
-        "all": Signature(("i32",) * 10, ("i64",)),
+        "index": FunctionType(("i32", "i32")),
+        "once": FunctionType(("i32", "i32"), ("i64",)),
+        "each": FunctionType(("i32",) * 8, ("i32",)),
+        "tell": FunctionType(("i32",) * 4),
+        "all": FunctionType(("i32",) * 10, ("i64",)),
     }
 
 

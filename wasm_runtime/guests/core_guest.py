@@ -176,8 +176,8 @@ class CoreGuest(Guest):
         return self._ask(self._instance.sync_nodes, nodes, deadline, max_nodes)
 
     @property
-    def is_to_collect(self) -> bool:
-        """Whether it has garbage, and this is the time to collect it."""
+    def is_garbage_collection_due(self) -> bool:
+        """Whether the guest has garbage and has been idle long enough to collect it."""
         now = time.monotonic()
         is_idle = now - self.left >= GC_IDLE_S
         is_due = self._is_called or (self._has_synced and now - self._collected >= GC_INTERVAL_S)

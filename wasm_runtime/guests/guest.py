@@ -154,8 +154,8 @@ class Guest(ABC):
 
     @property
     @abstractmethod
-    def is_to_collect(self) -> bool:
-        """Whether it has garbage, and this is the time to collect it."""
+    def is_garbage_collection_due(self) -> bool:
+        """Whether the guest has garbage and has been idle long enough to collect it."""
 
     @abstractmethod
     def collect(self, deadline: float) -> None:

@@ -176,7 +176,7 @@ class Plugin:
         with self._between_pods(guest):
             if self._sync_nodes(guest):
                 return True
-            if guest.is_to_collect:
+            if guest.is_garbage_collection_due:
                 guest.collect(self.deadline())
             return False
 

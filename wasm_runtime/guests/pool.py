@@ -26,7 +26,7 @@ _State = Literal["idle", "used", "maintained", "due"]
 """Of a place: its guest is free, a caller's (or made by one), in maintenance, or to be made by the maker."""
 
 
-class _Place:
+class _GuestPlace:
     """Room for a guest. Always in one state, which changes by one assignment: no failure leaves it between two."""
 
     __slots__ = ("error", "guest", "state")
@@ -68,9 +68,9 @@ class Pool:
         self._keeps_cycles = keeps_cycles
         self._learns = learns
         self._changed = threading.Condition()
-        self._places: list[_Place] = []
+        self._places: list[_GuestPlace] = []
         """Those that are idle in the order in which they came back. Whatever is counted is counted here."""
-        self._reserved: dict[int, _Place] = {}
+        self._reserved: dict[int, _GuestPlace] = {}
         """By the thread, which alone looks there."""
         self._maker: threading.Thread | None = None
         """There is one while anything is due."""
@@ -80,7 +80,7 @@ class Pool:
         """How often in a row no guest could be made."""
         self._failure = ""
         self._retry_at = 0.0
-        first = _Place("idle")
+        first = _GuestPlace("idle")
         first.guest = self._new_prepared()
         self._places.append(first)
 
@@ -102,23 +102,23 @@ class Pool:
         """
         if reserved := self._reserved.get(threading.get_ident()):
             return _unbroken(reserved)
-        most = max(self._limit - keep_free, 1)
-        asked: _Place | None = None
+        max_guests = max(self._limit - keep_free, 1)
+        asked: _GuestPlace | None = None
         with self._changed:
             while True:
-                found = self._find(uid, len(self._places) < most) if self._in_use < most else None
+                found = self._find(uid, len(self._places) < max_guests) if self._in_use < max_guests else None
                 if found and found.guest:
                     found.state = "used"
                     return found.guest
                 if asked and asked.error:
                     raise asked.error
                 self._see_to_what_is_due()
-                if len(self._places) < most and not self._count("due", "maintained"):
+                if len(self._places) < max_guests and not self._count("due", "maintained"):
                     asked = self._grow()
                     if asked.state == "used":
                         break
                 if not self._wait(deadline):
-                    raise GuestError(Fault.BUSY, "instance", self._in_the_way(most))
+                    raise GuestError(Fault.BUSY, "instance", self._in_the_way(max_guests))
         return self._make(asked)
 
     def reserve(self, uid: str) -> bool:
@@ -158,12 +158,12 @@ class Pool:
         """
         with self._changed:
             if not self._places and not self._closed and time.monotonic() >= self._retry_at:
-                self._places.append(_Place("due"))
+                self._places.append(_GuestPlace("due"))
         self._see_to_what_is_due()
         left = [self._maintain(place, work) for place in list(self._places)]
         return any(left)
 
-    def _maintain(self, place: _Place, work: Callable[[Guest], bool]) -> bool:
+    def _maintain(self, place: _GuestPlace, work: Callable[[Guest], bool]) -> bool:
         with self._changed:
             if self._waiting or place.state != "idle" or not place.guest or self._closed:
                 return False
@@ -182,7 +182,7 @@ class Pool:
             place = next(place for place in self._places if place.guest is guest)
         self._take_back(place)
 
-    def _take_back(self, place: _Place) -> None:
+    def _take_back(self, place: _GuestPlace) -> None:
         with self._changed:
             is_over = self._closed
             self._places.remove(place)
@@ -213,10 +213,10 @@ class Pool:
         """How many are not to be had, those that are maintained included."""
         return self._count("used", "maintained")
 
-    def _in_the_way(self, most: int) -> str:
+    def _in_the_way(self, max_guests: int) -> str:
         """Why there is no guest for one who may have so many, and what mends that if anything does."""
-        if self._count("used") >= most:
-            return f"all {most} that may be used here are in use; raise the plugin's instances"
+        if self._count("used") >= max_guests:
+            return f"all {max_guests} that may be used here are in use; raise the plugin's instances"
         return _BEING_MADE if self._count("due") else "it still learns of nodes or collects garbage"
 
     def _wait(self, deadline: float) -> bool:
@@ -227,7 +227,7 @@ class Pool:
         finally:
             self._waiting -= 1
 
-    def _find(self, uid: str, grows: bool) -> _Place | None:
+    def _find(self, uid: str, grows: bool) -> _GuestPlace | None:
         """Which idle guest a pod gets: the one on its cycle, and no other while that is maintained.
 
         Else one that nobody comes back to, if the others are kept for their pods; else the one that is idle longest.
@@ -248,17 +248,17 @@ class Pool:
         stale = time.monotonic() - CYCLE_TIMEOUT_S
         return next((place for place in self._places if place.state == "idle" and _has_ended(place, stale)), None)
 
-    def _grow(self) -> _Place:
+    def _grow(self) -> _GuestPlace:
         """Another place, whose guest is made by the maker if that has much to do, else by who asks for it."""
-        place = _Place("due" if self._learns and not self._closed else "used")
+        place = _GuestPlace("due" if self._learns and not self._closed else "used")
         self._places.append(place)
         self._see_to_what_is_due()
         if place.error:  # There is no thread for it but the one that asks.
-            place = _Place("used")
+            place = _GuestPlace("used")
             self._places.append(place)
         return place
 
-    def _make(self, place: _Place) -> Guest:
+    def _make(self, place: _GuestPlace) -> Guest:
         """Makes the guest of a caller's place. Raises what keeps it from that; the place is given up then."""
         try:
             place.guest = self._new()
@@ -302,14 +302,14 @@ class Pool:
             self._maker = None  # Whoever looks next for what is due starts another.
             raise
 
-    def _next_due(self) -> _Place | None:
+    def _next_due(self) -> _GuestPlace | None:
         with self._changed:
             place = next((place for place in self._places if place.state == "due"), None)
             if place is None:
                 self._maker = None  # With the lock: what comes due from now on has another.
             return place
 
-    def _fill(self, place: _Place) -> None:
+    def _fill(self, place: _GuestPlace) -> None:
         """Closes a place's guest and makes another, for whoever comes first."""
         broken, place.guest = place.guest, None
         _close(broken)
@@ -327,7 +327,7 @@ class Pool:
             self._changed.notify_all()
         _close(guest)
 
-    def _give_up(self, places: Collection[_Place], error: BaseException) -> None:
+    def _give_up(self, places: Collection[_GuestPlace], error: BaseException) -> None:
         """Gives up places for which there is no guest now."""
         with self._changed:
             for place in places:
@@ -342,7 +342,7 @@ class Pool:
         self._failures, self._failure = 0, ""
 
 
-def _unbroken(reserved: _Place) -> Guest:
+def _unbroken(reserved: _GuestPlace) -> Guest:
     """The guest of a place. Raises GuestError if it broke: who has reserved one must not wait for another."""
     assert reserved.guest
     if reserved.guest.is_broken:
@@ -350,7 +350,7 @@ def _unbroken(reserved: _Place) -> Guest:
     return reserved.guest
 
 
-def _has_ended(place: _Place, stale: float) -> bool:
+def _has_ended(place: _GuestPlace, stale: float) -> bool:
     """Whether nobody comes back to a guest that was left before then, or that is on no cycle."""
     return place.guest is not None and (place.guest.uid is None or place.guest.left < stale)
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from wasm_runtime.abi import Import, Signature
+from wasm_runtime.abi import FunctionType, Import
 from wasm_runtime.errors import ModuleError
 
 T = TypeVar("T")
@@ -54,8 +54,8 @@ _SUBTYPES: Final = (0x50, 0x4F)
 class Interface(NamedTuple):
     """Everything that a module exports and imports: the signature of a function, the kind of anything else."""
 
-    exports: dict[str, Signature | str]
-    imports: dict[Import, Signature | str]
+    exports: dict[str, FunctionType | str]
+    imports: dict[Import, FunctionType | str]
 
     def to_json(self) -> bytes:
         """The interface on one line. A signature is written once, however many functions have it."""
@@ -75,7 +75,7 @@ class Interface(NamedTuple):
 class _Document(NamedTuple):
     """An interface as JSON: exports and imports refer to their types by place."""
 
-    types: list[Signature | str]
+    types: list[FunctionType | str]
     exports: dict[str, int]
     imports: list[tuple[Import, int]]
 
@@ -103,10 +103,10 @@ def interface(wasm: bytes) -> Interface:
 
 def _read(wasm: bytes) -> Interface:
     reader = BinaryReader(wasm, PREAMBLE)
-    types: list[Signature] = []
-    imports: dict[Import, Signature | str] = {}
+    types: list[FunctionType] = []
+    imports: dict[Import, FunctionType | str] = {}
     functions: list[int] = []
-    exports: dict[str, Signature | str] = {}
+    exports: dict[str, FunctionType | str] = {}
     for section, length in reader.sections():
         name, limit = _SECTION_LIMITS.get(section, ("", length))
         if length > limit:
@@ -184,27 +184,27 @@ class BinaryReader:
         """An export: its name, its kind and its index."""
         return self.text(), self._kind(), self.number()
 
-    def types(self) -> list[Signature]:
+    def types(self) -> list[FunctionType]:
         """One type, or those of a group. One that is no function's is empty: no function refers to it."""
         if self._wasm[self.at] != _GROUP:
             return [self._defined()]
         self.byte()
         return self.vector(self._defined)
 
-    def _defined(self) -> Signature:
+    def _defined(self) -> FunctionType:
         form = self.byte()
         if form in _SUBTYPES:
             self.vector(self.number)
             form = self.byte()
         if form == _FUNCTION:
-            return Signature(tuple(self.vector(self._type)), tuple(self.vector(self._type)))
+            return FunctionType(tuple(self.vector(self._type)), tuple(self.vector(self._type)))
         if form == _STRUCT:
             self.vector(self._field)
         elif form == _ARRAY:
             self._field()
         else:
             raise ValueError(f"type form {form:#x} is not known")
-        return Signature()
+        return FunctionType()
 
     def _field(self) -> None:
         self._type()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from wasm_runtime import abi
-from wasm_runtime.abi import Signature
+from wasm_runtime.abi import FunctionType
 from wasm_runtime.engine import Module
 from wasm_runtime.module import wasi
 
@@ -51,7 +51,7 @@ def obstacles(module: Module, proposals: Iterable[str], *, leaves: bool) -> list
     `proposals` are those that it needs beyond WebAssembly 2.0; `leaves` tells whether its `_start` has left by
     exit status 0.
     """
-    functions = {name: each for name, each in module.exports.items() if isinstance(each, Signature)}
+    functions = {name: each for name, each in module.exports.items() if isinstance(each, FunctionType)}
     return [
         *(f"uses {proposal}, which the upstream host does not have" for proposal in proposals),
         *_memory(module),
@@ -68,14 +68,14 @@ def _memory(module: Module) -> Iterator[str]:
         yield f"exports no memory named {abi.MEMORY!r}"
 
 
-def _signatures(functions: Mapping[str, Signature]) -> Iterator[str]:
+def _signatures(functions: Mapping[str, FunctionType]) -> Iterator[str]:
     for name, export in abi.EXPORTS.items():
         found = functions.get(name, export.signature)
         if found != export.signature:
             yield f"exports {name} as {found}, the upstream host has {export.signature}"
 
 
-def _points(functions: Mapping[str, Signature]) -> Iterator[str]:
+def _points(functions: Mapping[str, FunctionType]) -> Iterator[str]:
     main = dict.fromkeys(point for name, point in MAIN.items() if name in functions)
     if frozenset(main) in REFUSED:
         yield f"serves {', '.join(main)}, a combination for which the upstream host has no type of plugin"
@@ -84,7 +84,7 @@ def _points(functions: Mapping[str, Signature]) -> Iterator[str]:
         yield f"serves none of {points}; without them the upstream host only takes a plugin that has prefilter alone"
 
 
-def _pairs(functions: Mapping[str, Signature]) -> Iterator[str]:
+def _pairs(functions: Mapping[str, FunctionType]) -> Iterator[str]:
     for pair in PAIRS:
         missing = [name for name in pair if name not in functions]
         if len(missing) == 1:
@@ -92,7 +92,7 @@ def _pairs(functions: Mapping[str, Signature]) -> Iterator[str]:
             yield f"exports {there} without {missing[0]}, which the upstream host calls all the same and panics"
 
 
-def _start(functions: Mapping[str, Signature], leaves: bool) -> Iterator[str]:
+def _start(functions: Mapping[str, FunctionType], leaves: bool) -> Iterator[str]:
     command, reactor = abi.START
     start = functions.get(command)
     if start is None and reactor in functions:

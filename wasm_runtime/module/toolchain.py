@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from wasm_runtime.abi import Import, Signature
+from wasm_runtime.abi import FunctionType, Import
 from wasm_runtime.engine import Module
 from wasm_runtime.module.sections import custom_sections, producers
 
@@ -27,7 +27,7 @@ _LANGUAGES: Final = {
 
 _MARKED_SECTIONS: Final = {"go:buildid": "Go"}
 _MARKED_EXPORTS: Final = {"__rtti_base": "AssemblyScript"}
-_MARKED_IMPORTS: Final = {(Import("env", "abort"), Signature(("i32",) * 4)): "AssemblyScript"}
+_MARKED_IMPORTS: Final = {(Import("env", "abort"), FunctionType(("i32",) * 4)): "AssemblyScript"}
 """What only one language's compiler puts into modules, for those that were stripped or never said."""
 
 _ZIG: Final = re.compile(rb"(?:^|\0)zig (\d+\.\d+\.\d+)[^\0]*\0")

@@ -33,7 +33,7 @@ def _memory(module: Module) -> Iterator[str]:
 
 def _exports(module: Module) -> Iterator[str]:
     signatures = {name: export.signature for name, export in abi.EXPORTS.items()}
-    for name, signature in {**dict.fromkeys(abi.START, abi.Signature()), **signatures, **abi.RESIDENT}.items():
+    for name, signature in {**dict.fromkeys(abi.START, abi.FunctionType()), **signatures, **abi.RESIDENT}.items():
         found = module.exports.get(name)
         if found is not None and found != signature:
             yield f"exports {name} as {found}, the ABI has {signature}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from wasm_runtime.abi import WASI, Import, Signature
+from wasm_runtime.abi import WASI, FunctionType, Import
 
 _PARAMETERS: Final = {
     "args_get": "ii",
@@ -64,8 +64,8 @@ _TYPES: Final = {"i": "i32", "I": "i64"}
 _RESULTS: Final[Mapping[str, tuple[str, ...]]] = {"proc_exit": ()}
 """Of those functions that return no error number."""
 
-FUNCTIONS: Final[Mapping[Import, Signature]] = {
-    Import(WASI, name): Signature(tuple(map(_TYPES.__getitem__, letters)), _RESULTS.get(name, ("i32",)))
+FUNCTIONS: Final[Mapping[Import, FunctionType]] = {
+    Import(WASI, name): FunctionType(tuple(map(_TYPES.__getitem__, letters)), _RESULTS.get(name, ("i32",)))
     for name, letters in _PARAMETERS.items()
 }
 """Every one, as a guest imports it."""

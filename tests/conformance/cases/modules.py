@@ -11,7 +11,7 @@ from tests.conformance.cases.status import DONE
 from tests.conformance.guests import NEEDS, export, guest, only, resident
 from tests.wasm_runtime.guest_modules import binary, types
 from wasm_runtime import abi
-from wasm_runtime.abi import Signature
+from wasm_runtime.abi import FunctionType
 from wasm_runtime.module import wasi
 from wasm_runtime.module.validate import MAX_IMPORTS_TOLD
 
@@ -27,7 +27,7 @@ def _refused(name: str, module: str | bytes, *problems: str) -> Case:
     return Case(name, module, lambda plugin: plugin.exports, Refused(list(problems)))
 
 
-def _exported(name: str, shape: Signature) -> str:
+def _exported(name: str, shape: FunctionType) -> str:
     return f'(func (export "{name}") {types(shape)} unreachable)'
 
 
@@ -39,10 +39,10 @@ KINDS: Final = {
 """What an export may be that is no function."""
 
 
-def _wrong(signature: Signature) -> list[Signature]:
+def _wrong(signature: FunctionType) -> list[FunctionType]:
     """Signatures beside the right one."""
     results = [(), ("i32",), ("i64",), ("f32",), ("i32", "i32"), ("i64", "i32"), ("v128",), ("externref",)]
-    shapes = [Signature((), result) for result in results]
+    shapes = [FunctionType((), result) for result in results]
     shapes += [signature._replace(params=(*signature.params, extra)) for extra in ("i32", "i64", "f64")]
     shapes += [signature._replace(params=signature.params[1:])] if signature.params else []
     return [shape for shape in shapes if shape != signature]
@@ -50,7 +50,7 @@ def _wrong(signature: Signature) -> list[Signature]:
 
 def _exports() -> Iterator[Case]:
     signatures = {
-        **dict.fromkeys(abi.START, Signature()),
+        **dict.fromkeys(abi.START, FunctionType()),
         **{name: each.signature for name, each in abi.EXPORTS.items()},
     }
     for name, signature in signatures.items():
@@ -271,7 +271,7 @@ def _all_at_once() -> Iterator[Case]:
     )
     yield _refused(
         "every export is wrong",
-        guest(*(_exported(name, Signature(("f32",))) for name in abi.EXPORTS)),
+        guest(*(_exported(name, FunctionType(("f32",))) for name in abi.EXPORTS)),
         *(f"exports {name} as (f32) -> (), the ABI has {each.signature}" for name, each in abi.EXPORTS.items()),
     )
     functions = [*abi.IMPORTS.items(), *wasi.FUNCTIONS.items()]

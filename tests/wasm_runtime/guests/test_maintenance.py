@@ -157,30 +157,30 @@ class TestGarbageOfNodes:
 
     def test_is_collected_after_a_while(self, guest: Guest) -> None:
         self.tell(guest, b"A")
-        assert not guest.is_to_collect
+        assert not guest.is_garbage_collection_due
         guest._collected -= GC_INTERVAL_S
-        assert guest.is_to_collect
+        assert guest.is_garbage_collection_due
 
     def test_is_collected_once(self, guest: Guest) -> None:
         self.tell(guest, b"A")
         guest.collect(time.monotonic() + 30)
         guest._collected -= GC_INTERVAL_S
-        assert not guest.is_to_collect
+        assert not guest.is_garbage_collection_due
         self.tell(guest, b"B")
-        assert guest.is_to_collect
+        assert guest.is_garbage_collection_due
 
     def test_is_none_if_there_is_nothing_to_tell(self, guest: Guest) -> None:
         self.tell(guest, b"A")
         guest.collect(time.monotonic() + 30)
         guest._collected -= GC_INTERVAL_S
         self.tell(guest, b"A")
-        assert not guest.is_to_collect
+        assert not guest.is_garbage_collection_due
 
     def test_is_not_collected_between_two_verbs(self, guest: Guest) -> None:
         self.tell(guest, b"A")
         guest._collected -= GC_INTERVAL_S
         guest.left = time.monotonic()
-        assert not guest.is_to_collect
+        assert not guest.is_garbage_collection_due
 
 
 def test_a_guest_that_fails_is_reported_and_replaced(load: Loader, kept: Kept) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.wasm_runtime.guest_modules import binary
 from wasm_runtime import ModuleError, WasmtimeEngine, driver
-from wasm_runtime.abi import Import, Signature
+from wasm_runtime.abi import FunctionType, Import
 from wasm_runtime.module.binary import EMPTY, Interface, interface
 
 
@@ -19,10 +19,10 @@ def read(text: str) -> Interface:
     ("text", "exports", "imports"),
     [
         ("(module)", {}, {}),
-        ('(module (func (export "f")))', {"f": Signature()}, {}),
+        ('(module (func (export "f")))', {"f": FunctionType()}, {}),
         (
             '(module (func (export "f") (param i32 i64 f32 f64 v128) (result externref funcref) unreachable))',
-            {"f": Signature(("i32", "i64", "f32", "f64", "v128"), ("externref", "funcref"))},
+            {"f": FunctionType(("i32", "i64", "f32", "f64", "v128"), ("externref", "funcref"))},
             {},
         ),
         (
@@ -39,15 +39,19 @@ def read(text: str) -> Interface:
               (export "own" (func $own))
               (export "imported" (func 0))
               (export "later" (func 1)))""",
-            {"own": Signature((), ("f32",)), "imported": Signature(("i32",)), "later": Signature((), ("i64",))},
             {
-                Import("a", "f"): Signature(("i32",)),
+                "own": FunctionType((), ("f32",)),
+                "imported": FunctionType(("i32",)),
+                "later": FunctionType((), ("i64",)),
+            },
+            {
+                Import("a", "f"): FunctionType(("i32",)),
                 Import("a", "t"): "table",
                 Import("a", "m"): "memory",
                 Import("a", "g"): "global",
                 Import("a", "e"): "tag",
                 Import("a", "t2"): "table",
-                Import("b/c", "größe"): Signature((), ("i64",)),
+                Import("b/c", "größe"): FunctionType((), ("i64",)),
                 Import("", ""): "memory",
             },
         ),
@@ -55,7 +59,7 @@ def read(text: str) -> Interface:
             """(module
               (memory (export "m") 1) (table (export "t") 1 funcref) (global (export "g") i32 (i32.const 0))
               (tag (export "e")) (func (export "") (result i32) (i32.const 0)))""",
-            {"m": "memory", "t": "table", "g": "global", "e": "tag", "": Signature((), ("i32",))},
+            {"m": "memory", "t": "table", "g": "global", "e": "tag", "": FunctionType((), ("i32",))},
             {},
         ),
         (
@@ -66,15 +70,17 @@ def read(text: str) -> Interface:
               (func (export "c") (type $c)) (func (export "d") (type $d))
               (func (export "e") (param (ref any) (ref null extern) i31ref eqref structref arrayref exnref)))""",
             {
-                "c": Signature(("(ref 0)",)),
-                "d": Signature(("(ref null 0)",)),
-                "e": Signature(("(ref any)", "externref", "i31ref", "eqref", "structref", "arrayref", "exnref")),
+                "c": FunctionType(("(ref 0)",)),
+                "d": FunctionType(("(ref null 0)",)),
+                "e": FunctionType(("(ref any)", "externref", "i31ref", "eqref", "structref", "arrayref", "exnref")),
             },
             {},
         ),
     ],
 )
-def test_of_a_module(text: str, exports: dict[str, Signature | str], imports: dict[Import, Signature | str]) -> None:
+def test_of_a_module(
+    text: str, exports: dict[str, FunctionType | str], imports: dict[Import, FunctionType | str]
+) -> None:
     assert read(text) == Interface(exports, imports)
 
 
@@ -88,14 +94,14 @@ def test_agrees_with_the_engine(engine: WasmtimeEngine) -> None:
         for each in native.exports:
             if isinstance(each.type, wasmtime.FuncType):
                 params, results = map(str, each.type.params), map(str, each.type.results)
-                assert found.exports[each.name] == Signature(tuple(params), tuple(results))
+                assert found.exports[each.name] == FunctionType(tuple(params), tuple(results))
 
 
 @given(count=st.integers(0, 400), length=st.integers(0, 300))
 @settings(max_examples=30, deadline=None)
 def test_counts_and_lengths_of_more_than_a_byte(count: int, length: int) -> None:
     functions = " ".join(f'(func (export "{"x" * length}{at}") (param {"i32 " * (at % 5)}))' for at in range(count))
-    expected = {f"{'x' * length}{at}": Signature(("i32",) * (at % 5)) for at in range(count)}
+    expected = {f"{'x' * length}{at}": FunctionType(("i32",) * (at % 5)) for at in range(count)}
     assert read(f"(module {functions})") == Interface(expected, {})
 
 
@@ -135,11 +141,11 @@ def test_a_section_has_a_limit(section: bytes, name: str, length: bytes, largest
 
 
 @given(
-    types=st.lists(st.builds(Signature, *[st.lists(st.sampled_from(["i32", "v128"])).map(tuple)] * 2), min_size=1),
+    types=st.lists(st.builds(FunctionType, *[st.lists(st.sampled_from(["i32", "v128"])).map(tuple)] * 2), min_size=1),
     data=st.data(),
 )
 @settings(max_examples=30, deadline=None)
-def test_json_and_back(types: list[Signature], data: st.DataObject) -> None:
+def test_json_and_back(types: list[FunctionType], data: st.DataObject) -> None:
     kinds = st.sampled_from([*types, "memory", "table"])
     names = st.text()
     exports = data.draw(st.dictionaries(names, kinds))
@@ -153,7 +159,7 @@ def test_json_and_back(types: list[Signature], data: st.DataObject) -> None:
 
 
 def test_json_has_each_signature_once() -> None:
-    signature = Signature(("i32",) * 3)
-    exports: dict[str, Signature | str] = dict.fromkeys("ab", signature)
+    signature = FunctionType(("i32",) * 3)
+    exports: dict[str, FunctionType | str] = dict.fromkeys("ab", signature)
     text = b'[[[["i32","i32","i32"],[]],"memory"],{"a":0,"b":0},[[["m","n"],0],[["m","o"],1]]]'
     assert Interface(exports, {Import("m", "n"): signature, Import("m", "o"): "memory"}).to_json() == text

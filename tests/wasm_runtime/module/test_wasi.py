@@ -3,7 +3,7 @@
 import pytest
 import wasmtime
 
-from wasm_runtime.abi import WASI_HERE, Import, Signature
+from wasm_runtime.abi import WASI_HERE, FunctionType, Import
 from wasm_runtime.module import wasi
 
 
@@ -20,7 +20,7 @@ def test_the_engine_has_the_function_with_that_signature(linker: wasmtime.Linker
     found = linker.get(store, function.module, function.name)
     assert isinstance(found, wasmtime.Func)
     kind = found.type(store)
-    signature = Signature(tuple(map(str, kind.params)), tuple(map(str, kind.results)))
+    signature = FunctionType(tuple(map(str, kind.params)), tuple(map(str, kind.results)))
     assert signature == wasi.FUNCTIONS[function]
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import wasmer
 
 from wasm_runtime import abi
-from wasm_runtime.abi import Import, Signature
+from wasm_runtime.abi import FunctionType, Import
 from wasm_runtime.driver.layout import NONE, PAGE, REASON_ROOM
 from wasm_runtime.engine import (
     MAX_LONG_REASONS,
@@ -136,7 +136,7 @@ class WasmerInstance:
     def _start(self, code: WasmerCode, deadline: float) -> None:
         """Makes the instance and runs the guest's start export; a command may leave by exit status 0."""
         self._guarded("instantiate", deadline, lambda: self._instantiate(code))
-        name = next((name for name in abi.START if code.interface.exports.get(name) == Signature()), None)
+        name = next((name for name in abi.START if code.interface.exports.get(name) == FunctionType()), None)
         if name is None:
             return
         try:
@@ -161,7 +161,7 @@ class WasmerInstance:
             getattr(exports, start.EXPORT)()
         host.is_linked = True
         points = (
-            name for name in [*abi.EXPORTS, *abi.RESIDENT] if isinstance(code.interface.exports.get(name), Signature)
+            name for name in [*abi.EXPORTS, *abi.RESIDENT] if isinstance(code.interface.exports.get(name), FunctionType)
         )
         self._functions = {name: getattr(exports, name) for name in points}
 

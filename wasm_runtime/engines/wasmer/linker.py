@@ -12,7 +12,7 @@ from typing import Any, Final
 import wasmer
 
 from wasm_runtime import abi
-from wasm_runtime.abi import Import, Signature
+from wasm_runtime.abi import FunctionType, Import
 from wasm_runtime.engine import KIBIBYTE
 from wasm_runtime.engines.wasmer.host import Host, HostFunction
 from wasm_runtime.engines.wasmer.memory import OutOfBoundsError
@@ -21,7 +21,7 @@ from wasm_runtime.module import wasi
 NAME: Final = "kwx-trampoline"
 """The module's name in backtraces."""
 
-FUNCTIONS: Final[Mapping[Import, Signature]] = {**abi.IMPORTS, **wasi.FUNCTIONS}
+FUNCTIONS: Final[Mapping[Import, FunctionType]] = {**abi.IMPORTS, **wasi.FUNCTIONS}
 """Everything that a guest may import."""
 
 MIN_HOST_STACK_BYTES: Final = 64 * KIBIBYTE
@@ -77,7 +77,7 @@ def _answering(function: HostFunction, host: Host, *, early: bool) -> Callable[.
     return call
 
 
-def _text(functions: Mapping[Import, Signature]) -> str:
+def _text(functions: Mapping[Import, FunctionType]) -> str:
     imports = []
     exports = []
     for at, (function, signature) in enumerate(functions.items()):

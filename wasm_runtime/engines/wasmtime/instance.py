@@ -248,7 +248,7 @@ class WasmtimeInstance:
             None,
         )
         for name, at in driver.POINTS.items():
-            if isinstance(exports.get(name), abi.Signature):
+            if isinstance(exports.get(name), abi.FunctionType):
                 points.set(store, at, cast(Func, guest[name]))
         supply = Func(store, FuncType([ValType.i32()], []), self._supply)
         deliver = Func(store, FuncType([ValType.i32()] * 3, []), self._deliver)
@@ -291,7 +291,7 @@ class WasmtimeInstance:
 
     def _start(self, interface: Interface, deadline: float) -> None:
         """Runs the guest's start export; a command may leave by exit status 0."""
-        start = next((name for name in abi.START if interface.exports.get(name) == abi.Signature()), None)
+        start = next((name for name in abi.START if interface.exports.get(name) == abi.FunctionType()), None)
         if start is None:
             return
         function = Function(self._store, cast(Func, self._guest[start]), 0)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.wasm_runtime.guest_modules import POD, binary, types
 from tests.wasm_runtime.world import once, world
 from wasm_runtime import GuestError, Settings, WasmtimeEngine
-from wasm_runtime.abi import EXPORTS, IMPORTS, START, WASI, WASI_HERE, Document, Import, Severity, Signature
+from wasm_runtime.abi import EXPORTS, IMPORTS, START, WASI, WASI_HERE, Document, FunctionType, Import, Severity
 from wasm_runtime.engine import Call, Engine, Module, NoHandle
 from wasm_runtime.engines.wasmer import WasmerEngine
 from wasm_runtime.module import wasi
@@ -52,7 +52,7 @@ class Waiting:
         return uid in self.uids and not self.uids.remove(uid)
 
 
-def guest(function: Import, signature: Signature) -> str:
+def guest(function: Import, signature: FunctionType) -> str:
     """A guest that calls a function with numbers, and returns its answer and a sum over all memory."""
     arguments = " ".join(f"({kind}.load (i32.const {NUMBERS + 8 * at}))" for at, kind in enumerate(signature.params))
     asked = f"(call $asked {arguments})"
