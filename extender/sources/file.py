@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-from extender.sources.detached import LIMIT, SUFFIX, signatures
 from extender.sources.download import Limit
 from extender.sources.file_version import FileVersion
+from extender.sources.signing import SIGNATURE_LIMIT, SIGNATURE_SUFFIX, detached_signatures
 from extender.sources.source import Fetched, SourceError
 
 MAX_ATTEMPTS: Final = 5
@@ -32,7 +32,7 @@ class FileSource:
     def __init__(self, path: Path, limit: Limit, *, signed: bool = False) -> None:
         self._path = path
         self._limit = limit
-        self._signature = Path(f"{path}{SUFFIX}") if signed else None
+        self._signature = Path(f"{path}{SIGNATURE_SUFFIX}") if signed else None
         self._last: str | None = None
 
     def has_changed(self, known: str) -> bool:
@@ -67,14 +67,14 @@ class FileSource:
     def _read(self, version: str) -> Fetched | None:
         """What is in the files; None if they are of that version no more."""
         wasm = read(self._path, self._limit)
-        text = read(self._signature, LIMIT) if self._signature and FileVersion.of(self._signature) else None
+        text = read(self._signature, SIGNATURE_LIMIT) if self._signature and FileVersion.of(self._signature) else None
         if self._version() != version:
             return None
         return Fetched(
             wasm,
             os.fsencode(self._path).decode(errors="replace"),
             version,
-            signatures(str(self._signature), wasm, text),
+            detached_signatures(str(self._signature), wasm, text),
         )
 
 

@@ -15,8 +15,8 @@ from typing import Final
 import httpx
 
 from extender.config.urls import is_loopback
-from extender.sources.detached import LIMIT, SUFFIX, signatures
 from extender.sources.download import Limit, Response, Session, shown
+from extender.sources.signing import SIGNATURE_LIMIT, SIGNATURE_SUFFIX, detached_signatures
 from extender.sources.source import Fetched, SourceError
 from wasm_runtime.guests.plugin import digest as digest_of
 
@@ -64,15 +64,15 @@ class HttpSource:
         if version == known:
             return None
         name = shown(self._url)
-        return Fetched(answer.body, name, version, signatures(name + SUFFIX, answer.body, signature))
+        return Fetched(answer.body, name, version, detached_signatures(name + SIGNATURE_SUFFIX, answer.body, signature))
 
     def _signature(self, session: Session, login: Mapping[str, str]) -> bytes | None:
         """The document beside the module, if there is one."""
         path, mark, query = self._url.partition("?")
-        url = f"{path}{SUFFIX}{mark}{query}"
+        url = f"{path}{SIGNATURE_SUFFIX}{mark}{query}"
         last, condition = self._last, _condition(_version(self._last)) if self._last else {}
         expected = (HTTPStatus.OK, HTTPStatus.NOT_FOUND, *([HTTPStatus.NOT_MODIFIED] if condition else []))
-        answer = session.request(url, LIMIT, headers={**login, **condition}, expected=expected)
+        answer = session.request(url, SIGNATURE_LIMIT, headers={**login, **condition}, expected=expected)
         if last and answer.status == HTTPStatus.NOT_MODIFIED:
             return last.body
         self._last = answer if answer.status == HTTPStatus.OK else None

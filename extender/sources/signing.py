@@ -17,6 +17,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 
+from extender.sources.download import Limit
 from extender.sources.source import Fetched, Signature, SourceError
 from wasm_runtime.engine import KIBIBYTE
 from wasm_runtime.guests.plugin import digest as digest_of
@@ -24,6 +25,10 @@ from wasm_runtime.guests.plugin import digest as digest_of
 MAX_KEY_BYTES: Final = 64 * KIBIBYTE
 MAX_SIGNATURE_BYTES: Final = 16 * KIBIBYTE
 """Bytes of a `.sig` document or a bundle."""
+SIGNATURE_LIMIT: Final = Limit(MAX_SIGNATURE_BYTES)
+
+SIGNATURE_SUFFIX: Final = ".sig"
+"""Of the name of a document with a signature, which begins with the module's."""
 
 MIN_RSA_BITS: Final = 2048
 """Bits; shorter keys are no longer safe (NIST SP 800-131A)."""
@@ -141,6 +146,16 @@ def detached(wasm: bytes, text: bytes) -> Signature:
     if text.lstrip().startswith(b"{"):
         return bundled(wasm, text)
     return Signature(wasm, _decoded(text.strip()))
+
+
+def detached_signatures(name: str, wasm: bytes, text: bytes | None) -> Sequence[Signature]:
+    """The signature in a document beside the module, if there is one. `name` is the document's. Raises SourceError."""
+    if text is None:
+        return ()
+    try:
+        return (detached(wasm, text),)
+    except SourceError as error:
+        raise SourceError(f"{name}: {error}") from error
 
 
 class _MessageDigest(msgspec.Struct):
