@@ -37,7 +37,9 @@ class Fault(Enum):
     RESULT = "result"
     """The guest's result is none that the ABI allows."""
     NO_NODE_DATA = "no node data"
-    """The guest asked for the object of a node, and no node's object is known to the host."""
+    """The guest asked for the object of a node, and no node's object is known to the host.
+
+    An empty node would be an answer too, by which a policy on labels rejects every node without a word."""
     LIMIT = "limit"
     """The guest handed over, or asked for, more than the host moves in one call."""
     LINK = "link"

@@ -35,8 +35,10 @@ class Cache(Protocol):
 class NodeSource:
     """Finds the nodes of a request. For the serving thread only, but for `current`.
 
-    With a cache their objects are the cluster's, and requests only name them. Without one they are those of the
-    requests seen so far, each as it came last, whatever it says of its UID and resourceVersion.
+    With a cache their objects are the cluster's, and requests only name them: filter gets the nodes that passed the
+    scheduler's own filters and preempt is asked about the others, so nodes of requests would differ within a cycle.
+    Without a cache they are those of the requests seen so far, each as it came last, whatever it says of its UID and
+    resourceVersion.
     """
 
     def __init__(

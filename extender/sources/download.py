@@ -106,6 +106,7 @@ class Session:
         redirected. A server that another one redirects to never gets so far as to ask for a login: its 401 and 403 are
         not `expected`.
         """
+        # A timeout of httpx is one of a single read; only cancelling bounds the whole, so it is asynchronous.
         return anyio.run(self._request, url, limit, headers or {}, expected, method, form)
 
     async def _request(

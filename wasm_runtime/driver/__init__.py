@@ -4,6 +4,9 @@ The *trampoline* exports every import that a guest may have, so that a guest can
 there is anything to link it to: each export jumps through a table that is still empty. The *driver*
 is linked after the guest, shares its memory, fills that table with the host functions and loops over
 the nodes. Both are the same for every guest: compile them once.
+
+Logs and Events are written down in the driver's memory and read after the call: a callback for each would be Python
+code per node, and wasmtime-py keeps a callback's exception in a global of its module.
 """
 
 from __future__ import annotations

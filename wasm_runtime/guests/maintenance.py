@@ -19,7 +19,10 @@ ErrorHandler = Callable[[Plugin, Exception], object]
 
 
 class GuestMaintenance:
-    """Maintains the guests of plugins in a thread of its own: at once when it is woken, else every `GC_IDLE_S`."""
+    """Maintains the guests of plugins in a thread of its own: at once when it is woken, else every `GC_IDLE_S`.
+
+    No request waits for what is done between requests. What is left when a request comes, the request does itself.
+    """
 
     def __init__(
         self, plugins: Callable[[], Iterable[Plugin]], nodes: Callable[[], NodeTable], report: ErrorHandler

@@ -49,8 +49,9 @@ class NodeTable:
 
     Each change is numbered, so that an instance copies only what changed since it last looked. A new epoch begins
     when the names without an object outgrow the live nodes: those names are dropped and their indices given to
-    names to come. Live nodes keep theirs. Memory is bounded by the most nodes that were ever live, however many names
-    come and go. All methods may be called from any thread.
+    names to come. Live nodes keep theirs, since guests that keep nodes would else decode all of them again. Memory is
+    bounded by the most nodes that were ever live, however many names come and go. All methods may be called from any
+    thread.
     """
 
     def __init__(self, on_change: Callable[[], object] = lambda: None) -> None:

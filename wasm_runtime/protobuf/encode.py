@@ -6,7 +6,8 @@ lookup, a message's absent fields nothing. The table has no cycle and no value i
 than it says, so that the recursion is bounded whatever the JSON's nesting.
 
 The rules are those of Go's decoder for the API (sigs.k8s.io/json): names are case-sensitive, null is
-like an absent field, and in a list or a map it is the zero value.
+like an absent field, and in a list or a map it is the zero value. An absent field
+stays absent where Go would write a default: to a decoder both mean the same, and it is less to copy and to decode.
 """
 
 from collections.abc import Callable, Mapping
