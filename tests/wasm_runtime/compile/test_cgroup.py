@@ -85,7 +85,7 @@ COMPILES = """
 import os, sys
 from pathlib import Path
 Path(sys.argv[1], "cgroup.procs").write_text(str(os.getpid()))
-from tests.wasm_runtime.test_compiler import LONG, slow
+from tests.wasm_runtime.compile.test_compiler import LONG, slow
 from wasm_runtime import ModuleError, WasmtimeEngine
 from wasm_runtime.compile.compiler import Compiler
 try:
