@@ -79,9 +79,9 @@ def run(
 
 @app.command("inspect")
 def inspect_module(module: Module, output: ViewOption = View.TABLE) -> None:
-    """Tell what a module serves, what it asks for and where it runs; status 1 if it cannot be a plugin.
+    """Show what a module serves, what it asks for and where it runs; status 1 if it cannot be a plugin.
 
-    Of the module only its start and enqueue are run.
+    Of the module only the start and enqueue are run.
     """
     report = _or_fail(lambda: inspect.inspect(module))
     if output is View.JSON:
@@ -109,26 +109,28 @@ def call_verb(
     verb: Annotated[call.Verb, typer.Argument(show_default=False)],
     module: Module,
     request: Annotated[
-        Path, typer.Argument(metavar="REQUEST.json", help="As kube-scheduler sends it; - for standard input.")
+        Path, typer.Argument(metavar="REQUEST.json", help="A request as kube-scheduler sends it; - for standard input.")
     ],
     nodes: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Nodes that are only named: kubectl get nodes -o json.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The nodes that the request only names: kubectl get nodes -o json."),
     ] = None,
     pod: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The pod that bind only names: kubectl get pod NAME -o json.")
     ] = None,
-    guest_config: Annotated[str | None, typer.Option(metavar="TEXT", help="What the guest is configured with.")] = None,
+    guest_config: Annotated[str | None, typer.Option(metavar="TEXT", help="Configuration of the guest.")] = None,
     args: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="One of the guest's arguments, its name first.")
+        list[str] | None, typer.Option(metavar="TEXT", help="An argument of the guest, its name first; repeatable.")
     ] = None,
     timeout: Annotated[str | None, typer.Option(metavar="DURATION", help="Time of the verb, as in 500ms.")] = None,
     memory_limit: Annotated[str | None, typer.Option(metavar="SIZE", help="Memory of the guest, as in 256Mi.")] = None,
     log_severity: Annotated[
-        int | None, typer.Option(min=0, max=3, help="Least that is logged: 0 info, 1 warning, 2 error, 3 fatal.")
+        int | None,
+        typer.Option(min=0, max=3, help="Lowest severity that is logged: 0 info, 1 warning, 2 error, 3 fatal."),
     ] = None,
     engine: Annotated[EngineName, typer.Option(help="What runs the guest.")] = EngineName.WASMTIME,
     extension_points: Annotated[
-        str | None, typer.Option(metavar="POINTS", help="Some of those that it serves, as in preFilter,filter.")
+        str | None, typer.Option(metavar="POINTS", help="Extension points to use, as in preFilter,filter.")
     ] = None,
     output: ViewOption = View.TABLE,
 ) -> None:
@@ -163,8 +165,8 @@ def call_verb(
 @app.command("scheduler-config")
 def print_scheduler_config(
     config_file: ConfigFile,
-    weight: Annotated[int, typer.Option(min=1, help="Factor of the extender's scores in kube-scheduler.")] = 1,
-    url: Annotated[str | None, typer.Option(help="Where kube-scheduler finds the verbs.")] = None,
+    weight: Annotated[int, typer.Option(min=1, help="Weight of the extender's scores in kube-scheduler.")] = 1,
+    url: Annotated[str | None, typer.Option(help="URL at which kube-scheduler reaches the verbs.")] = None,
     node_cache_capable: Annotated[
         bool | None,
         typer.Option(
@@ -172,7 +174,7 @@ def print_scheduler_config(
             help="Whether requests carry names or whole nodes; by default names where that is enough.",
         ),
     ] = None,
-    kubeconfig: Annotated[str | None, typer.Option(help="kube-scheduler's own, outside a pod.")] = None,
+    kubeconfig: Annotated[str | None, typer.Option(help="The kubeconfig of kube-scheduler, outside a pod.")] = None,
     leader_election: Annotated[bool, typer.Option(help="Whether kube-scheduler elects a leader.")] = True,
     ignorable: Annotated[
         bool, typer.Option("--ignorable", help="Let kube-scheduler go on without the extender when it fails.")

@@ -63,22 +63,27 @@ TokenOption = Annotated[
         "--token-file",
         metavar="FILE",
         envvar="KWX_TOKEN_FILE",
-        help="Holds a token of the extender's server.adminTokens.",
+        help="File with a token of the extender's server.adminTokens.",
     ),
 ]
 ProfileOption = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Only of this profile; needed where several have a plugin of that name."),
+    typer.Option(
+        metavar="NAME", help="Profile of the plugin; required if several profiles have a plugin of that name."
+    ),
 ]
-ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")]
+ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Reason, for the history.")]
 ExpectOption = Annotated[
-    str | None, typer.Option(metavar="REVISION", help="Do nothing unless that one is active; a beginning will do.")
+    str | None, typer.Option(metavar="REVISION", help="Fail unless this revision is active; its first digits suffice.")
 ]
-NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Begin it and end.")]
+NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Start the rollout, and do not wait for its end.")]
 TimeoutOption = Annotated[
-    str, typer.Option(metavar="DURATION", callback=_check_duration, help="How long it is waited for, as in 90s.")
+    str,
+    typer.Option(
+        metavar="DURATION", callback=_check_duration, help="Longest wait for the end of the rollout, as in 90s."
+    ),
 ]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The plugin's.", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the plugin.", show_default=False)]
 
 SERVER: Final = "http://127.0.0.1:8889"
 TIMEOUT: Final = "5m"
@@ -91,7 +96,7 @@ def list_plugins(
     profile: ProfileOption = None,
     output: ViewOption = View.TABLE,
 ) -> None:
-    """Show the plugins and what serves."""
+    """Show the plugins and their active revisions."""
     with connect(server, token_file) as client:
         known = client.get("/plugins", list[PluginView])
     found = [each for each in known if profile in {None, each.profile}]
@@ -108,7 +113,7 @@ def show(
     profile: ProfileOption = None,
     output: ViewOption = View.TABLE,
 ) -> None:
-    """Show all that is known of a plugin."""
+    """Show everything about a plugin."""
     with connect(server, token_file) as client:
         found = client.get(plugin_path(name), PluginView, profile=profile)
     _print(output, found, table.plugin)
@@ -122,7 +127,7 @@ def revisions(
     profile: ProfileOption = None,
     output: ViewOption = View.TABLE,
 ) -> None:
-    """Show the revisions of a plugin that can be gone back to."""
+    """Show the revisions of a plugin that a rollback can bring back."""
     with connect(server, token_file) as client:
         found = client.get(f"{plugin_path(name)}/revisions", list[RevisionView], profile=profile)
     _print(output, found, table.revisions)
@@ -130,14 +135,14 @@ def revisions(
 
 @app.command()
 def history(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A plugin's.", show_default=False)] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 20,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of a plugin.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Number of rollouts.")] = 20,
     server: ServerOption = SERVER,
     token_file: TokenOption = None,
     profile: ProfileOption = None,
     output: ViewOption = View.TABLE,
 ) -> None:
-    """Show how rollouts have ended, the newest first: who, what, when, why."""
+    """Show how rollouts ended, the newest first: who, what, when and why."""
     with connect(server, token_file) as client:
         found = client.get("/history", list[RolloutView], plugin=name, profile=profile, limit=limit)
     _print(output, found, table.history)
@@ -146,24 +151,24 @@ def history(
 @app.command()
 def swap(
     name: Name,
-    file: Annotated[Path | None, typer.Option(metavar="MODULE", help="A .wasm file of this machine.")] = None,
+    file: Annotated[Path | None, typer.Option(metavar="MODULE", help="A .wasm file on this machine.")] = None,
     url: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Where the extender finds the module, this once: http, https, oci."),
+        typer.Option(metavar="URL", help="Source of the module, for this rollout only: http, https or oci."),
     ] = None,
-    revision: Annotated[str | None, typer.Option(metavar="REVISION", help="One that has served before.")] = None,
+    revision: Annotated[str | None, typer.Option(metavar="REVISION", help="A revision that has served before.")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="A key of the plugin in the configuration file, with YAML; may come often.",
+            help="A key of the plugin in the configuration file, and its value in YAML; repeatable.",
         ),
     ] = None,
     signature: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What cosign sign-blob wrote of --file.")
+        Path | None, typer.Option(metavar="FILE", help="Signature of --file, as cosign sign-blob writes it.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what it would decide differently.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be decided differently.")] = False,
     expect: ExpectOption = None,
     reason: ReasonOption = "",
     no_wait: NoWaitOption = False,
@@ -208,7 +213,7 @@ def rollback(
     profile: ProfileOption = None,
     output: ViewOption = View.TABLE,
 ) -> None:
-    """Bring the last good revision before the active one back, or the one that is named; it is not probed."""
+    """Bring the last good revision back, or the one that --to names, without a probe."""
     order = {"revision": revision, **_common(reason, expect)}
     with connect(server, token_file) as client:
         begun = client.post(f"{plugin_path(name)}/rollback", order, profile=profile)
