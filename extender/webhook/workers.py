@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -14,12 +17,18 @@ class NoThreadError(Exception):
     """No thread can be started for a verb. `str()` says why, and what mends it."""
 
 
-class Workers(ThreadPoolExecutor):
-    """A ThreadPoolExecutor that keeps nothing of what it could not take.
+class Workers(Executor):
+    """Threads that are started as they are needed, and stay. The end of the process waits for those that work.
 
-    One of the standard library queues what is submitted before it starts a thread. If that fails it raises, and another
-    thread carries the work out later all the same: a pod would be bound after its bind was answered with an error.
+    The executor of the standard library queues what is submitted before it starts a thread. If that fails, another
+    thread carries the work out later all the same: a pod would be bound after its bind was answered with an error. And
+    up to CPython 3.11 such work is counted as an idle thread from then on, in whose place none is started.
     """
+
+    def __init__(self, max_threads: int, name: str) -> None:
+        """`name` begins the names of the threads."""
+        self._crew = _Crew(max_threads, name)
+        weakref.finalize(self, self._crew.close)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """What becomes of `fn(*args, **kwargs)`. Raises NoThreadError; `fn` is not called then."""
@@ -32,12 +41,68 @@ class Workers(ThreadPoolExecutor):
                 except BaseException as error:
                     future.set_exception(error)
 
-        try:
-            super().submit(work)
-        except Exception as error:
-            if future.cancel():
+        self._crew.take(work)
+        return future
+
+
+class _Crew:
+    """The threads, apart from who submits to them: they end when that is gone."""
+
+    def __init__(self, max_threads: int, name: str) -> None:
+        self._max_threads = max_threads
+        self._name = name
+        self._changed = threading.Condition()
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+        """How many threads wait for work, those included that are about to take some of the queue."""
+        self._queue: deque[Callable[[], None]] = deque()
+        self._is_closed = False
+
+    def take(self, work: Callable[[], None]) -> None:
+        """Gives work to a thread, or has it wait for one where there are as many as may be. Raises NoThreadError."""
+        with self._changed:
+            if self._is_closed:
+                raise NoThreadError("no thread is started for it any more: the extender ends")
+            if self._idle > len(self._queue) or len(self._threads) >= self._max_threads:
+                self._queue.append(work)
+                self._changed.notify()
+                return
+            thread = threading.Thread(target=self._run, args=(work,), name=self._name, daemon=True)
+            try:
+                thread.start()
+            except Exception as error:
                 raise NoThreadError(
                     f"no thread can be started for it: {str(error) or type(error).__name__};"
                     " let the extender have more threads (pids) or memory"
                 ) from error
-        return future
+            self._threads.add(thread)
+
+    def close(self) -> None:
+        """Ends the threads, and waits for those that work. Nothing is taken any more."""
+        with self._changed:
+            self._is_closed = True
+            threads = self._threads - {threading.current_thread()}
+            self._changed.notify_all()
+        for thread in threads:
+            thread.join()
+
+    def _run(self, work: Callable[[], None] | None) -> None:
+        try:
+            while work:
+                work()
+                work = None  # What it holds is not held until the next comes.
+                work = self._next()
+        finally:
+            with self._changed:
+                self._threads.discard(threading.current_thread())
+
+    def _next(self) -> Callable[[], None] | None:
+        """What is to be done next, when there is something; None once there will be nothing."""
+        with self._changed:
+            self._idle += 1
+            try:
+                while not (self._queue or self._is_closed):
+                    self._changed.wait()
+            finally:
+                self._idle -= 1
+            return self._queue.popleft() if self._queue else None

@@ -165,6 +165,7 @@ SHORT_LIVED = {
     "wasm_runtime/compile/child.py": "ends with the child",
     "wasm_runtime/guests/pool.py": "makes what is due, and ends",
     "wasm_runtime/supervision.py": "is the mechanism",
+    "extender/webhook/workers.py": "carries a verb out; one that is missing is started",
     "extender/rollouts/startup.py": "fetches at the start",
     "extender/rollouts/controller.py": "carries an order out",
     "extender/commands/demo/swap.py": "is a demonstration's",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Iterator
@@ -22,6 +24,7 @@ from extender.rollouts.revision import Stage
 from extender.serve.background import Background
 from extender.serve.servers import listen, serve_admin
 from extender.webhook.protocol import Answer
+from extender.webhook.workers import NoThreadError, Workers
 from tests.extender import kwx, versions
 from tests.extender.objects import NODE_NAMES, binding_args, filter_error, filtered
 from tests.extender.rollouts.inside import Inside
@@ -112,6 +115,72 @@ class TestVerbs:
             assert inside.run(bind_both()) == ["", self.NONE]
             assert inside.bind("web-3") == ""
             assert binder.bound == ["default/web-1 to node-7", "default/web-3 to node-7"]
+
+
+class TestWorkers:
+    def test_they_have_a_thread_each_again_once_threads_can_be_started(self, no_threads: NoThreads) -> None:
+        """What no thread could be had for must not be taken for an idle thread: verbs would wait for one another."""
+        workers, held, at_once = Workers(4, "judge"), threading.Event(), threading.Barrier(4)
+        first = workers.submit(held.wait, PATIENCE_S)
+        no_threads.is_so = True
+        for _ in range(4):
+            with pytest.raises(NoThreadError) as caught:
+                workers.submit(held.is_set)
+            assert str(caught.value) == TestVerbs.NONE
+        no_threads.is_so = False
+        held.set()
+        assert first.result(PATIENCE_S)
+        waits = [workers.submit(at_once.wait, PATIENCE_S) for _ in range(4)]
+        assert sorted(each.result(PATIENCE_S) for each in waits) == [0, 1, 2, 3]
+
+    def test_what_comes_while_all_work_waits_its_turn_and_idle_threads_are_used_again(self) -> None:
+        workers, held = Workers(2, "judge"), threading.Event()
+        both = [workers.submit(held.wait, PATIENCE_S) for _ in range(2)]
+        later = [workers.submit(threading.get_ident) for _ in range(20)]
+        assert not any(each.done() for each in later)
+        held.set()
+        assert [each.result(PATIENCE_S) for each in both] == [True, True]
+        assert (
+            len({each.result(PATIENCE_S) for each in later} | {workers.submit(threading.get_ident).result(PATIENCE_S)})
+            <= 2
+        )
+
+    def test_an_error_is_the_callers_and_the_thread_goes_on(self) -> None:
+        workers = Workers(1, "judge")
+        failed = workers.submit(int, "seven")
+        assert isinstance(failed.exception(PATIENCE_S), ValueError)
+        assert workers.submit(int, "7").result(PATIENCE_S) == 7
+
+    def test_the_end_of_the_process_waits_for_those_that_work_and_no_other(self) -> None:
+        done = subprocess.run(
+            [sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "working\ndone\n", "")
+
+    def test_threads_end_with_who_submits_to_them(self) -> None:
+        workers = Workers(3, "gone")
+        names = [workers.submit(threading.current_thread).result(PATIENCE_S).name]
+        del workers
+        wait_until(lambda: not any(each.name == "gone" for each in threading.enumerate()), "the threads end")
+        assert names == ["gone"]
+
+
+ENDS = """
+import threading, time
+from extender.webhook.workers import Workers
+
+workers, working = Workers(2, "judge"), threading.Event()
+workers.submit(len, "").result()
+
+def work():
+    print("working", flush=True)
+    working.set()
+    time.sleep(0.3)
+    print("done", flush=True)
+
+workers.submit(work)
+working.wait()
+"""
 
 
 class HeldBinder:
