@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollector, ProcessCollector
 
 from extender.telemetry.histogram import Histogram
 from wasm_runtime.engine import Span
-
-FINDING_PHASES: Final = ("decode", "nodes")
-JUDGING_PHASES: Final = ("judge", "encode")
-"""Phases of a verb, one after the other."""
 
 
 class Metrics:

@@ -25,7 +25,7 @@ from extender.scheduling.profile import Profile
 from extender.scheduling.request_samples import RequestSamples, Sample
 from extender.scheduling.requests import Candidates, PodRequest, Preemption
 from extender.scheduling.verb import Judging
-from extender.telemetry.metrics import FINDING_PHASES, JUDGING_PHASES, Metrics
+from extender.telemetry.metrics import Metrics
 from extender.webhook import encoding
 from extender.webhook.decoding import RequestDecoder
 from extender.webhook.failures import REASONS, UNANSWERABLE, NotLoadedError, log_failure
@@ -119,11 +119,11 @@ class JudgingHandler(ABC, Generic[S]):
                 raise NotLoadedError(profile.problem)
             nodes = self._context.nodes.find(subject, profile.wants_nodes)
         except UNANSWERABLE as error:
-            metrics.observe_phases(verb, FINDING_PHASES, times)
+            metrics.observe_phases(verb, ("decode", "nodes"), times)
             return self.refuse(request, error)
         self.sample(asked)
         times.append(time.perf_counter())
-        metrics.observe_phases(verb, FINDING_PHASES, times)  # Now: a guest may spin after them.
+        metrics.observe_phases(verb, ("decode", "nodes"), times)  # Now: a guest may spin after them.
         if profile.reserve(verb, request.pod):
             try:
                 return self._judge(asked, nodes)
@@ -135,18 +135,19 @@ class JudgingHandler(ABC, Generic[S]):
             return self.refuse(request, error)
 
     def _judge(self, asked: Asked[S], nodes: Nodes) -> bytes:
+        metrics, verb = self._context.metrics, self.verb.name
         begun, times = time.thread_time(), [time.perf_counter()]
         try:
             result = self.run(asked, nodes)
         except UNANSWERABLE as error:
             return self.refuse(asked.request, error)
-        else:
-            times.append(time.perf_counter())
-            return self.encode(asked, nodes, result)
         finally:
+            asked.profile.note(verb, time.thread_time() - begun)
             times.append(time.perf_counter())
-            asked.profile.note(self.verb.name, time.thread_time() - begun)
-            self._context.metrics.observe_phases(self.verb.name, JUDGING_PHASES, times)
+            metrics.observe_phases(verb, ("judge",), times)
+        answer = self.encode(asked, nodes, result)
+        metrics.observe_phases(verb, ("encode",), (times[-1], time.perf_counter()))
+        return answer
 
 
 class FilterHandler(JudgingHandler[Candidates]):
