@@ -63,14 +63,15 @@ class _Crew:
         with self._changed:
             if self._is_closed:
                 raise NoThreadError("no thread is started for it any more: the extender ends")
-            if self._idle > len(self._queue) or len(self._threads) >= self._max_threads:
-                self._queue.append(work)
+            self._queue.append(work)
+            if self._idle >= len(self._queue) or len(self._threads) >= self._max_threads:
                 self._changed.notify()
                 return
-            thread = threading.Thread(target=self._run, args=(work,), name=self._name, daemon=True)
+            thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             try:
                 thread.start()
             except Exception as error:
+                self._queue.pop()
                 raise NoThreadError(
                     f"no thread can be started for it: {str(error) or type(error).__name__};"
                     " let the extender have more threads (pids) or memory"
@@ -86,12 +87,11 @@ class _Crew:
         for thread in threads:
             thread.join()
 
-    def _run(self, work: Callable[[], None] | None) -> None:
+    def _run(self) -> None:
         try:
-            while work:
+            while work := self._next():
                 work()
-                work = None  # What it holds is not held until the next comes.
-                work = self._next()
+                del work  # What it holds is not held until the next comes.
         finally:
             with self._changed:
                 self._threads.discard(threading.current_thread())

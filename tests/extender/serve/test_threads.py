@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Awaitable, Iterator
 from functools import partial
 from pathlib import Path
@@ -156,6 +157,21 @@ class TestWorkers:
             [sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, "working\ndone\n", "")
+
+    def test_what_is_done_is_not_held(self) -> None:
+        """Neither by the thread that it was started for: a profile that was replaced would never go."""
+
+        class Held:
+            def __call__(self) -> int:
+                return 7
+
+        workers, seen = Workers(1, "judge"), []
+        for _ in range(2):
+            held = Held()
+            seen.append(weakref.ref(held))
+            assert workers.submit(held).result(PATIENCE_S) == 7
+            del held
+            wait_until(lambda: seen[-1]() is None, "it is let go")
 
     def test_threads_end_with_who_submits_to_them(self) -> None:
         workers = Workers(3, "gone")
