@@ -19,7 +19,7 @@ from extender.scheduling.requests import Candidates
 from extender.scheduling.waiting_pods import WaitingPods
 from extender.webhook import encoding
 from extender.webhook.decoding import decode_binding
-from extender.webhook.failures import UNANSWERABLE, NotLoadedError, log_failure
+from extender.webhook.failures import UNANSWERABLE, log_failure, require_loaded
 from extender.webhook.handlers import Context
 from extender.webhook.workers import Workers
 
@@ -71,7 +71,7 @@ class BindHandler:
         context = self._context
         profile = context.pins.pinned(pod.uid, route) or named
         if profile:
-            _require_all(profile)
+            require_loaded(profile)
         context.feasible.require(pod, route, node)
         if profile.has_binding_points if profile else context.profiles.has_binding_points:
             await self._run_cycle(pod, node, named, route)
@@ -84,7 +84,7 @@ class BindHandler:
         request = await context.pods.find(pod)
         live = named or context.profiles.of_scheduler(request.scheduler_name)
         profile = context.pins.pinned_or(pod.uid, live, route)
-        _require_all(profile)
+        require_loaded(profile)
         binding = Binding(request.pod, context.nodes.find(Candidates([node]), profile.wants_nodes), deadline)
         loop = asyncio.get_running_loop()
         bind_default = partial(self._bind_default, loop, pod, node, deadline)
@@ -110,12 +110,6 @@ class BindHandler:
                 await self._binder.bind(pod, node)
         except TimeoutError:
             raise _not_known(pod, node) from None
-
-
-def _require_all(profile: Profile) -> None:
-    """Raises NotLoadedError."""
-    if profile.problem:
-        raise NotLoadedError(profile.problem)
 
 
 def _not_known(pod: PodKey, node: str) -> BindError:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from extender.scheduling.node_source import NotSyncedError
 from extender.scheduling.pod_source import PodNotKnownError
-from extender.scheduling.profile import PluginFailedError
+from extender.scheduling.profile import PluginFailedError, Profile
 from extender.webhook.workers import NoThreadError
 
 logger = logging.getLogger(__name__)
@@ -28,6 +28,12 @@ REASONS: Final[dict[type[Exception], str]] = {
 
 UNANSWERABLE: Final[tuple[type[Exception], ...]] = tuple(REASONS)
 """Failures that are no fault of the request, but leave it without an answer of the plugins."""
+
+
+def require_loaded(profile: Profile) -> None:
+    """Raises NotLoadedError if a plugin is not there that the profile must not go without."""
+    if profile.problem:
+        raise NotLoadedError(profile.problem)
 
 
 def log_failure(verb: str, pod: str, error: Exception, **fields: Any) -> None:

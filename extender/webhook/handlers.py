@@ -28,7 +28,7 @@ from extender.scheduling.verb import Judging
 from extender.telemetry.metrics import Metrics
 from extender.webhook import encoding
 from extender.webhook.decoding import RequestDecoder
-from extender.webhook.failures import REASONS, UNANSWERABLE, NotLoadedError, log_failure
+from extender.webhook.failures import REASONS, UNANSWERABLE, log_failure, require_loaded
 from extender.webhook.workers import NoThreadError, Workers
 from wasm_runtime.nodes.node_table import Nodes
 
@@ -115,8 +115,7 @@ class JudgingHandler(ABC, Generic[S]):
         asked = Asked(request, subject, route, profile)
         times.append(time.perf_counter())
         try:
-            if profile.problem:
-                raise NotLoadedError(profile.problem)
+            require_loaded(profile)
             nodes = self._context.nodes.find(subject, profile.wants_nodes)
         except UNANSWERABLE as error:
             metrics.observe_phases(verb, ("decode", "nodes"), times)
