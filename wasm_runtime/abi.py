@@ -181,8 +181,8 @@ NODE_DATA: Final = frozenset(
 """The imports whose answers come from node objects: names alone cannot serve them."""
 
 
-class Document(IntEnum):
-    """What the host makes only when a guest asks, once a call."""
+class HostDocument(IntEnum):
+    """A document that the host makes when a guest asks for it, at most once in a call."""
 
     FILTERED_NODES = 0
     """JSON list of node names."""
@@ -196,8 +196,8 @@ class Document(IntEnum):
     """Protobuf v1.Pod of the pod that `handle.get_waiting_pod` asked for last."""
 
 
-class Delivery(IntEnum):
-    """What a guest hands over besides its status code, by a `result.` import."""
+class GuestResult(IntEnum):
+    """What a guest returns besides its status code, by an import whose name begins with `result.`."""
 
     CLUSTER_EVENTS = 0
     """Pairs of little-endian u32: resource and action type."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from wasm_runtime.abi import Delivery, Document, FunctionType, Import, Severity
+from wasm_runtime.abi import FunctionType, GuestResult, HostDocument, Import, Severity
 from wasm_runtime.driver.layout import REASON_ROOM
 from wasm_runtime.errors import Fault, GuestError
 from wasm_runtime.nodes.node_feed import ALL_NODES
@@ -62,7 +62,7 @@ def max_reason_bytes(nodes: int) -> int:
     return MAX_LONG_REASONS * REASON_ROOM + REASON_BYTES_PER_NODE * nodes
 
 
-def max_delivery_bytes(nodes: Nodes) -> int:
+def max_result_bytes(nodes: Nodes) -> int:
     """Bytes of a result, such as node names, that a guest may hand over: a name and a number for each node.
 
     Python reads the result, and no deadline interrupts Python. So the limit is what a sensible result needs.
@@ -138,9 +138,9 @@ class Call:
     nodes: Nodes
     deadline: float
     """When the guest is interrupted, on the clock of `time.monotonic`."""
-    documents: Mapping[Document, DocumentFactory] = field(default_factory=dict)
+    documents: Mapping[HostDocument, DocumentFactory] = field(default_factory=dict)
     """Makers of what the guest may ask for; a missing one is an empty document."""
-    deliveries: dict[Delivery, bytes] = field(default_factory=dict)
+    guest_results: dict[GuestResult, bytes] = field(default_factory=dict)
     target: bytes = b""
     """The pod that AddPod or RemovePod is about, a protobuf v1.Pod."""
     sync_seconds: float = 0.0

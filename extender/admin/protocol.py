@@ -11,7 +11,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from extender.admin.status import failure_status
 from extender.http.clients import Clients
-from extender.http.request_parser import HEAD_TOO_LONG, MAX_HEAD_BYTES, MAX_PIECE_BYTES, Pieces, body_length
+from extender.http.request_parser import HEAD_TOO_LONG, MAX_HEAD_BYTES, MAX_PIECE_BYTES, ReceiveBuffer, body_length
 
 MAX_HEADERS: Final = 100
 """Of a request: small ones take many times their bytes."""
@@ -30,7 +30,7 @@ class AdminConnection(HttpToolsProtocol):
         super().__init__(**rest)
         self._clients = clients
         self._turn: asyncio.Handle | None = None
-        self._pieces = Pieces()
+        self._received = ReceiveBuffer()
         self._piece_length = self._stray = 0  # As in Reader.
         self._left: int | None = 0
         self._is_over = self._is_in_head = False
@@ -62,10 +62,10 @@ class AdminConnection(HttpToolsProtocol):
         self.heard = self.loop.time()
         if self._is_over:
             return
-        self._pieces.add(data)
+        self._received.add(data)
         if self._turn is None:
             self._go_on()
-        elif self._pieces.size > MAX_UNREAD_BYTES:
+        elif self._received.size > MAX_UNREAD_BYTES:
             self.transport.abort()
         else:
             self.transport.pause_reading()
@@ -100,19 +100,19 @@ class AdminConnection(HttpToolsProtocol):
         """Parses what has come, as far as it is the turn of this client."""
         self._turn = None
         budget = MAX_PIECE_BYTES
-        while self._pieces.size and budget > 0 and not self.transport.is_closing():
+        while self._received.size and budget > 0 and not self.transport.is_closing():
             if self.began is None and self._is_answering:
                 self.cycle.keep_alive = False
                 self._end()
                 return
             left = self._left
-            piece = self._pieces.take(left)
+            piece = self._received.take(left)
             self._parse(piece)
             if not left:
                 budget -= len(piece)
         if self.transport.is_closing():
             return
-        if self._pieces.size:
+        if self._received.size:
             self._turn = self.loop.call_soon(self._go_on)
             self.transport.pause_reading()
         elif not self.flow.read_paused:
@@ -136,7 +136,7 @@ class AdminConnection(HttpToolsProtocol):
     def _end(self) -> None:
         """Reads nothing any more."""
         self._is_over = True
-        self._pieces = Pieces()
+        self._received = ReceiveBuffer()
 
     # -- what the parser calls ---------------------------------------------------------------------
 

@@ -118,14 +118,14 @@ class Sender(Client, Protocol):
         """Refuses the request of which a part has come, and holds nothing of it any more."""
 
 
-class Room:
-    """What requests that are to be answered, or have not come to their end, may hold together. Of one event loop.
+class RequestBudget:
+    """Bounds the bytes of all requests that are unfinished or unanswered. For one event loop.
 
-    Known clients have as much for themselves as all others together, so that no stranger keeps them out.
+    Clients that have had a good answer share one budget, all others share a second one.
     """
 
     def __init__(self, max_bytes: int) -> None:
-        """Bytes of the known, and of the others."""
+        """`max_bytes` is the size of each of the two budgets."""
         self.max_bytes = max_bytes
         self._senders: set[Sender] = set()
 

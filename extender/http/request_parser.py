@@ -52,17 +52,17 @@ class Refusal(NamedTuple):
     problem: str
 
 
-class Invitation:
-    """A client waits to be told that it may send its body."""
+class ExpectContinue:
+    """A client sent `Expect: 100-continue` and waits before it sends its body (RFC 9110, 10.1.1)."""
 
 
-Event: TypeAlias = Request | Refusal | Invitation
+Event: TypeAlias = Request | Refusal | ExpectContinue
 
 
-class Pieces:
-    """What has come and is not parsed yet, in pieces that have the end of one head at most.
+class ReceiveBuffer:
+    """Bytes that were received and not parsed yet. `take` gives pieces with the end of one head at most.
 
-    So nothing is queued for a client that sends requests faster than they are answered but the bytes of what it sent.
+    So a client that sends requests faster than they are answered has only its bytes queued, and no parsed requests.
     """
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class Reader:
         """`longest_body` in bytes."""
         self._longest_body = longest_body
         self._parser: Any = httptools.HttpRequestParser(self)
-        self._pieces = Pieces()
+        self._received = ReceiveBuffer()
         self._events: deque[Event] = deque()
         self._piece_length = 0
         self._stray = 0  # Bytes of a head, or since a piece of a body came.
@@ -149,19 +149,19 @@ class Reader:
     @property
     def has_more(self) -> bool:
         """Whether `read` may go on before more has come."""
-        return bool(self._events or (self._pieces.size and not self._is_over))
+        return bool(self._events or (self._received.size and not self._is_over))
 
     def add(self, data: bytes) -> None:
         """Takes what has come."""
         if not self._is_over:
-            self._pieces.add(data)
+            self._received.add(data)
 
     def read(self) -> Event | None:
         """What has come next; None where more has to come, or others are to have their turn before. Raises nothing."""
-        events, pieces, budget = self._events, self._pieces, MAX_PIECE_BYTES
-        while not events and pieces.size and not self._is_over and budget > 0:
+        events, received, budget = self._events, self._received, MAX_PIECE_BYTES
+        while not events and received.size and not self._is_over and budget > 0:
             left = self._left
-            self._parse(pieces.take(left))
+            self._parse(received.take(left))
             if not left:
                 budget -= self._piece_length
         return events.popleft() if events else None
@@ -177,7 +177,7 @@ class Reader:
         self._is_over = True
         self._parser = None
         self._body, self.held = b"", 0
-        self._pieces = Pieces()
+        self._received = ReceiveBuffer()
         self._events.clear()
 
     def _parse(self, piece: bytes | memoryview) -> None:
@@ -245,7 +245,7 @@ class Reader:
         if self._left and self._left > self._longest_body:
             self._refuse_body()
         elif headers.get(b"expect", b"").lower() == b"100-continue":
-            self._events.append(Invitation())
+            self._events.append(ExpectContinue())
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""

@@ -10,7 +10,7 @@ from typing import Final
 from extender import config
 from extender.config import ConfigError, ExtenderConfiguration, ProfileConfig
 from extender.rollouts.controller import NotConfiguredError, RolloutController
-from extender.rollouts.source_watch import Awaited
+from extender.rollouts.polling import RetryTrigger
 from extender.sources import SourceError
 from extender.sources.download import Limit
 from extender.sources.file import FileSource
@@ -41,8 +41,8 @@ class ConfigWatcher:
         self._rollouts = rollouts
         self._source = FileSource(file, Limit(MAX_CONFIG_BYTES, "the size of a configuration"))
         self._version = _NONE  # The file may have changed since it was read.
-        self._awaited: Awaited | None = None
-        """What has to come for a file whose plugins could not be had."""
+        self._retry: RetryTrigger | None = None
+        """When a refused file is tried again."""
         self._is_asked = False
         self._thread = SupervisedThread("configuration", self._turn)
         self.problem = ""
@@ -84,7 +84,7 @@ class ConfigWatcher:
             fetched = self._source.fetch(self._version)
             if fetched:
                 self._version = fetched.version
-            elif self._awaited is None or not self._awaited.has_come():
+            elif self._retry is None or not self._retry.has_fired():
                 return False
             self._apply(config.read(self._file))
         except SourceError as error:
@@ -95,10 +95,10 @@ class ConfigWatcher:
         return True
 
     def _apply(self, configuration: ExtenderConfiguration) -> None:
-        self._rollouts.requirements.enforce(configuration.profiles)
+        self._rollouts.admission.enforce(configuration.profiles)
         if configuration.profiles != self._profiles and not self._configure(configuration.profiles):
             return
-        self._awaited = None
+        self._retry = None
         changed = [name for name in _SECTIONS if getattr(configuration, name) != getattr(self._began_with, name)]
         self._complain(
             f"{', '.join(changed)} of the configuration changed; restart the extender to apply that" if changed else ""
@@ -107,19 +107,19 @@ class ConfigWatcher:
     def _configure(self, profiles: Sequence[ProfileConfig]) -> bool:
         """Makes other profiles live. What is refused is so while the sources of their plugins give the same."""
         try:
-            self._rollouts.configure(profiles, asks=self._awaited is not None)
+            self._rollouts.configure(profiles, asks=self._retry is not None)
         except NotConfiguredError as error:
-            awaited = self._rollouts.awaited(profiles, error.given)
+            retry = self._rollouts.retry_trigger(profiles, error.given)
             later = "it is tried again when what their sources give, its signature or its key is another"
-            self._refuse([*error.problems, f"{later}; they are looked at every {awaited.interval:g} s"])
-            self._awaited = awaited
+            self._refuse([*error.problems, f"{later}; they are looked at every {retry.interval:g} s"])
+            self._retry = retry
             return False
         self._profiles = profiles
         logger.info("configuration is live", extra={"path": str(self._file)})
         return True
 
     def _refuse(self, problems: Sequence[str]) -> None:
-        self._awaited = None
+        self._retry = None
         self._complain(f"the configuration is refused, what serves stays live: {'; '.join(problems)}")
 
     def _complain(self, problem: str) -> None:

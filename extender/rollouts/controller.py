@@ -15,17 +15,17 @@ from extender.rollouts import conditions
 from extender.rollouts.drain import Drain
 from extender.rollouts.journal import Journal
 from extender.rollouts.live_plugins import LivePlugins
+from extender.rollouts.module_admission import ModuleAdmission
 from extender.rollouts.pipeline import Pipeline, RolloutFailedError, failing
-from extender.rollouts.requirements import Requirements
+from extender.rollouts.polling import RetryTrigger, SourcePollState
 from extender.rollouts.revision import REVISED, Revision, Stage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.runs import RolloutRun, RolloutRuns
 from extender.rollouts.slot import ActiveRevision, Slot
-from extender.rollouts.source_watch import Awaited, Watch
 from extender.rollouts.swap_command import SwapCommand
 from extender.rollouts.swap_plan import SwapPlan, before, earlier, expect, understand
 from extender.rollouts.switch import REMOVED, Change, Switch, check, withdraw
-from extender.sources import Fetched, Source, SourceError, UnreachableError
+from extender.sources import Fetched, Source, SourceError, SourceUnreachableError
 
 CLOSE_TIMEOUT_S: Final = 5.0
 """Seconds that the end of the process waits for rollouts that are under way."""
@@ -69,7 +69,7 @@ class RolloutController:
         self._switch = Switch(live, pipeline.store, journal, drain, profiles, wake)
         self._lock = self._switch.lock
         self._runs = RolloutRuns(journal, pipeline.store, self._lock)
-        self.requirements = Requirements(live, pipeline, self._switch, self._runs)
+        self.admission = ModuleAdmission(live, pipeline, self._switch, self._runs)
         self._threads: list[threading.Thread] = []
 
     def slot(self, profile: str, plugin: str) -> Slot | None:
@@ -148,7 +148,7 @@ class RolloutController:
 
         False if a command has come before it: it is to be offered again when that is carried out.
         """
-        self.requirements.review([slot])  # What is required may be what has changed: another key is in its file.
+        self.admission.review([slot])  # What is required may be what has changed: another key is in its file.
         is_signed_now = bool(slot.unmet) and self._pipeline.admits(slot.config, fetched)
         module = fetched.digest  # Before the lock is held, for it takes long.
         with slot.turn:
@@ -177,7 +177,7 @@ class RolloutController:
         self._explain(slot, problem)
         self._runs.fail(slot, "source", problem)
 
-    def look(self) -> None:
+    def reconcile(self) -> None:
         """Ends probations, brings the good revision back where one fails, and retires what is drained.
 
         What was kept of the requests of profiles that are gone is dropped.
@@ -190,7 +190,7 @@ class RolloutController:
             with self._lock:
                 if slot.live is failed:
                     self._switch.end_probation(slot)  # It would fail time and again.
-        self._drain.look()
+        self._drain.retire()
         for slot in self.live.slots:
             conditions.of_slot(slot)  # It dates those that have changed.
         self._pipeline.samples.retain({profile.name for profile in self.live.profiles})
@@ -222,13 +222,15 @@ class RolloutController:
                     self._reconfigure(slot, configs[slot], given.get(slot.place), is_ready=slot in changing)
                     slot.key = key
                 self._switch.all(changes, list(configs), profiles)
-        self.requirements.review(self.live.slots)
+        self.admission.review(self.live.slots)
 
-    def awaited(self, profiles: Sequence[ProfileConfig], given: Given) -> Awaited:
-        """What has to come before it is worth to try again profiles that were refused for what was given."""
+    def retry_trigger(self, profiles: Sequence[ProfileConfig], given: Given) -> RetryTrigger:
+        """Fires when one of the sources of refused profiles gives another version than `given`."""
         configs = self._places(profiles)
         changing = self._changing(configs)
-        return Awaited([Watch(self._pipeline.open(configs[slot]), given.get(slot.place)) for slot in changing])
+        return RetryTrigger(
+            [SourcePollState(self._pipeline.open(configs[slot]), given.get(slot.place)) for slot in changing]
+        )
 
     def close(self) -> None:
         """Ends what is under way; nothing goes live any more."""
@@ -378,7 +380,7 @@ class RolloutController:
         """What the source gives. While it cannot be reached, what it gave last, if that serves. Raises SourceError."""
         try:
             fetched = self._pipeline.fetch(config)
-        except UnreachableError:
+        except SourceUnreachableError:
             is_there = slot.serves(slot.offered) and _origin(self._switch.configured(slot)) == _origin(config)
             if not (slot.live and is_there):
                 raise

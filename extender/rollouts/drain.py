@@ -61,8 +61,8 @@ class Drain:
         self._journal.record(found.rollout.at(Stage.RETIRED))
         return found.live
 
-    def look(self) -> None:
-        """Retires those that no cycle is on any more, and those that are too many."""
+    def retire(self) -> None:
+        """Retires the revisions that no cycle uses any more, and those beyond `MAX_DRAINING`."""
         with self._lock:
             if not self._drained:
                 return

@@ -11,7 +11,7 @@ from typing import Final
 
 from extender.rollouts.revision import Stage
 from extender.rollouts.rollout import Rollout
-from extender.rollouts.state.store import Kept, Store
+from extender.rollouts.state.store import PluginState, Store
 from extender.rollouts.state.writer import Writer
 
 logger = logging.getLogger(__name__)
@@ -70,9 +70,9 @@ class Journal:
         _log(rollout)
         return rollout
 
-    def save(self, profile: str, plugin: str, kept: Kept) -> None:
+    def save(self, profile: str, plugin: str, state: PluginState) -> None:
         """Keeps what is known of a plugin, before any step is told that is recorded from now on."""
-        self._writer.submit(partial(self._store.save, profile, plugin, kept))
+        self._writer.submit(partial(self._store.save, profile, plugin, state))
 
     def flush(self, timeout_s: float | None = None) -> bool:
         """Returns when all until now is written and told; False if that was not so in time."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from extender.config import PluginConfig, SwapConfig
 from extender.rollouts.plugin_factory import LoadError, PluginFactory
-from extender.rollouts.probe import RefusedError, Report, probe
+from extender.rollouts.probe import CandidateRefusedError, ProbeReport, probe
 from extender.rollouts.revision import Revision, Stage
 from extender.rollouts.runs import CancelledError, RolloutRun
 from extender.rollouts.slot import ActiveRevision, Slot
@@ -53,7 +53,7 @@ def failing(run: RolloutRun) -> Iterator[None]:
         yield
     except RolloutFailedError:
         raise
-    except RefusedError as error:
+    except CandidateRefusedError as error:
         run.fail(str(error), error.report)
         raise RolloutFailedError([str(error)]) from error
     except LoadError as error:
@@ -209,8 +209,8 @@ class Pipeline:
         """The module of an earlier revision. Raises SourceError."""
         return kept_module(self.store, revision)
 
-    def _probe(self, run: RolloutRun, slot: Slot, config: PluginConfig, trial: Plugin) -> Report:
-        """What the candidate and a clone of the active revision say of recorded requests. Raises RefusedError."""
+    def _probe(self, run: RolloutRun, slot: Slot, config: PluginConfig, trial: Plugin) -> ProbeReport:
+        """Compares the candidate with a clone of the active revision. Raises CandidateRefusedError."""
         with ExitStack() as stack:
             active = self._clone(slot.live)
             if active:

@@ -6,7 +6,7 @@ import time
 from typing import Final
 
 from extender.config import SwapConfig
-from extender.scheduling.profile import ProfilePlugin, Spent
+from extender.scheduling.profile import CpuTime, ProfilePlugin
 
 MIN_SAMPLES: Final = 20
 """Calls of which a mean time tells something."""
@@ -32,26 +32,26 @@ class Probation:
         return self._failures() or self._slowness()
 
     def _failures(self) -> str | None:
-        tally, limits = self._current.tally, self._limits
-        share = tally.failures / max(tally.calls, 1)
-        before = self._before.tally.failures / max(self._before.tally.calls, 1)
-        if tally.failures < limits.rollback_failures or share < limits.rollback_share or share <= before:
+        stats, limits = self._current.stats, self._limits
+        share = stats.failures / max(stats.calls, 1)
+        before = self._before.stats.failures / max(self._before.stats.calls, 1)
+        if stats.failures < limits.rollback_failures or share < limits.rollback_share or share <= before:
             return None
-        return f"{tally.failures} of {tally.calls} calls since the switch have failed, the last one by: {tally.last}"
+        return f"{stats.failures} of {stats.calls} calls since the switch have failed, the last one by: {stats.last}"
 
     def _slowness(self) -> str | None:
-        for verb, spent in list(self._current.tally.spent.items()):
-            now, before = _mean(spent), _mean(self._before.tally.spent[verb])
+        for verb, cpu in list(self._current.stats.cpu_time.items()):
+            now, before = _mean(cpu), _mean(self._before.stats.cpu_time[verb])
             if now is None or before is None:
                 continue
             if now > before * self._limits.slowdown_factor and now - before > self._limits.slowdown_floor:
                 return (
-                    f"{verb} takes {now * 1000:.2f} ms of the processor (mean of {spent.calls}), {before * 1000:.2f} ms"
+                    f"{verb} takes {now * 1000:.2f} ms of the processor (mean of {cpu.calls}), {before * 1000:.2f} ms"
                     f" before the switch; that is more than swap.slowdownFactor {self._limits.slowdown_factor:g} and"
                     f" swap.slowdownFloor {self._limits.slowdown_floor * 1000:g} ms allow"
                 )
         return None
 
 
-def _mean(spent: Spent) -> float | None:
-    return spent.seconds / spent.calls if spent.calls >= MIN_SAMPLES else None
+def _mean(cpu: CpuTime) -> float | None:
+    return cpu.seconds / cpu.calls if cpu.calls >= MIN_SAMPLES else None

@@ -20,7 +20,7 @@ from extender.rollouts.report import (
     Difference,
     Failure,
     NodeDifference,
-    Report,
+    ProbeReport,
     Side,
     VerbReport,
 )
@@ -36,7 +36,7 @@ from wasm_runtime.errors import MAX_CAUSE_CHARS, GuestError, shorten
 from wasm_runtime.guests.plugin import MAX_PREPARE_TIMEOUTS, Plugin
 from wasm_runtime.nodes.node_table import Nodes
 
-__all__ = ["RefusedError", "Report", "probe"]
+__all__ = ["CandidateRefusedError", "ProbeReport", "probe"]
 
 WINDOW: Final = 256
 """Requests of a verb, the last ones, that its median is taken of."""
@@ -48,10 +48,10 @@ PERSISTENCE: Final = 2.0
 """Seconds for which the requests of a verb are judged again."""
 
 
-class RefusedError(Exception):
+class CandidateRefusedError(Exception):
     """A candidate must not take over. `str()` says why and what mends it; `report` is what was seen until then."""
 
-    def __init__(self, problem: str, report: Report) -> None:
+    def __init__(self, problem: str, report: ProbeReport) -> None:
         super().__init__(problem)
         self.report = report
 
@@ -63,7 +63,7 @@ def probe(
     nodes: Callable[[Sequence[str]], Nodes],
     limits: SwapConfig,
     is_cancelled: Callable[[], bool],
-) -> Report:
+) -> ProbeReport:
     """Lets a candidate judge requests beside the active revision, if there is one, and tells what they say.
 
     Both plugins are for this thread alone; what their guests log goes nowhere. Each request is a cycle of its own, and
@@ -72,8 +72,8 @@ def probe(
     has been told of the nodes. Samples may go on coming: what is kept of them is bounded, and so is the time that each
     takes, by the plugins' timeouts.
 
-    Raises RefusedError if the candidate fails on a request that the active revision judges, or if it is slower in a
-    verb than `limits` allow, twice in a row. Ends early, with what was seen until then, if it `is_cancelled`.
+    Raises CandidateRefusedError if the candidate fails on a request that the active revision judges, or if it is slower
+    in a verb than `limits` allow, twice in a row. Ends early, with what was seen until then, if it `is_cancelled`.
     """
     trial = _Trial(active, candidate, limits, is_cancelled)
     for sample in samples:
@@ -96,7 +96,7 @@ class _Request(NamedTuple):
         return shorten(self.question.pod.name, MAX_POD_LENGTH)
 
 
-class _Answer(NamedTuple):
+class _Judgement(NamedTuple):
     """What a plugin says of a request."""
 
     decision: Any = None
@@ -104,7 +104,7 @@ class _Answer(NamedTuple):
     failure: str = ""
 
 
-def _ask(plugin: Plugin, request: _Request) -> _Answer:
+def _ask(plugin: Plugin, request: _Request) -> _Judgement:
     """Lets a plugin judge a request. A cycle that filter would have begun has begun before the time is taken."""
     pod, nodes, _ = request.question
     try:
@@ -114,9 +114,9 @@ def _ask(plugin: Plugin, request: _Request) -> _Answer:
                 pass
         begun = time.thread_time()
         decision = JUDGING[request.verb].decide(plugin, request.question)
-        return _Answer(decision, time.thread_time() - begun)
+        return _Judgement(decision, time.thread_time() - begun)
     except GuestError as error:
-        return _Answer(failure=f"{error}{mend(error)}")
+        return _Judgement(failure=f"{error}{mend(error)}")
     finally:
         plugin.end_cycle(pod)
 
@@ -144,7 +144,7 @@ class _Tally:
     answered: deque[_Request] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
     """Some of those requests, to be judged again."""
 
-    def time(self, answers: dict[Side, _Answer]) -> bool:
+    def time(self, answers: dict[Side, _Judgement]) -> bool:
         """Notes how long a request took. Returns False if one has failed it, and there is nothing to compare."""
         if any(answer.failure for answer in answers.values()):
             return False
@@ -187,7 +187,7 @@ class _Trial:
         self._left_out_for = ""
 
     def add(self, sample: Sample, nodes: Nodes) -> None:
-        """Lets both judge a request. Raises RefusedError."""
+        """Lets both judge a request. Raises CandidateRefusedError."""
         tally = self._tallies[sample.verb]
         try:
             request = _Request(sample.verb, Question(sample.pod, nodes, self._victims(sample)))
@@ -203,18 +203,18 @@ class _Trial:
         self._count(tally, request, answers)
 
     def check_pace(self) -> None:
-        """Raises RefusedError if the candidate is too slow in a verb, and still is when all is measured anew."""
+        """Raises CandidateRefusedError if the candidate is too slow in a verb, twice in a row."""
         for verb, tally in self._tallies.items():
             if not self._is_slow(tally):
                 continue
             for seconds in tally.seconds.values():
                 seconds.clear()
             if self._is_slow(tally):
-                raise RefusedError(self._describe_pace(verb, tally), self.report())
+                raise CandidateRefusedError(self._describe_pace(verb, tally), self.report())
 
-    def report(self) -> Report:
+    def report(self) -> ProbeReport:
         """What was seen until now."""
-        return Report(
+        return ProbeReport(
             {verb: tally.report() for verb, tally in self._tallies.items()},
             list(self._differences.values()),
             [Failure(*failure, count) for failure, count in self._failures.items()],
@@ -226,14 +226,14 @@ class _Trial:
         wanted = any(plugin.runs(export) for _, plugin in self._plugins for export in ("addpod", "removepod"))
         return {name: sample.victims(name) for name in sample.names} if wanted and sample.victims else {}
 
-    def _ask_both(self, request: _Request) -> dict[Side, _Answer]:
+    def _ask_both(self, request: _Request) -> dict[Side, _Judgement]:
         """What each says; the other one is asked first the next time."""
         answers = {side: _ask(plugin, request) for side, plugin in self._plugins}
         self._plugins.reverse()
         return dict(sorted(answers.items()))
 
-    def _count(self, tally: _Tally, request: _Request, answers: dict[Side, _Answer]) -> None:
-        """Raises RefusedError if the candidate fails, and fails alone."""
+    def _count(self, tally: _Tally, request: _Request, answers: dict[Side, _Judgement]) -> None:
+        """Raises CandidateRefusedError if the candidate fails, and fails alone."""
         tally.requests += 1
         for side, answer in answers.items():
             if answer.failure:
@@ -245,18 +245,19 @@ class _Trial:
         if "active" in answers:
             self._compare(tally, request, answers["active"], answers["candidate"])
 
-    def _require_answer(self, request: _Request, answers: dict[Side, _Answer]) -> None:
-        """Raises RefusedError if the candidate fails, and fails alone."""
+    def _require_answer(self, request: _Request, answers: dict[Side, _Judgement]) -> None:
+        """Raises CandidateRefusedError if the candidate fails, and fails alone."""
         problem = answers["candidate"].failure
         if not problem:
             return
         where = f"{request.verb} of pod {request.pod_name}"
         if "active" not in answers:
-            raise RefusedError(f"{where} fails: {problem}", self.report())
+            raise CandidateRefusedError(f"{where} fails: {problem}", self.report())
         if not answers["active"].failure:
-            raise RefusedError(f"{where} fails, where the active revision has an answer: {problem}", self.report())
+            difference = f"{where} fails, where the active revision has an answer: {problem}"
+            raise CandidateRefusedError(difference, self.report())
 
-    def _compare(self, tally: _Tally, request: _Request, active: _Answer, candidate: _Answer) -> None:
+    def _compare(self, tally: _Tally, request: _Request, active: _Judgement, candidate: _Judgement) -> None:
         if candidate.failure or (not active.failure and active.decision == candidate.decision):
             tally.alike += 1
             return
@@ -266,7 +267,7 @@ class _Trial:
             self._differences[shown] = _difference(request, active, candidate)
 
     def _is_slow(self, tally: _Tally) -> bool:
-        """Whether the candidate is too slow, for all that is measured or can be. Raises RefusedError."""
+        """Whether the candidate is too slow, for all that is measured or can be. Raises CandidateRefusedError."""
         self._measure(tally)
         if self._is_cancelled() or not tally.seconds["active"]:
             return False
@@ -275,7 +276,7 @@ class _Trial:
         return candidate > limits.slowdown_factor * active and candidate - active > limits.slowdown_floor
 
     def _measure(self, tally: _Tally) -> None:
-        """Judges requests again until there are times enough, but not for long. Raises RefusedError."""
+        """Judges requests again until there are times enough, but not for long. Raises CandidateRefusedError."""
         enough = max(MIN_SAMPLES, len(tally.answered))
         until = time.monotonic() + PERSISTENCE
         for request in cycle(tally.answered):
@@ -308,7 +309,7 @@ class _Trial:
             yield f"not tried, since a pod is bound but once: {', '.join(binding)}"
 
 
-def _difference(request: _Request, active: _Answer, candidate: _Answer) -> Difference:
+def _difference(request: _Request, active: _Judgement, candidate: _Judgement) -> Difference:
     names = request.question.nodes.names
     if active.failure:
         return Difference(request.pod_name, request.verb, len(names), failure=active.failure)

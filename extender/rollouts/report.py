@@ -70,7 +70,7 @@ class VerbReport(msgspec.Struct, frozen=True, rename="camel"):
     candidate_milliseconds: float | None = None
 
 
-class Report(msgspec.Struct, frozen=True, rename="camel"):
+class ProbeReport(msgspec.Struct, frozen=True, rename="camel"):
     """What the candidate and the active revision have said of the same requests."""
 
     verbs: dict[JudgingVerb, VerbReport] = {}

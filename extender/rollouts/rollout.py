@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from extender.rollouts.probe import Report
+from extender.rollouts.probe import ProbeReport
 from extender.rollouts.revision import NEXT, Stage
 
 
@@ -33,7 +33,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The revision that was active when this one took over, or would have."""
     problem: str = ""
     """Why it has failed, or has been rolled back."""
-    report: Report | None = None
+    report: ProbeReport | None = None
     """What the probe has seen."""
     began: float = msgspec.field(default_factory=time.time)
     """Seconds since 1970."""

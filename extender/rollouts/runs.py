@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from extender.rollouts.journal import Journal
-from extender.rollouts.probe import Report
+from extender.rollouts.probe import ProbeReport
 from extender.rollouts.revision import Stage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import Slot
@@ -44,7 +44,7 @@ class RolloutRun:
         self.check()
         return self.record(self.rollout.at(stage, **more))
 
-    def fail(self, problem: str, report: Report | None = None) -> None:
+    def fail(self, problem: str, report: ProbeReport | None = None) -> None:
         """Ends it. One that is over stays as it is, and is told again: telling is what may have gone wrong."""
         if not self.rollout.is_over:
             self.rollout = self.rollout.at(Stage.FAILED, problem=problem, report=report or self.rollout.report)

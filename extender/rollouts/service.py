@@ -10,7 +10,7 @@ from extender.rollouts.config_watcher import ConfigWatcher
 from extender.rollouts.controller import RolloutController
 from extender.rollouts.drain import Drain
 from extender.rollouts.pipeline import Pipeline
-from extender.rollouts.source_poller import SourcePollers
+from extender.rollouts.rollout_loop import RolloutLoop
 from extender.rollouts.startup import Loaded
 from extender.scheduling.cycle_pins import CyclePins
 from extender.scheduling.request_samples import RequestSamples
@@ -35,7 +35,7 @@ class RolloutService:
         drain = Drain(pins, loaded.journal)
         profiles = loaded.configuration.profiles
         self.rollouts = RolloutController(loaded.live, pipeline, loaded.journal, drain, profiles, wake)
-        self._pollers = SourcePollers(self.rollouts)
+        self._loop = RolloutLoop(self.rollouts)
         self._config_watcher = ConfigWatcher(file, loaded.configuration, self.rollouts)
 
     @property
@@ -69,7 +69,7 @@ class RolloutService:
 
     def start(self) -> None:
         """Begins."""
-        self._pollers.start()
+        self._loop.start()
         self._config_watcher.start()
 
     def reload(self) -> None:
@@ -81,4 +81,4 @@ class RolloutService:
         self._loaded.plugin_factory.close()
         self.rollouts.close()  # First: the others wait for what is under way.
         self._config_watcher.stop()
-        self._pollers.stop()
+        self._loop.stop()

@@ -29,9 +29,9 @@ from extender.rollouts.rollout import Rollout
 from extender.rollouts.runs import RolloutRun
 from extender.rollouts.slot import Slot
 from extender.rollouts.state.retention import trim
-from extender.rollouts.state.store import Kept, Store
+from extender.rollouts.state.store import PluginState, Store
 from extender.rollouts.switch import with_newest
-from extender.sources import Fetched, Source, SourceError, UnreachableError
+from extender.sources import Fetched, Source, SourceError, SourceUnreachableError
 from extender.sources.factory import open_source
 from extender.sources.source import fetch_now
 from wasm_runtime.compile.cache import CacheError
@@ -140,12 +140,12 @@ class _Start:
         return open_source(plugin, self._folder, self._plugin_factory.module_limit)
 
     def _fetch(self, plugin: PluginConfig) -> Fetched:
-        """Raises UnreachableError or RolloutFailedError."""
+        """Raises SourceUnreachableError or RolloutFailedError."""
         try:
             fetched = fetch_now(self._open(plugin))
             # Before it may be no news: what served last does not stand in for it.
             check_digest(plugin, fetched.digest, fetched.origin)
-        except UnreachableError:
+        except SourceUnreachableError:
             raise
         except SourceError as error:
             raise RolloutFailedError([str(error)]) from error
@@ -159,7 +159,7 @@ class _Start:
             self._served[slot] = kept.active
         try:
             fetched = fetch()
-        except UnreachableError as error:
+        except SourceUnreachableError as error:
             self._fall_back(slot, kept, str(error))
             return
         slot.version = fetched.version
@@ -171,7 +171,7 @@ class _Start:
         slot.offered = offered
         self._start(slot, slot.config, lambda: fetched)
 
-    def _fall_back(self, slot: Slot, kept: Kept | None, problem: str) -> None:
+    def _fall_back(self, slot: Slot, kept: PluginState | None, problem: str) -> None:
         """Serves with the last good revision while the source cannot be reached. Without one the slot stays empty."""
         slot.problem = problem
         fields = {"plugin": slot.name, "profile": slot.profile}
@@ -220,15 +220,15 @@ class _Start:
 
     def _save(self, slot: Slot) -> None:
         if slot.live:
-            self._journal.save(slot.profile, slot.name, Kept(slot.live.revision, slot.offered, slot.revisions))
+            self._journal.save(slot.profile, slot.name, PluginState(slot.live.revision, slot.offered, slot.revisions))
 
 
 def _wait(slot: Slot, fetched: Future[Fetched], until: float) -> Fetched:
-    """What is being fetched. A file is waited for. Raises UnreachableError or RolloutFailedError."""
+    """What is being fetched. A file is waited for. Raises SourceUnreachableError or RolloutFailedError."""
     try:
         return fetched.result(max(0.0, until - time.monotonic()) if slot.source.is_remote else None)
     except FutureTimeoutError:
-        raise UnreachableError(
+        raise SourceUnreachableError(
             f"{public(slot.config.guest_url)} has not given the module within the first {FETCH_TIMEOUT_S:g} s"
         ) from None
 
@@ -247,7 +247,7 @@ def _in_thread(fetch: Fetch) -> Future[Fetched]:
     return future
 
 
-def _settings_after(kept: Kept, config: PluginConfig) -> Mapping[str, Any]:
+def _settings_after(kept: PluginState, config: PluginConfig) -> Mapping[str, Any]:
     """Those that the active revision had, operators' included, unless the configuration has changed since."""
     possible = {Revision.of(each.module, config, each.origin).id for each in kept.revisions}
     return kept.active.settings if kept.offered in possible else settings_of(config)

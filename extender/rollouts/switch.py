@@ -19,7 +19,7 @@ from extender.rollouts.revision import Revision, Stage
 from extender.rollouts.runs import CancelledError, RolloutRun
 from extender.rollouts.slot import ActiveRevision, Slot
 from extender.rollouts.state.retention import trim
-from extender.rollouts.state.store import MAX_REVISIONS, Kept, Store
+from extender.rollouts.state.store import MAX_REVISIONS, PluginState, Store
 from extender.scheduling.verbs import used_verbs
 
 logger = logging.getLogger(__name__)
@@ -175,7 +175,7 @@ class Switch:
 
     def _save(self, slot: Slot) -> None:
         if slot.live:
-            self._journal.save(slot.profile, slot.name, Kept(slot.live.revision, slot.offered, slot.revisions))
+            self._journal.save(slot.profile, slot.name, PluginState(slot.live.revision, slot.offered, slot.revisions))
 
 
 def check(changes: Sequence[Change]) -> None:

@@ -25,8 +25,8 @@ class PodNotKnownError(Exception):
     """The object of a pod is needed and not to be had. `str()` says what to configure."""
 
 
-class PodCache(Protocol):
-    """A cache of the cluster's pods."""
+class PodLister(Protocol):
+    """Looks pods of the cluster up in a cache."""
 
     @property
     def unusable(self) -> str | None:
@@ -42,7 +42,7 @@ class PodCache(Protocol):
 class PodSource:
     """Finds pods. For the serving thread only, but for `victims`."""
 
-    def __init__(self, cache: PodCache | None, read: Reader | None, *, needs_sync: bool = True) -> None:
+    def __init__(self, cache: PodLister | None, read: Reader | None, *, needs_sync: bool = True) -> None:
         """With `cluster.mode: none` and `dry-run` there is neither a cache nor a reader.
 
         Without `needs_sync`, what is in the cache is used even while it is not to be answered from.

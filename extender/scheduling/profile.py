@@ -57,8 +57,8 @@ def mend(error: GuestError) -> str:
     return f"; {MENDS[error.fault]}" if error.fault in MENDS else ""
 
 
-class Spent:
-    """What a plugin's calls for a verb took of the processor, together. A lost update between threads does no harm."""
+class CpuTime:
+    """CPU time of a plugin's calls for a verb. An update that two threads lose does no harm."""
 
     __slots__ = ("calls", "seconds")
 
@@ -67,12 +67,12 @@ class Spent:
         self.seconds = 0.0
 
 
-class Tally:
-    """How a plugin's calls have ended. A lost update between threads does no harm."""
+class CallStats:
+    """Counts a plugin's calls, their failures and their CPU time. An update that two threads lose does no harm."""
 
     def __init__(self) -> None:
-        self.spent: defaultdict[str, Spent] = defaultdict(Spent)
-        """By the verb. What other plugins of the profile took is not in it."""
+        self.cpu_time: defaultdict[str, CpuTime] = defaultdict(CpuTime)
+        """By the verb. The time of other plugins of the profile is not included."""
         self.calls = 0
         self.failures = 0
         """Those that were the guest's fault."""
@@ -93,7 +93,7 @@ class ProfilePlugin:
     failure_policy: FailurePolicy = FailurePolicy.FAIL
     inline_policies: defaultdict[str, InlinePolicy] = field(default_factory=lambda: defaultdict(InlinePolicy))
     """By the verb, that of the whole profile: a plugin may be quick in one and slow in another."""
-    tally: Tally = field(default_factory=Tally)
+    stats: CallStats = field(default_factory=CallStats)
 
     def attempt(
         self,
@@ -107,7 +107,7 @@ class ProfilePlugin:
 
         Raises PluginFailedError if it failed and that is not to be ignored.
         """
-        self.tally.calls += 1
+        self.stats.calls += 1
         begun = time.thread_time()
         try:
             return action(self.plugin, pod, *args, **kwargs)
@@ -118,15 +118,15 @@ class ProfilePlugin:
             logger.warning("left out of a verb: %s", failure, extra={"pod": pod.name, **failure.fields})
             return None
         finally:
-            spent = self.tally.spent[verb]
-            spent.calls += 1
-            spent.seconds += time.thread_time() - begun
+            cpu_time = self.stats.cpu_time[verb]
+            cpu_time.calls += 1
+            cpu_time.seconds += time.thread_time() - begun
 
     def _failure(self, error: GuestError) -> PluginFailedError:
         failure = PluginFailedError(self.plugin, error)
         if error.fault not in _NOT_THE_GUESTS:
-            self.tally.failures += 1
-            self.tally.last = str(failure)
+            self.stats.failures += 1
+            self.stats.last = str(failure)
         return failure
 
 

@@ -96,8 +96,8 @@ class _Listener:
                 self.queue.put_nowait(sample)
 
 
-class Arrival(NamedTuple):
-    """A filter request that was judged, whole."""
+class RecordedRequest(NamedTuple):
+    """A whole filter request that was judged."""
 
     at: float
     """On the clock of `time.monotonic`."""
@@ -110,10 +110,10 @@ class Arrival(NamedTuple):
         return self.sample.size + self.asked.held
 
 
-class Tape:
-    """Takes every filter request of a profile from `start` on, until there are enough.
+class FilterRecording:
+    """Records the filter requests of a profile, from `start` until there are as many as wanted.
 
-    The serving thread offers them, one other thread does the rest. Neither waits for the other.
+    The serving thread offers requests. One other thread takes them. Neither waits for the other.
     """
 
     __slots__ = ("_left", "_offered", "_taken", "_waiting", "dropped", "is_gone", "profile")
@@ -125,7 +125,7 @@ class Tape:
         self.is_gone = False
         """Whether the profile is not live any more, so that none comes."""
         self._left = 0
-        self._waiting: deque[Arrival] = deque()
+        self._waiting: deque[RecordedRequest] = deque()
         self._offered = 0
         """Bytes that have ever waited, counted by the serving thread alone."""
         self._taken = 0
@@ -147,17 +147,17 @@ class Tape:
         if self._offered - self._taken >= MAX_WAITING_BYTES:
             self.dropped += 1
             return
-        arrival = Arrival(now, sample, asked)
-        self._offered += arrival.size
-        self._waiting.append(arrival)
+        request = RecordedRequest(now, sample, asked)
+        self._offered += request.size
+        self._waiting.append(request)
         self._left -= 1
 
-    def take(self) -> Iterator[Arrival]:
+    def take(self) -> Iterator[RecordedRequest]:
         """Those that wait, in the order in which they came. Each makes room when the next one is asked for."""
         while self._waiting:
-            arrival = self._waiting.popleft()
-            yield arrival
-            self._taken += arrival.size
+            request = self._waiting.popleft()
+            yield request
+            self._taken += request.size
 
 
 class RequestSamples:
@@ -168,7 +168,7 @@ class RequestSamples:
 
     def __init__(self) -> None:
         self._rings: dict[tuple[str, str], _Ring] = {}
-        self._listeners: tuple[_Listener | Tape, ...] = ()
+        self._listeners: tuple[_Listener | FilterRecording, ...] = ()
         self._lock = threading.Lock()
 
     def record(self, profile: str, sample: Sample, asked: Candidates | None = None) -> None:
@@ -194,7 +194,7 @@ class RequestSamples:
         for key in [key for key in list(self._rings) if key[0] not in profiles]:
             self._rings.pop(key, None)
         for listener in self._listeners:
-            if isinstance(listener, Tape) and listener.profile not in profiles:
+            if isinstance(listener, FilterRecording) and listener.profile not in profiles:
                 listener.is_gone = True
 
     @contextmanager
@@ -208,14 +208,14 @@ class RequestSamples:
             yield listener.queue
 
     @contextmanager
-    def recording(self, profile: str) -> Iterator[Tape]:
-        """What takes all that comes to filter while the context lasts. May be entered in any thread."""
-        tape = Tape(profile)
-        with self._adding(tape):
-            yield tape
+    def recording(self, profile: str) -> Iterator[FilterRecording]:
+        """Records filter requests while the context lasts. May be entered in any thread."""
+        recording = FilterRecording(profile)
+        with self._adding(recording):
+            yield recording
 
     @contextmanager
-    def _adding(self, listener: _Listener | Tape) -> Iterator[None]:
+    def _adding(self, listener: _Listener | FilterRecording) -> Iterator[None]:
         with self._lock:
             self._listeners += (listener,)
         try:

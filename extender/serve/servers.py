@@ -14,7 +14,7 @@ import uvicorn
 
 from extender.admin import AdminConnection
 from extender.config import Address, ConfigError
-from extender.http.clients import Clients, Room
+from extender.http.clients import Clients, RequestBudget
 from extender.scheduling.waiting_pods import WaitingPods
 from extender.webhook.protocol import Connection
 from extender.webhook.router import Router
@@ -86,7 +86,7 @@ def max_connections(wanted: int, share: float) -> int:
 def make_connections(router: Router) -> Callable[..., Connection]:
     """The factory of connections that uvicorn calls for each client of the verbs."""
     clients = Clients(max_connections(MAX_CONNECTIONS, VERBS_SHARE), IDLE_TIMEOUT_S, ARRIVAL_TIMEOUT_S)
-    return partial(Connection, router, clients, Room(router.max_request_bytes))
+    return partial(Connection, router, clients, RequestBudget(router.max_request_bytes))
 
 
 def uvicorn_config(app: Any, http: Any) -> uvicorn.Config:

@@ -1,6 +1,6 @@
 """Where the modules of plugins come from: files, web servers, OCI registries; and who signed them."""
 
 from extender.sources.factory import open_source
-from extender.sources.source import Fetched, Signature, Source, SourceError, UnreachableError
+from extender.sources.source import Fetched, Signature, Source, SourceError, SourceUnreachableError
 
-__all__ = ["Fetched", "Signature", "Source", "SourceError", "UnreachableError", "open_source"]
+__all__ = ["Fetched", "Signature", "Source", "SourceError", "SourceUnreachableError", "open_source"]

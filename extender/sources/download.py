@@ -17,7 +17,7 @@ import httpx
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from extender.config.urls import is_loopback, is_web, quoted
-from extender.sources.source import SourceError, UnreachableError
+from extender.sources.source import SourceError, SourceUnreachableError
 
 MAX_REDIRECTS: Final = 5
 """That many are followed."""
@@ -76,7 +76,7 @@ class Response(NamedTuple):
     body: bytes
 
 
-class Session:
+class DownloadSession:
     """The requests of one fetch, which have one deadline together. For threads without an event loop.
 
     Only the system's look-up of a name cannot be cut short: it may overrun the deadline by what the resolver takes.
@@ -100,9 +100,9 @@ class Session:
     ) -> Response:
         """Asks a server: one on this machine itself, others through the proxy that the environment names, if any.
 
-        A status code that is not `expected` raises UnreachableError or SourceError; so does a body that is encoded,
-        longer than `limit` (no more of it is read), or empty (with status 200). Redirects are followed, but not to
-        another scheme; `Authorization` is sent to the scheme, host and port of `url` only, and a `form` not
+        Raises SourceUnreachableError or SourceError for a status code that is not `expected`, and for a body that is
+        encoded, longer than `limit` (no more of it is read), or empty (with status 200). Redirects are followed, but
+        not to another scheme; `Authorization` is sent to the scheme, host and port of `url` only, and a `form` not
         redirected. A server that another one redirects to never gets so far as to ask for a login: its 401 and 403 are
         not `expected`.
         """
@@ -127,7 +127,7 @@ class Session:
                     request = client.build_request(method, hops[0], headers={**_HEADERS, **headers}, data=form)
                     return await _follow(client, request, hops, limit, expected)
         except (TimeoutError, httpx.TimeoutException):
-            raise UnreachableError(
+            raise SourceUnreachableError(
                 f"{_name(hops)} does not answer in time; see to the server or raise source.timeout"
                 f" ({self._timeout:g} s)"
             ) from None
@@ -136,7 +136,7 @@ class Session:
                 f"{_name(hops)} cannot be asked for: the name of its host, or a header, has what none can have"
             ) from None
         except httpx.TransportError as error:
-            raise UnreachableError(f"{_name(hops)} cannot be fetched: {_cause(error)}") from error
+            raise SourceUnreachableError(f"{_name(hops)} cannot be fetched: {_cause(error)}") from error
 
 
 def shown(url: str | httpx.URL) -> str:
@@ -258,7 +258,7 @@ async def _take(
     if status not in expected or is_denied_elsewhere:
         answer = f"{name} answers {status} {httpx.codes.get_reason_phrase(status)}".rstrip()
         if status in UNAVAILABLE:
-            raise UnreachableError(f"{answer}; see to the server")
+            raise SourceUnreachableError(f"{answer}; see to the server")
         raise SourceError(f"{answer}{_LOGINS_STAY if is_denied_elsewhere else _MENDS.get(status, '')}")
     encoding = response.headers.get("Content-Encoding", "identity")
     if encoding != "identity":

@@ -15,7 +15,7 @@ from typing import Final
 import httpx
 
 from extender.config.urls import is_loopback
-from extender.sources.download import Limit, Response, Session, shown
+from extender.sources.download import DownloadSession, Limit, Response, shown
 from extender.sources.signing import SIGNATURE_LIMIT, SIGNATURE_SUFFIX, detached_signatures
 from extender.sources.source import Fetched, SourceError
 from wasm_runtime.guests.plugin import digest as digest_of
@@ -51,7 +51,7 @@ class HttpSource:
 
     def fetch(self, known: str | None = None) -> Fetched | None:
         """The module as it is now; None if it is still of the `known` version."""
-        session = Session(self._timeout, self._ca_file)
+        session = DownloadSession(self._timeout, self._ca_file)
         login = _login(self._url)
         signature = self._signature(session, login) if self._signed else None
         prefix = f"{digest_of(signature) if signature else 'unsigned'} " if self._signed else ""
@@ -66,7 +66,7 @@ class HttpSource:
         name = shown(self._url)
         return Fetched(answer.body, name, version, detached_signatures(name + SIGNATURE_SUFFIX, answer.body, signature))
 
-    def _signature(self, session: Session, login: Mapping[str, str]) -> bytes | None:
+    def _signature(self, session: DownloadSession, login: Mapping[str, str]) -> bytes | None:
         """The document beside the module, if there is one."""
         path, mark, query = self._url.partition("?")
         url = f"{path}{SIGNATURE_SUFFIX}{mark}{query}"

@@ -18,7 +18,7 @@ class SourceError(Exception):
         return super().__str__().encode(errors="replace").decode()
 
 
-class UnreachableError(SourceError):
+class SourceUnreachableError(SourceError):
     """A source does not answer now, so what it would give is not known."""
 
 
@@ -66,7 +66,7 @@ class Source(Protocol):
     def fetch(self, known: str | None = None) -> Fetched | None:
         """The module as it is now; None if it is still of the `known` version.
 
-        Bounded in time and size. Raises UnreachableError, or SourceError for an answer that is of no use.
+        Bounded in time and size. Raises SourceUnreachableError, or SourceError for an answer that is of no use.
         """
 
 

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple, Protocol, cast
 
 from uvicorn.server import ServerState
 
-from extender.http.clients import SMALL_BODY_BYTES, Clients, Room
-from extender.http.request_parser import OUR_FAULT, Invitation, Reader, Refusal, Request
+from extender.http.clients import SMALL_BODY_BYTES, Clients, RequestBudget
+from extender.http.request_parser import OUR_FAULT, ExpectContinue, Reader, Refusal, Request
 from extender.webhook import encoding
 
 logger = logging.getLogger(__name__)
@@ -49,12 +49,12 @@ class Connection(asyncio.Protocol):
     """
 
     def __init__(
-        self, application: Application, clients: Clients, room: Room, server_state: ServerState, **_: object
+        self, application: Application, clients: Clients, budget: RequestBudget, server_state: ServerState, **_: object
     ) -> None:
-        """`clients` are all those of the port, `room` what they hold, `server_state` is uvicorn's."""
+        """`clients` are all those of the port, `budget` bounds what they hold, `server_state` is uvicorn's."""
         self._application = application
         self._clients = clients
-        self._room = room
+        self._budget = budget
         self._state = server_state
         self._loop = asyncio.get_running_loop()
         self._reader = Reader(application.max_request_bytes)
@@ -97,7 +97,7 @@ class Connection(asyncio.Protocol):
         """The client does not take its answers: it may not ask any more for now."""
         self._is_clogged = True
         self._pause()
-        self._room.hold(self, self._transport.get_write_buffer_size())
+        self._budget.hold(self, self._transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         """The client takes its answers again."""
@@ -131,8 +131,8 @@ class Connection(asyncio.Protocol):
 
     def drop(self) -> None:
         """Refuses the request whose body is coming."""
-        problem = f"bodies of other requests take {self._room.max_bytes} bytes already; ask again later"
-        self._room.hold(self, 0)
+        problem = f"bodies of other requests take {self._budget.max_bytes} bytes already; ask again later"
+        self._budget.hold(self, 0)
         self._write(self._reader.drop(), Answer(HTTPStatus.SERVICE_UNAVAILABLE, encoding.encode_problem(problem)))
 
     # -- answering ---------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class Connection(asyncio.Protocol):
                 self._write(event, self._application.too_long())
             else:
                 self._answer(event)
-        elif isinstance(event, Invitation):
+        elif isinstance(event, ExpectContinue):
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         elif isinstance(event, Refusal):
             if reader.is_dropping:  # It has been refused before.
@@ -165,7 +165,7 @@ class Connection(asyncio.Protocol):
             else:
                 self._refuse(event.status, event.problem)
         elif reader.held > SMALL_BODY_BYTES:
-            self._room.hold(self, reader.held)
+            self._budget.hold(self, reader.held)
         self._listen()
 
     def _listen(self) -> None:
@@ -187,7 +187,7 @@ class Connection(asyncio.Protocol):
     def _release(self) -> None:
         """Holds nothing any more but what is being answered, or not taken."""
         if not (self._answering or self._is_clogged):
-            self._room.hold(self, 0)
+            self._budget.hold(self, 0)
 
     def _answer(self, request: Request) -> None:
         self._state.total_requests += 1
@@ -201,7 +201,7 @@ class Connection(asyncio.Protocol):
             self._write(request, answer)
             return
         if len(request.body) > SMALL_BODY_BYTES:
-            self._room.hold(self, len(request.body))
+            self._budget.hold(self, len(request.body))
         self._pause()
         self._answering = self._loop.create_task(self._write_later(request, answer))
         self._state.tasks.add(self._answering)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 import uvicorn
 from uvicorn.server import ServerState
 
-from extender.http.clients import Clients, Room
+from extender.http.clients import Clients, RequestBudget
 from extender.serve.servers import uvicorn_config
 from extender.webhook import protocol
 from extender.webhook.protocol import Answer
@@ -49,10 +49,10 @@ class Echo:
 
 class Served:
     def __init__(
-        self, max_connections: int = 100, idle: float = 300, arrival: float = 60, room: int = 10_000_000
+        self, max_connections: int = 100, idle: float = 300, arrival: float = 60, budget_bytes: int = 10_000_000
     ) -> None:
         self.application = Echo()
-        self.clients, self.room = Clients(max_connections, idle, arrival), Room(room)
+        self.clients, self.budget = Clients(max_connections, idle, arrival), RequestBudget(budget_bytes)
         listener = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = listener.getsockname()
         self.server = uvicorn.Server(uvicorn_config(None, self._connect))
@@ -60,7 +60,7 @@ class Served:
         self._thread.start()
 
     def _connect(self, server_state: ServerState, **_: object) -> protocol.Connection:
-        return protocol.Connection(self.application, self.clients, self.room, server_state)
+        return protocol.Connection(self.application, self.clients, self.budget, server_state)
 
     @property
     def connections(self) -> list[protocol.Connection]:

@@ -15,7 +15,7 @@ import yaml
 from tests.upstream.first_values import with_globals
 from tests.wasm_runtime.world import World, world
 from wasm_runtime import GuestError, ModuleError, Nodes, Plugin, Pod, Settings
-from wasm_runtime.abi import Code, Delivery, Document
+from wasm_runtime.abi import Code, GuestResult, HostDocument
 from wasm_runtime.engine import Call, CallResult, Engine, GuestEvent, GuestJournal, Log, Module, NodeResults, NoHandle
 from wasm_runtime.guests.guest import PreFilter, Stage, Status
 from wasm_runtime.protobuf import encode_node, encode_pod
@@ -252,16 +252,16 @@ def bind_two_pods(scene: Scene) -> list[object]:
     return [*answers, *bound]
 
 
-def told(export: str, document: Document) -> Callable[[Scene], object]:
+def told(export: str, document: HostDocument) -> Callable[[Scene], object]:
     """A call of an export that is told of codes or scores. What it returns and hands over."""
 
-    def call(scene: Scene) -> tuple[CallResult, Mapping[Delivery, bytes]]:
+    def call(scene: Scene) -> tuple[CallResult, Mapping[GuestResult, bytes]]:
         instance = scene.module.instantiate(_settings(scene.row), NoHandle())
         try:
             instance.begin(scene.at.pod.object)
             documents = {document: lambda: msgspec.json.encode(scene.row.told)}
             call = Call(scene.at.nodes, time.monotonic() + 30, documents)
-            return instance.once(export, call), call.deliveries
+            return instance.once(export, call), call.guest_results
         finally:
             instance.close()
 
@@ -276,10 +276,10 @@ CALLS: Mapping[str, Callable[[Scene], object]] = {
     "removepod": in_stage("filter", "removepod"),
     "filter": filter_nodes,
     "postfilter": in_stage("postFilter", "postfilter"),
-    "postfilter told of codes": told("postfilter", Document.NODE_STATUSES),
+    "postfilter told of codes": told("postfilter", HostDocument.NODE_STATUSES),
     "prescore, score and normalizescore": in_stage("score", "score"),
     "score in a cycle each": score_each,
-    "normalizescore told of scores": told("normalizescore", Document.NODE_SCORES),
+    "normalizescore told of scores": told("normalizescore", HostDocument.NODE_SCORES),
     "reserve": in_stage("bind", "reserve"),
     "reserve and unreserve": in_stage("bind", "reserve", "unreserve"),
     "permit": in_stage("bind", "permit"),

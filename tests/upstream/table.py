@@ -13,7 +13,7 @@ import msgspec
 
 from tests.upstream.play import NODE, POD, WAITING_POD, Failed, Object, Row, named
 from wasm_runtime import abi
-from wasm_runtime.abi import Code, Delivery, Severity
+from wasm_runtime.abi import Code, GuestResult, Severity
 from wasm_runtime.engine import CallResult, GuestEvent, Log
 from wasm_runtime.guests.guest import Nomination, Permission, PreFilter, Status
 
@@ -161,7 +161,7 @@ TABLE: Mapping[str, Sequence[Row]] = {
         Row(
             "TestPostFilter/success",
             "postfilter told of codes",
-            (CallResult(low=0, high=1, reason=""), {Delivery.NOMINATED_NODE_NAME: b"good-node"}),
+            (CallResult(low=0, high=1, reason=""), {GuestResult.NOMINATED_NODE_NAME: b"good-node"}),
             args=["test", "postFilter"],
             told={NODE: 0},
         ),
@@ -209,7 +209,7 @@ TABLE: Mapping[str, Sequence[Row]] = {
         Row(
             "TestNormalizeScore/normalizescore: multiply nodeScore by 100",
             "normalizescore told of scores",
-            (CallResult(low=0, high=0, reason=""), {Delivery.NORMALIZED_SCORES: b'{"good-node":10000}'}),
+            (CallResult(low=0, high=0, reason=""), {GuestResult.NORMALIZED_SCORES: b'{"good-node":10000}'}),
             args=["test", "scoreExtensions"],
             told={NODE: 100},
         ),

@@ -112,7 +112,7 @@ def test_nothing_in_the_call_memory_overlaps() -> None:
 
 
 def test_every_document_has_a_place_in_the_header() -> None:
-    end = layout.DOCUMENTS * 4 + 8 * len(abi.Document)
+    end = layout.DOCUMENTS * 4 + 8 * len(abi.HostDocument)
     assert end == ctypes.sizeof(layout.Header)
 
 

@@ -11,7 +11,7 @@ from tests.wasm_runtime.guest_modules import NODE, NODE_NAME, POD, REASON, TEXT,
 from tests.wasm_runtime.protobuf_bytes import image, node_list, node_with_images
 from tests.wasm_runtime.world import World, each, filter_nodes, once, post_filter, pre_filter, score, world
 from wasm_runtime import Fault, GuestError
-from wasm_runtime.abi import Code, Document
+from wasm_runtime.abi import Code, HostDocument
 from wasm_runtime.engine import CallResult, DocumentFactory, NodeResults
 from wasm_runtime.guests.guest import Nomination, PreFilter, Status
 
@@ -24,11 +24,11 @@ STATUSES = "k8s.io/scheduler/nodeToStatusMap"
 SCORES = "k8s.io/scheduler/nodeScoreList"
 BUFFER = 4096
 
-DOCUMENTS: Mapping[Document, DocumentFactory] = {
-    Document.FILTERED_NODES: lambda: b"filtered",
-    Document.NODE_STATUSES: lambda: b"statuses",
-    Document.NODE_SCORES: lambda: b"scores..",
-    Document.NODE_LIST: lambda: b"nodelist",
+DOCUMENTS: Mapping[HostDocument, DocumentFactory] = {
+    HostDocument.FILTERED_NODES: lambda: b"filtered",
+    HostDocument.NODE_STATUSES: lambda: b"statuses",
+    HostDocument.NODE_SCORES: lambda: b"scores..",
+    HostDocument.NODE_LIST: lambda: b"nodelist",
 }
 
 
@@ -277,7 +277,7 @@ def test_a_document_is_made_once_a_call(load: Loader) -> None:
     thrice = " ".join(f"(drop {call(FILTERED, BUFFER, limit)})" for limit in (0, 4, 8))
     instance = load.instance(module(export("prefilter", thrice, "(i32.const 0)"), uses=[FILTERED]))
     for calls in (1, 2):
-        once(instance, world(), documents={Document.FILTERED_NODES: make})
+        once(instance, world(), documents={HostDocument.FILTERED_NODES: make})
         assert len(made) == calls
 
 

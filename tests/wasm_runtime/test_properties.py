@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.wasm_runtime.guest_modules import POD, SIGNATURES, WRITE, binary, module
 from tests.wasm_runtime.world import world
 from wasm_runtime import Fault, GuestError, Settings, WasmtimeEngine, driver
-from wasm_runtime.abi import Delivery, Document, Severity
+from wasm_runtime.abi import GuestResult, HostDocument, Severity
 from wasm_runtime.driver import layout
 from wasm_runtime.engine import KIBIBYTE, Call, GuestEvent, GuestJournal, Log
 from wasm_runtime.engines.wasmtime.engine import WasmtimeModule
@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
     written: Mapping[int, bytes] = {}
     reason: str = ""
     journal: GuestJournal = GuestJournal([], 0)
-    deliveries: Mapping[Delivery, bytes] = {}
+    guest_results: Mapping[GuestResult, bytes] = {}
     output: str = ""
 
 
@@ -84,8 +84,8 @@ def gives_of_node(known: bytes, unknown: bytes) -> Model:
     return model
 
 
-def takes(delivery: Delivery) -> Model:
-    return lambda memory, at, length: Outcome(deliveries={delivery: span(memory, at, length)})
+def takes(kind: GuestResult) -> Model:
+    return lambda memory, at, length: Outcome(guest_results={kind: span(memory, at, length)})
 
 
 def severity(_: bytes) -> Outcome:
@@ -157,11 +157,11 @@ MODELS: dict[str, Model] = {
     "k8s.io/scheduler/nodeScoreList": gives(DOCUMENT),
     "k8s.io/scheduler/nodeImageStates": gives_of_node(b"{}", b"null"),
     "k8s.io/scheduler/get_config": gives(CONFIG),
-    "k8s.io/scheduler/result.cluster_events": takes(Delivery.CLUSTER_EVENTS),
-    "k8s.io/scheduler/result.node_names": takes(Delivery.NODE_NAMES),
-    "k8s.io/scheduler/result.nominated_node_name": takes(Delivery.NOMINATED_NODE_NAME),
+    "k8s.io/scheduler/result.cluster_events": takes(GuestResult.CLUSTER_EVENTS),
+    "k8s.io/scheduler/result.node_names": takes(GuestResult.NODE_NAMES),
+    "k8s.io/scheduler/result.nominated_node_name": takes(GuestResult.NOMINATED_NODE_NAME),
     "k8s.io/scheduler/result.status_reason": reason,
-    "k8s.io/scheduler/result.normalized_score_list": takes(Delivery.NORMALIZED_SCORES),
+    "k8s.io/scheduler/result.normalized_score_list": takes(GuestResult.NORMALIZED_SCORES),
     "k8s.io/scheduler/handle.eventrecorder.eventf": event,
     "k8s.io/scheduler/handle.reject_waiting_pod": reject_waiting_pod,
     "k8s.io/scheduler/handle.get_waiting_pod": waiting_pod,
@@ -218,7 +218,7 @@ class Caller:
         memory = instance._guest_memory
         memory.write(0, MEMORY)
         instance.begin(pack(numbers))
-        made = Call(self._world.nodes, time.monotonic() + 60, dict.fromkeys(Document, lambda: DOCUMENT))
+        made = Call(self._world.nodes, time.monotonic() + 60, dict.fromkeys(HostDocument, lambda: DOCUMENT))
         try:
             low, _, reason = instance.once("prefilter", made)
         except GuestError as error:
@@ -226,7 +226,7 @@ class Caller:
             raise TrapError from None
         finally:
             self.after = memory.read_now(0, SIZE)
-        return Outcome(low, {}, reason, instance.take_journal(), made.deliveries, instance._memory.output())
+        return Outcome(low, {}, reason, instance.take_journal(), made.guest_results, instance._memory.output())
 
     def check(self, function: str, *numbers: int) -> None:
         """Compares a function with its model: what is returned, written and handed over, or that it traps."""

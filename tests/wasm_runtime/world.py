@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from tests.patience import wait_until
 from wasm_runtime import Nodes, NodeTable, Plugin, Pod
-from wasm_runtime.abi import Document
+from wasm_runtime.abi import HostDocument
 from wasm_runtime.engine import Call, CallResult, DocumentFactory, Instance, NodeResults
 from wasm_runtime.guests.guest import Guest, Nomination, PreFilter, Stage
 from wasm_runtime.guests.pool import Pool
@@ -103,7 +103,7 @@ def once(
     instance: Instance,
     at: World,
     export: str = "prefilter",
-    documents: Mapping[Document, DocumentFactory] | None = None,
+    documents: Mapping[HostDocument, DocumentFactory] | None = None,
 ) -> CallResult:
     """Begins the pod's cycle and calls an export once."""
     instance.begin(at.pod.object)

@@ -41,8 +41,8 @@ def driver() -> str:
     text = resources.files(__name__).joinpath("driver.wat").read_text()
     constants = {
         **{name: value for name, value in vars(layout).items() if isinstance(value, int)},
-        **abi.Document.__members__,
-        **abi.Delivery.__members__,
+        **abi.HostDocument.__members__,
+        **abi.GuestResult.__members__,
         "IMPORTS": len(HOST_FUNCTIONS),
         "POINTS": len(POINTS),
         "ELEMENTS": " ".join(f"${function}" for function in HOST_FUNCTIONS),

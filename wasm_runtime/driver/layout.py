@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Final
 
-from wasm_runtime.abi import Document
+from wasm_runtime.abi import HostDocument
 
 U32 = ctypes.c_uint32
 
@@ -52,7 +52,7 @@ class Header(ctypes.LittleEndianStructure):
         ("failures", U32),
         ("documents", U32),
         ("document_lengths", U32),
-        ("more_documents", U32 * (2 * len(Document) - 2)),
+        ("more_documents", U32 * (2 * len(HostDocument) - 2)),
     )
 
     pod: int

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, ParamSpec, TypeVar
 import msgspec
 
 from wasm_runtime import abi
-from wasm_runtime.abi import ClusterEvent, Code, Delivery, Document
+from wasm_runtime.abi import ClusterEvent, Code, GuestResult, HostDocument
 from wasm_runtime.engine import Call, CallResult, DocumentFactory, GuestJournal, Instance, NodeResults, Span
 from wasm_runtime.errors import Fault, GuestError
 from wasm_runtime.guests.guest import GC_IDLE_S, Guest, Nomination, Permission, Pod, PreFilter, Stage, Status, name
@@ -80,7 +80,7 @@ class CoreGuest(Guest):
         if "prefilter" in self._exports:
             call = _call(nodes, deadline)
             status, _ = self._once("prefilter", call, {Code.SUCCESS, Code.SKIP, *abi.REJECTED})
-            names = abi.split_names(call.deliveries.get(Delivery.NODE_NAMES, b""))
+            names = abi.split_names(call.guest_results.get(GuestResult.NODE_NAMES, b""))
             self.pre_filter = PreFilter(status, frozenset(names) or None)
         self.uid = pod.uid
 
@@ -94,7 +94,7 @@ class CoreGuest(Guest):
             # No node need be known yet when a module is loaded, and its guest is told so by an empty answer.
             if error.fault is not Fault.NO_NODE_DATA or error.fatal:
                 raise
-        events = list(dict.fromkeys(abi.cluster_events(call.deliveries.get(Delivery.CLUSTER_EVENTS, b""))))
+        events = list(dict.fromkeys(abi.cluster_events(call.guest_results.get(GuestResult.CLUSTER_EVENTS, b""))))
         if len(events) > MAX_CLUSTER_EVENTS:
             cause = f"{len(events)} cluster events were handed over, at most {MAX_CLUSTER_EVENTS} are taken"
             raise GuestError(Fault.RESULT, "enqueue", cause)
@@ -115,9 +115,9 @@ class CoreGuest(Guest):
     def post_filter(self, nodes: Nodes, deadline: float) -> Nomination:
         """Calls PostFilter, for which every one of `nodes` was found unschedulable."""
         statuses = dict.fromkeys(nodes.names, int(Code.UNSCHEDULABLE))
-        call = _call(nodes, deadline, {Document.NODE_STATUSES: lambda: msgspec.json.encode(statuses)})
+        call = _call(nodes, deadline, {HostDocument.NODE_STATUSES: lambda: msgspec.json.encode(statuses)})
         status, mode = self._once("postfilter", call, {Code.SUCCESS, *abi.REJECTED})
-        node = call.deliveries.get(Delivery.NOMINATED_NODE_NAME, b"").decode(errors="replace")
+        node = call.guest_results.get(GuestResult.NOMINATED_NODE_NAME, b"").decode(errors="replace")
         return Nomination(status, mode, node)
 
     def score(self, nodes: Nodes, deadline: float) -> list[int] | None:
@@ -126,7 +126,7 @@ class CoreGuest(Guest):
         A score is in 0..100, as the framework demands of a plugin after NormalizeScore.
         """
         if "prescore" in self._exports:
-            filtered = {Document.FILTERED_NODES: lambda: msgspec.json.encode(nodes.names)}
+            filtered = {HostDocument.FILTERED_NODES: lambda: msgspec.json.encode(nodes.names)}
             status, _ = self._once("prescore", _call(nodes, deadline, filtered), {Code.SUCCESS, Code.SKIP})
             if status.code is Code.SKIP:
                 return None
@@ -265,9 +265,9 @@ class CoreGuest(Guest):
         def given() -> bytes:
             return msgspec.json.encode(dict(zip(nodes.names, scores, strict=True)))
 
-        call = _call(nodes, deadline, {Document.NODE_SCORES: given})
+        call = _call(nodes, deadline, {HostDocument.NODE_SCORES: given})
         self._once("normalizescore", call, {Code.SUCCESS})
-        delivered = call.deliveries.get(Delivery.NORMALIZED_SCORES, b"")
+        delivered = call.guest_results.get(GuestResult.NORMALIZED_SCORES, b"")
         normalized = _scores(delivered) if delivered else {}
         if not normalized:
             return scores
@@ -279,17 +279,21 @@ class CoreGuest(Guest):
 
 
 _NOTHING: Final = {
-    Document.FILTERED_NODES: lambda: b"[]",
-    Document.NODE_STATUSES: lambda: b"{}",
-    Document.NODE_SCORES: lambda: b"{}",
+    HostDocument.FILTERED_NODES: lambda: b"[]",
+    HostDocument.NODE_STATUSES: lambda: b"{}",
+    HostDocument.NODE_SCORES: lambda: b"{}",
 }
 """What a guest gets that asks for a document at a point that has none."""
 
 
 def _call(
-    nodes: Nodes, deadline: float, documents: Mapping[Document, DocumentFactory] | None = None, *, target: bytes = b""
+    nodes: Nodes,
+    deadline: float,
+    documents: Mapping[HostDocument, DocumentFactory] | None = None,
+    *,
+    target: bytes = b"",
 ) -> Call:
-    made = {**_NOTHING, Document.NODE_LIST: nodes.node_table.node_list, **(documents or {})}
+    made = {**_NOTHING, HostDocument.NODE_LIST: nodes.node_table.node_list, **(documents or {})}
     return Call(nodes, deadline, made, target=target)
 
 

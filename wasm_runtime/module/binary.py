@@ -63,16 +63,16 @@ class Interface(NamedTuple):
         places = {each: at for at, each in enumerate(types)}
         exports = {name: places[each] for name, each in self.exports.items()}
         imports = [(name, places[each]) for name, each in self.imports.items()]
-        return msgspec.json.encode(_Document(types, exports, imports))
+        return msgspec.json.encode(_InterfaceJson(types, exports, imports))
 
     @classmethod
     def from_json(cls, text: bytes) -> Interface:
         """Reads what `to_json` has written."""
-        types, exports, imports = msgspec.json.decode(text, type=_Document)
+        types, exports, imports = msgspec.json.decode(text, type=_InterfaceJson)
         return cls({name: types[at] for name, at in exports.items()}, {name: types[at] for name, at in imports})
 
 
-class _Document(NamedTuple):
+class _InterfaceJson(NamedTuple):
     """An interface as JSON: exports and imports refer to their types by place."""
 
     types: list[FunctionType | str]

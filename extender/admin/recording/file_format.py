@@ -23,7 +23,7 @@ from msgspec import Meta, Struct
 
 from extender.admin.recording.redact import redact
 from extender.scheduling.node_source import NodeSource
-from extender.scheduling.request_samples import Arrival
+from extender.scheduling.request_samples import RecordedRequest
 from extender.scheduling.requests import RequestError
 from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.nodes.node_table import ABSENT, NEVER, NodeTable
@@ -120,18 +120,18 @@ class RecordingWriter:
         at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         return self._written([BegunRecord(FORMAT, profile, at), *self._changed(self._source.current)])
 
-    def add(self, arrivals: Iterable[Arrival]) -> bytes:
+    def add(self, requests: Iterable[RecordedRequest]) -> bytes:
         """Requests, and what has changed of the nodes, until it is full."""
-        return self._written(record for arrival in arrivals for record in self._cycle(arrival))
+        return self._written(record for request in requests for record in self._cycle(request))
 
     def end(self, why: Why, dropped: int) -> bytes:
         """The end. `dropped` are requests that were not added."""
         return self._written([EndedRecord(why, dropped + self._unreadable)]) + self._deflate.flush()
 
-    def _cycle(self, arrival: Arrival) -> Iterator[Record]:
+    def _cycle(self, request: RecordedRequest) -> Iterator[Record]:
         if self.is_full:
             return
-        pod, asked = arrival.sample.pod, arrival.asked
+        pod, asked = request.sample.pod, request.asked
         try:
             content, node_table = redact(pod.object), self._source.take(asked)
         except (DecodeError, RequestError):
@@ -145,7 +145,7 @@ class RecordingWriter:
             yield from [self._node(name, ABSENT) for name in dict.fromkeys(asked.names) if name not in self._numbers]
             numbers = list(map(number, asked.names))
         self.pods += 1
-        yield CycleRecord(arrival.at - self._begun, pod.uid, pod.name, content, numbers)
+        yield CycleRecord(request.at - self._begun, pod.uid, pod.name, content, numbers)
 
     def _changed(self, node_table: NodeTable) -> Iterator[NodeRecord]:
         """The nodes that are not as they were written last."""

@@ -13,7 +13,7 @@ from anyio.to_thread import run_sync
 
 from extender.admin.recording.file_format import RecordingWriter, Why
 from extender.scheduling.node_source import NodeSource
-from extender.scheduling.request_samples import RequestSamples, Tape
+from extender.scheduling.request_samples import FilterRecording, RequestSamples
 
 MAX_RECORDINGS: Final = 2
 """Recordings at a time."""
@@ -36,8 +36,8 @@ class BusyError(Exception):
 class OngoingRecording:
     """One that is being made."""
 
-    def __init__(self, tape: Tape, nodes: NodeSource, pods: int, seconds: float) -> None:
-        self._tape = tape
+    def __init__(self, requests: FilterRecording, nodes: NodeSource, pods: int, seconds: float) -> None:
+        self._requests = requests
         self._writer = RecordingWriter(nodes)
         self._most = pods
         self._seconds = seconds
@@ -54,23 +54,23 @@ class OngoingRecording:
 
         With the first piece it begins: the nodes have been written, and what is judged from then on is taken.
         """
-        tape, writer = self._tape, self._writer
-        beginning = await run_sync(writer.begin, tape.profile)
-        tape.start(self._most)
+        requests, writer = self._requests, self._writer
+        beginning = await run_sync(writer.begin, requests.profile)
+        requests.start(self._most)
         until = time.monotonic() + self._seconds
         yield beginning
         why: Why | None = None
         while not why:
             await anyio.sleep(min(POLL_INTERVAL_S, max(0.0, until - time.monotonic())))
-            why = "pods" if tape.is_full else "time" if time.monotonic() >= until else None
-            if piece := await run_sync(writer.add, tape.take()):
+            why = "pods" if requests.is_full else "time" if time.monotonic() >= until else None
+            if piece := await run_sync(writer.add, requests.take()):
                 yield piece
             if writer.is_full:
                 why = "size"
-            elif tape.is_gone:
+            elif requests.is_gone:
                 why = why or "gone"
         self.ended = why
-        yield await run_sync(partial(writer.end, why, tape.dropped))
+        yield await run_sync(partial(writer.end, why, requests.dropped))
 
 
 class Recorders:
@@ -88,7 +88,7 @@ class Recorders:
             raise BusyError
         self._recordings += 1
         try:
-            with self._samples.recording(profile) as tape:
-                yield OngoingRecording(tape, self._nodes, pods, seconds)
+            with self._samples.recording(profile) as requests:
+                yield OngoingRecording(requests, self._nodes, pods, seconds)
         finally:
             self._recordings -= 1

@@ -28,7 +28,7 @@ from extender.cluster.client.errors import (
     UnreachableError,
     UntrustedError,
 )
-from extender.cluster.client.session import CONNECT_TIMEOUT_S, Session
+from extender.cluster.client.session import CONNECT_TIMEOUT_S, ApiSession
 from extender.cluster.client.status import read_status
 from wasm_runtime.engine import MEBIBYTE
 
@@ -83,7 +83,7 @@ class ApiServer:
         """`load` reads the configuration, slowly maybe; `origin` names it in messages. Raises AccessError."""
         self._load = load
         self._origin = origin
-        self._session = Session(load())
+        self._session = ApiSession(load())
         self._renewal = asyncio.Lock()
         self._renewed_at = -RENEWAL_INTERVAL_S
 
@@ -152,7 +152,7 @@ class ApiServer:
                 raise
         return await self._attempt(self._session, request, silence)
 
-    async def _attempt(self, session: Session, request: ApiRequest, silence: float) -> httpx.Response:
+    async def _attempt(self, session: ApiSession, request: ApiRequest, silence: float) -> httpx.Response:
         with _network_errors(request, session.address):
             response = await session.client.send(
                 session.client.build_request(
@@ -190,7 +190,7 @@ class ApiServer:
             explanation += f"; RBAC must allow the verb {request.verb} on {request.resource}"
         return RefusedError(explanation, code, message, is_status=is_status)
 
-    async def _renew(self, stale: Session) -> bool:
+    async def _renew(self, stale: ApiSession) -> bool:
         """Load the configuration anew; False where that was done a moment ago, or cannot be done."""
         async with self._renewal:
             if self._session is not stale:
@@ -207,8 +207,8 @@ class ApiServer:
             await stale.client.aclose()
             return True
 
-    def _open(self) -> Session:
-        return Session(self._load())
+    def _open(self) -> ApiSession:
+        return ApiSession(self._load())
 
 
 async def _bounded(chunks: AsyncIterator[bytes], limit: int) -> bytes:

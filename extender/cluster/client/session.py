@@ -19,7 +19,7 @@ IDLE_CONNECTION_TIMEOUT_S: Final = 60.0
 """Seconds that an idle connection is kept."""
 
 
-class Session:
+class ApiSession:
     """Connections to one API server with one configuration. Use it from one event loop only."""
 
     def __init__(self, configuration: Configuration) -> None:

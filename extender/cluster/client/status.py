@@ -19,7 +19,7 @@ MAX_MESSAGE: Final = 4_000
 _SUCCESS: Final = "Success"
 
 
-class Status(NamedTuple):
+class ApiStatus(NamedTuple):
     """The code, an HTTP status, and the sentence of a v1.Status."""
 
     code: int
@@ -43,15 +43,15 @@ _OBJECT: Final = msgspec.json.Decoder(_JsonObject)
 _STATUS: Final = msgspec.json.Decoder(_JsonStatus)
 
 
-def decode_status(content: bytes) -> Status:
+def decode_status(content: bytes) -> ApiStatus:
     """Read a bare v1.Status{2: status, 3: message, 6: code}. Raises ProtocolError."""
     with decoding("a status"):
         codes = [value for number, _, value in fields(content) if number == 6 and isinstance(value, int)]
         is_success = member(content, 2) == _SUCCESS.encode()
-        return Status(codes[0] if codes else 0, member(content, 3).decode()[:MAX_MESSAGE], is_success)
+        return ApiStatus(codes[0] if codes else 0, member(content, 3).decode()[:MAX_MESSAGE], is_success)
 
 
-def read_status(body: bytes) -> Status:
+def read_status(body: bytes) -> ApiStatus:
     """The Status in the body of an answer, in protobuf or JSON. Any other text is a failure with that text.
 
     The API server mixes all three, whatever was asked for.
@@ -59,7 +59,7 @@ def read_status(body: bytes) -> Status:
     try:
         return _decode(body)
     except (ProtocolError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Status(0, body[: 4 * MAX_TEXT].decode(errors="replace").strip()[:MAX_TEXT], is_text=True)
+        return ApiStatus(0, body[: 4 * MAX_TEXT].decode(errors="replace").strip()[:MAX_TEXT], is_text=True)
 
 
 def says_success(body: bytes) -> bool:
@@ -77,7 +77,7 @@ def is_object(kind: str, body: bytes) -> bool:
         return False
 
 
-def _decode(body: bytes) -> Status:
+def _decode(body: bytes) -> ApiStatus:
     if body.startswith(MAGIC):
         with decoding("a status"):
             return decode_status(unwrap(body))
@@ -85,4 +85,4 @@ def _decode(body: bytes) -> Status:
     is_success = status.status == _SUCCESS
     if status.kind != "Status" or not (status.message or is_success):
         raise ProtocolError("it is no Status, or there is no sentence in it")
-    return Status(status.code, status.message[:MAX_MESSAGE], is_success)
+    return ApiStatus(status.code, status.message[:MAX_MESSAGE], is_success)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from extender.cluster import DryRunBinder, Event, PodKey
-from extender.commands.call.request import CallError, Request
+from extender.commands.call.request import CallError, CallInput
 from extender.commands.terminal import compiling
 from extender.config import PluginConfig, RuntimeConfig, ServerConfig
 from extender.rollouts.engines import EngineError
@@ -66,7 +66,7 @@ class Outcome(NamedTuple):
     """What the guest logged and recorded."""
 
 
-def call(verb: Verb, module: Path, config: PluginConfig, request: Request) -> Outcome:
+def call(verb: Verb, module: Path, config: PluginConfig, request: CallInput) -> Outcome:
     """Compiles and starts a module and calls a verb. Raises CallError."""
     journals: list[GuestJournal] = []
     waiting = WaitingPods()
@@ -90,7 +90,7 @@ def _load(module: Path, config: PluginConfig, sink: Sink, waiting: WaitingPods) 
     return LiveProfiles([Profile("call", [ProfilePlugin(plugin)])]), plugin
 
 
-def _ask(verb: Verb, request: Request, profiles: LiveProfiles, waiting: WaitingPods) -> tuple[bytes, str, float]:
+def _ask(verb: Verb, request: CallInput, profiles: LiveProfiles, waiting: WaitingPods) -> tuple[bytes, str, float]:
     """The answer, why it is none of the plugin's, and how many seconds it took."""
     failures = _Failures()
     context = Context(

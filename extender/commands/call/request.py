@@ -25,7 +25,7 @@ class CallError(Exception):
     """The call cannot be made. `str()` names the file and says why."""
 
 
-class Request(NamedTuple):
+class CallInput(NamedTuple):
     """A request, and the objects that it only names."""
 
     file: Path
@@ -35,12 +35,12 @@ class Request(NamedTuple):
     """The pod of a bind request."""
 
 
-def read(file: Path, nodes: Path | None, pod: Path | None) -> Request:
+def read(file: Path, nodes: Path | None, pod: Path | None) -> CallInput:
     """Reads a request; `nodes` and `pod` are files as `kubectl get -o json` prints them. Raises CallError."""
     source = NodeSource(None, NodeTable())
     if nodes:
         _decode(nodes, lambda text: _put(text, source))
-    return Request(file, _contents(file), source, _decode(pod, _pod) if pod else None)
+    return CallInput(file, _contents(file), source, _decode(pod, _pod) if pod else None)
 
 
 def _put(text: bytes, source: NodeSource) -> None:

@@ -16,7 +16,7 @@ REPEATS: Final = 50
 """How often each request is sent to measure it."""
 
 
-class VerbReport(msgspec.Struct):
+class VerbLatency(msgspec.Struct):
     """How one verb was answered."""
 
     verb: str
@@ -43,7 +43,7 @@ class NodeReport(msgspec.Struct):
 class CycleReport(msgspec.Struct):
     """The whole cycle."""
 
-    verbs: list[VerbReport]
+    verbs: list[VerbLatency]
     nodes: list[NodeReport]
 
 
@@ -58,7 +58,7 @@ def play(client: SchedulerClient, bodies: Mapping[str, bytes]) -> CycleReport:
     requests = {verb: msgspec.json.decode(body) for verb, body in bodies.items()}
     replies = {verb: client.post(verb, bodies[verb]) for verb in VERBS}
     reports = [
-        VerbReport(
+        VerbLatency(
             verb,
             _pod(requests[verb]),
             replies[verb].seconds * 1e3,

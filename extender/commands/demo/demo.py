@@ -22,7 +22,7 @@ from extender.telemetry.printable import printable
 __all__ = ["DemoError", "run"]
 
 
-class Report(msgspec.Struct):
+class DemoReport(msgspec.Struct):
     """All that the demonstration saw."""
 
     verbs_url: str
@@ -57,7 +57,7 @@ def _leave(*_: object) -> None:
     raise SystemExit(128 + signal.SIGTERM)
 
 
-def _play(server: DemoServer, progress: Console) -> Report:
+def _play(server: DemoServer, progress: Console) -> DemoReport:
     bodies = captured()
     client = SchedulerClient(LOOPBACK, server.port)
     try:
@@ -69,7 +69,7 @@ def _play(server: DemoServer, progress: Console) -> Report:
         raise DemoError(f"{error}\n{server.log.read_text()}") from error
     finally:
         client.close()
-    return Report(
+    return DemoReport(
         f"http://{LOOPBACK}:{server.port}",
         f"http://{LOOPBACK}:{server.admin_port}",
         cycle,
@@ -91,7 +91,7 @@ def _scheduler_config(server: DemoServer) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
-def _show(report: Report) -> None:
+def _show(report: DemoReport) -> None:
     swapped = report.swap
     show(
         [
@@ -110,7 +110,7 @@ def _show(report: Report) -> None:
     )
 
 
-def _nodes(report: Report) -> Iterator[Part]:
+def _nodes(report: DemoReport) -> Iterator[Part]:
     pod, preemptor = report.cycle.verbs[0].pod, report.cycle.verbs[2].pod
     yield Text(printable(f"Pod {pod}, and pod {preemptor} that preempts") + "\n", "italic")
     rows = [
@@ -128,7 +128,7 @@ def _nodes(report: Report) -> Iterator[Part]:
     yield Table(headings, rows, {"Score", "After the swap"}, {"passes": "green", "rejected": "red"})
 
 
-def _latencies(report: Report) -> Iterator[Part]:
+def _latencies(report: DemoReport) -> Iterator[Part]:
     yield Text("\nLatency of a request, one connection\n", "italic")
     rows = [(verb.verb, f"{verb.first_ms:.2f}", f"{verb.p50_ms:.2f}") for verb in report.cycle.verbs]
     yield Table(("Verb", "first, ms", "p50, ms"), rows, {"first, ms", "p50, ms"})

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from extender.commands.inspect.report import Compilation, IgnoredExport, Memory, RegisteredEvent, Report
+from extender.commands.inspect.report import Compilation, IgnoredExport, InspectionReport, Memory, RegisteredEvent
 from extender.commands.terminal import compiling
 from extender.config import RuntimeConfig
 from extender.rollouts.engines import EngineError
@@ -68,7 +68,7 @@ class Started(NamedTuple):
     problem: str | None = None
 
 
-def inspect(path: Path) -> Report:
+def inspect(path: Path) -> InspectionReport:
     """All that can be known of the module in a file. Raises InspectionError."""
     wasm, module, compilation = _load(path)
     problems = _problems(module)
@@ -78,7 +78,7 @@ def inspect(path: Path) -> Report:
         *([NOT_STARTED] if started.problem else []),
     ]
     made = toolchain(wasm, module)
-    return Report(
+    return InspectionReport(
         module=os.fsencode(path).decode(errors="replace"),
         digest=digest(wasm),
         size=len(wasm),

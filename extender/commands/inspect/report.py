@@ -40,7 +40,7 @@ class Compilation(msgspec.Struct):
     code_bytes: int
 
 
-class Report(msgspec.Struct):
+class InspectionReport(msgspec.Struct):
     """All that is known of a module."""
 
     module: str

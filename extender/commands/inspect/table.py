@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from extender.commands.inspect.report import Compilation, IgnoredExport, Memory, RegisteredEvent, Report
+from extender.commands.inspect.report import Compilation, IgnoredExport, InspectionReport, Memory, RegisteredEvent
 from extender.commands.terminal import cut
 from extender.telemetry.printable import printable
 from wasm_runtime.engine import KIBIBYTE, MEBIBYTE
@@ -20,14 +20,14 @@ WIDTH: Final = 18
 """Characters of a label."""
 
 
-def lines(report: Report) -> Iterator[str]:
+def lines(report: InspectionReport) -> Iterator[str]:
     """What is known of a module, a label and a fact a line."""
     for label, facts in _facts(report).items():
         for at, fact in enumerate(cut(facts, MAX_ROWS) or ["none"]):
             yield f"{'' if at else label:{WIDTH}}{shorten(printable(fact), MAX_TEXT)}".rstrip()
 
 
-def _facts(report: Report) -> dict[str, list[str]]:
+def _facts(report: InspectionReport) -> dict[str, list[str]]:
     return {
         "Module": [report.module],
         "Digest": [report.digest],

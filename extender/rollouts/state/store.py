@@ -35,8 +35,8 @@ MAX_REVISIONS: Final = 10
 """Revisions of a plugin, the active one included, that are kept to go back to."""
 
 
-class Kept(msgspec.Struct, rename="camel"):
-    """What is kept of a plugin of a profile. Beyond the bounds the oldest are dropped."""
+class PluginState(msgspec.Struct, rename="camel"):
+    """What is known of a plugin of a profile after a restart. The oldest revisions are dropped."""
 
     active: Revision
     offered: str | None = None
@@ -60,9 +60,9 @@ class Store:
     file is set aside or removed, which is logged, and counts as absent.
     """
 
-    def __init__(self, shelf: _Shelf | None, problem: str | None = None) -> None:
-        self._shelf = shelf
-        self.limit = shelf.limit if shelf else 0
+    def __init__(self, files: _StateFiles | None, problem: str | None = None) -> None:
+        self._files = files
+        self.limit = files.limit if files else 0
         """Bytes of modules beyond which the oldest go that need not be kept."""
         self._lock = threading.Lock()
         self._last_id = 0
@@ -88,57 +88,57 @@ class Store:
             return cls(None, f"{str(directory)!r} is no path: it holds a NUL; {MEND}")
         except RuntimeError as error:  # There is no home.
             return cls(None, f"{error}; {MEND}")
-        store = cls(_Shelf(folder, limit))
-        store._try(_Shelf.measure, None)
-        store._try(lambda shelf: shelf.folder.sign(), None)
-        store._last_id = store._try(lambda shelf: shelf.history.check(), 0)
+        store = cls(_StateFiles(folder, limit))
+        store._try(_StateFiles.measure, None)
+        store._try(lambda files: files.folder.sign(), None)
+        store._last_id = store._try(lambda files: files.history.check(), 0)
         return store
 
     def keep_module(self, digest: str, wasm: bytes) -> None:
-        """Keeps a module that a Kept is about to name; until it does, `save` spares it."""
-        self._try(lambda shelf: shelf.keep_module(digest, wasm), None)
+        """Keeps a module that a PluginState is about to name. Until then `save` does not delete it."""
+        self._try(lambda files: files.keep_module(digest, wasm), None)
 
     def module(self, digest: str) -> bytes | None:
         """The module of a digest, if it is kept."""
-        return self._try(lambda shelf: shelf.module(digest), None)
+        return self._try(lambda files: files.module(digest), None)
 
-    def save(self, profile: str, plugin: str, kept: Kept) -> None:
+    def save(self, profile: str, plugin: str, state: PluginState) -> None:
         """Keeps what is known of a plugin, durably, and removes modules that nobody names any more.
 
         What was kept before stays if the active module is not there: it is of more use.
         """
 
-        def save(shelf: _Shelf) -> None:
-            shelf.save(_Slot(profile, plugin, kept))
+        def save(files: _StateFiles) -> None:
+            files.save(_PluginFile(profile, plugin, state))
             self.problem = None
 
         self._try(save, None)
 
     def size(self, digest: str) -> int:
         """Bytes of the module of a digest, 0 if it is not kept. Does not wait for the disk."""
-        shelf = self._shelf
-        return shelf.sizes.get(digest, 0) if shelf else 0
+        files = self._files
+        return files.sizes.get(digest, 0) if files else 0
 
     def expect(self, places: Collection[tuple[str, str]]) -> None:
         """Says which plugins there are, by profile and name: others go after a while. Does not wait for the disk."""
-        if shelf := self._shelf:
-            shelf.configured = frozenset(places)
+        if files := self._files:
+            files.configured = frozenset(places)
 
-    def load(self, profile: str, plugin: str) -> Kept | None:
+    def load(self, profile: str, plugin: str) -> PluginState | None:
         """What is kept of a plugin."""
-        return self._try(lambda shelf: shelf.load(profile, plugin), None)
+        return self._try(lambda files: files.load(profile, plugin), None)
 
     def append(self, rollout: Rollout) -> None:
         """Adds a rollout as it is now to the history."""
-        self._try(lambda shelf: shelf.history.append(rollout), None)
+        self._try(lambda files: files.history.append(rollout), None)
 
     def history(self, limit: int = 100, profile: str | None = None, plugin: str | None = None) -> list[Rollout]:
         """The rollouts that were begun last, the newest first, each as it was added last."""
-        return self._try(lambda shelf: shelf.history.last(limit, profile, plugin), [])
+        return self._try(lambda files: files.history.last(limit, profile, plugin), [])
 
     def rollout(self, number: int) -> Rollout | None:
         """The rollout of a number, if it is in the history."""
-        return self._try(lambda shelf: shelf.history.find(number), None)
+        return self._try(lambda files: files.history.find(number), None)
 
     def next_id(self) -> int:
         """A number for a rollout, which no other one has had: milliseconds since 1970, or the next one up."""
@@ -150,20 +150,20 @@ class Store:
         """Keeps nothing more, and lets another process do so; while the disk hangs, only the end of ours does."""
         if self._lock.acquire(timeout=CLOSE_TIMEOUT_S):
             try:
-                if self._shelf:
-                    self._shelf.folder.close()
-                self._shelf = None
+                if self._files:
+                    self._files.folder.close()
+                self._files = None
             finally:
                 self._lock.release()
 
-    def _try(self, work: Callable[[_Shelf], T], otherwise: T) -> T:
+    def _try(self, work: Callable[[_StateFiles], T], otherwise: T) -> T:
         with self._lock:
-            if self._shelf is None:
+            if self._files is None:
                 return otherwise
             try:
-                return work(self._shelf)
+                return work(self._files)
             except OSError as error:
-                self._complain(_describe(self._shelf.folder.path, error))
+                self._complain(_describe(self._files.folder.path, error))
             except FolderError as error:
                 self._complain(self.problem or str(error))  # What it follows from has been said.
             return otherwise
@@ -174,12 +174,12 @@ class Store:
         self.problem = problem
 
 
-class _Slot(msgspec.Struct):
-    """What is kept, and of which plugin."""
+class _PluginFile(msgspec.Struct):
+    """What a file in `slots` holds."""
 
     profile: str
     plugin: str
-    kept: Kept
+    state: PluginState = msgspec.field(name="kept")
     removed: float | None = None
     """Since when it is not configured any more, in seconds since 1970; None while it is."""
 
@@ -189,8 +189,8 @@ class _Slot(msgspec.Struct):
         return self.profile, self.plugin
 
 
-class _Shelf:
-    """Modules and slots in a folder, and the history beside them. Methods raise OSError."""
+class _StateFiles:
+    """The files of a state directory: modules, plugins and the history. Methods raise OSError."""
 
     def __init__(self, folder: Folder, limit: int) -> None:
         self.folder = folder
@@ -203,7 +203,7 @@ class _Shelf:
         self._modules = folder.path / "modules"
         self._slots = folder.path / "slots"
         self._unnamed: set[str] = set()
-        """Modules that no slot names yet."""
+        """Modules that no plugin names yet."""
 
     def measure(self) -> None:
         """Finds out what is there."""
@@ -228,55 +228,55 @@ class _Shelf:
         self.sizes.pop(digest, None)
         return None
 
-    def load(self, profile: str, plugin: str) -> Kept | None:
-        slot = self._read(self._slot_path(profile, plugin))
-        return slot.kept if slot else None
+    def load(self, profile: str, plugin: str) -> PluginState | None:
+        found = self._read(self._slot_path(profile, plugin))
+        return found.state if found else None
 
-    def save(self, slot: _Slot) -> None:
+    def save(self, plugin: _PluginFile) -> None:
         """Raises FolderError if the active module is not there."""
-        module = self._module_path(slot.kept.active.module)
+        module = self._module_path(plugin.state.active.module)
         if not module.exists():
             raise FolderError(f"{module} is gone; leave the files of a kwx that runs alone")
-        self._write(slot)
-        self._unnamed -= slot.kept.modules
+        self._write(plugin)
+        self._unnamed -= plugin.state.modules
         self._sweep()
 
-    def _write(self, slot: _Slot) -> None:
-        path = self._slot_path(*slot.place)
-        content = msgspec.json.encode(slot)
+    def _write(self, plugin: _PluginFile) -> None:
+        path = self._slot_path(*plugin.place)
+        content = msgspec.json.encode(plugin)
         self.folder.write(path, _checksum(path, content) + content)
 
     def _sweep(self) -> None:
         """Removes what nobody needs any more, among it what a process that died was about to name."""
-        slots = [slot for path in self._slots.glob("*.json") if (slot := self._read(path))]
-        named = self._unnamed.union(*(slot.kept.modules for slot in slots if self._is_configured(slot)))
-        self._sweep_removed([slot for slot in slots if not self._is_configured(slot)], named)
+        plugins = [plugin for path in self._slots.glob("*.json") if (plugin := self._read(path))]
+        named = self._unnamed.union(*(plugin.state.modules for plugin in plugins if self._is_configured(plugin)))
+        self._sweep_removed([plugin for plugin in plugins if not self._is_configured(plugin)], named)
         spared = {self._module_path(digest) for digest in named}
         for path in self._modules.iterdir():
             if path not in spared:
                 path.unlink()
                 self.sizes.pop(f"sha256:{path.stem}", None)
 
-    def _sweep_removed(self, slots: Sequence[_Slot], named: set[str]) -> None:
+    def _sweep_removed(self, plugins: Sequence[_PluginFile], named: set[str]) -> None:
         """Removes what is kept of plugins that are gone, if it is old or takes too much; else adds to what is named.
 
         Those that were removed last come first.
         """
         now = time.time()
-        for slot in sorted(slots, key=lambda slot: slot.removed or now, reverse=True):
-            if slot.removed is None:
-                slot.removed = now
-                self._write(slot)
-            takes = sum(self.sizes.get(digest, 0) for digest in named | slot.kept.modules)
-            if now - slot.removed >= MAX_REMOVED_S or takes > self.limit:
-                self._slot_path(*slot.place).unlink()
+        for plugin in sorted(plugins, key=lambda plugin: plugin.removed or now, reverse=True):
+            if plugin.removed is None:
+                plugin.removed = now
+                self._write(plugin)
+            takes = sum(self.sizes.get(digest, 0) for digest in named | plugin.state.modules)
+            if now - plugin.removed >= MAX_REMOVED_S or takes > self.limit:
+                self._slot_path(*plugin.place).unlink()
             else:
-                named |= slot.kept.modules
+                named |= plugin.state.modules
 
-    def _is_configured(self, slot: _Slot) -> bool:
-        return self.configured is None or slot.place in self.configured
+    def _is_configured(self, plugin: _PluginFile) -> bool:
+        return self.configured is None or plugin.place in self.configured
 
-    def _read(self, path: Path) -> _Slot | None:
+    def _read(self, path: Path) -> _PluginFile | None:
         try:
             content = path.read_bytes()
         except FileNotFoundError:
@@ -286,7 +286,7 @@ class _Shelf:
             self.folder.set_aside(path, "its checksum is wrong")
             return None
         try:
-            return msgspec.json.decode(body, type=_Slot)
+            return msgspec.json.decode(body, type=_PluginFile)
         except DAMAGE as error:
             self.folder.set_aside(path, str(error))
             return None

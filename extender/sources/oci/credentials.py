@@ -18,7 +18,7 @@ from typing import IO, Final, NamedTuple, cast
 import msgspec
 
 from extender.config.urls import Reference
-from extender.sources.source import SourceError, UnreachableError
+from extender.sources.source import SourceError, SourceUnreachableError
 from wasm_runtime.engine import KIBIBYTE, MEBIBYTE
 
 MAX_FILE_BYTES: Final = MEBIBYTE
@@ -166,7 +166,7 @@ def _ask(helper: str, server: str, file: Path) -> Login | None:
         return None
     mend = f"see what `echo {server} | {program} get` says"
     if status:
-        raise UnreachableError(f"{program} ended with status {status}; {mend}")
+        raise SourceUnreachableError(f"{program} ended with status {status}; {mend}")
     try:
         answer = _ANSWER.decode(output)
     except _UNREADABLE:
@@ -189,7 +189,7 @@ def _run(program: str, text: bytes) -> tuple[int, bytes]:
             output = _read_all(cast(IO[bytes], process.stdout), program, deadline)
             return process.wait(max(0.0, deadline - time.monotonic())), output
         except subprocess.TimeoutExpired:
-            raise UnreachableError(f"{program} does not answer within {HELPER_TIMEOUT_S:g} s") from None
+            raise SourceUnreachableError(f"{program} does not answer within {HELPER_TIMEOUT_S:g} s") from None
         finally:
             if process.returncode is None:  # Not waited for yet, so the group is surely its.
                 os.killpg(process.pid, signal.SIGKILL)

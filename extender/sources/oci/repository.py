@@ -12,8 +12,8 @@ from typing import Final, Literal
 import httpx
 
 from extender.config.urls import Reference
-from extender.sources.download import Limit, Response, Session
-from extender.sources.oci.access import Access
+from extender.sources.download import DownloadSession, Limit, Response
+from extender.sources.oci.auth import RegistryAuth
 from extender.sources.oci.credentials import DOCKER_HUB
 from extender.sources.oci.manifest import ACCEPTED, INDEX, Descriptor
 from extender.sources.source import SourceError
@@ -36,7 +36,7 @@ class Repository:
     """What one fetch reads of a repository. What it gets by a digest has that digest."""
 
     def __init__(
-        self, reference: Reference, session: Session, access: Access, scheme: Literal["http", "https"]
+        self, reference: Reference, session: DownloadSession, access: RegistryAuth, scheme: Literal["http", "https"]
     ) -> None:
         self.name = f"oci://{reference.registry}/{reference.repository}"
         self._session = session

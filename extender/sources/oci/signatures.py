@@ -15,7 +15,7 @@ from extender.sources.download import Limit
 from extender.sources.oci.manifest import Descriptor, read
 from extender.sources.oci.repository import Repository
 from extender.sources.signing import MAX_SIGNATURE_BYTES, bundled, simple
-from extender.sources.source import Signature, SourceError, UnreachableError
+from extender.sources.source import Signature, SourceError, SourceUnreachableError
 from wasm_runtime.guests.plugin import digest as digest_of
 
 MAX_SIGNATURES: Final = 32
@@ -47,7 +47,7 @@ def fetch(repository: Repository, manifest: bytes, found: Sequence[Descriptor]) 
     for descriptor in found:
         try:
             signatures.append(_fetch(repository, manifest, descriptor))
-        except UnreachableError:
+        except SourceUnreachableError:
             raise
         except SourceError as error:
             problem = str(error)

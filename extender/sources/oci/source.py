@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from extender.config.urls import Reference, is_loopback
-from extender.sources.download import Limit, Session
+from extender.sources.download import DownloadSession, Limit
 from extender.sources.oci import signatures
-from extender.sources.oci.access import Access
+from extender.sources.oci.auth import RegistryAuth
 from extender.sources.oci.manifest import Descriptor, module, only, read
 from extender.sources.oci.repository import Repository
 from extender.sources.source import Fetched, SourceError
@@ -38,7 +38,7 @@ class OciSource:
         self._timeout = timeout
         self._ca_file = ca_file
         self._signed = signed
-        self._access = Access(self._reference)
+        self._access = RegistryAuth(self._reference)
         self._scheme: Literal["http", "https"] = "https"
         if ca_file is None and is_loopback(urlsplit(f"//{self._reference.registry}").hostname or ""):
             self._scheme = "http"
@@ -49,7 +49,7 @@ class OciSource:
 
     def fetch(self, known: str | None = None) -> Fetched | None:
         """The module as it is now; None if it is still of the `known` version."""
-        session = Session(self._timeout, self._ca_file)
+        session = DownloadSession(self._timeout, self._ca_file)
         repository = Repository(self._reference, session, self._access, self._scheme)
         if known and self._is_still(known, repository):
             return None

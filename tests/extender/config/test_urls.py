@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.config.urls import check_url, public
-from extender.sources.download import Limit, Session
-from extender.sources.source import UnreachableError
+from extender.sources.download import DownloadSession, Limit
+from extender.sources.source import SourceUnreachableError
 
 ANY = "expected a URL that begins with one of file://, http://, https://, oci://, found"
 WEB = "expected a URL such as https://modules.example/plugin.wasm, without blanks and #fragment, found"
@@ -100,5 +100,5 @@ def test_whatever_is_accepted_can_be_asked_for(url: str) -> None:
     except ValueError:
         return
     if url.startswith("http"):
-        with pytest.raises(UnreachableError):
-            Session(-1).request(url, Limit(1))
+        with pytest.raises(SourceUnreachableError):
+            DownloadSession(-1).request(url, Limit(1))

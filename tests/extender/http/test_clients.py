@@ -22,7 +22,7 @@ TOO_MANY = b'{"error":"there are too many connections; ask again later"}'
 @pytest.fixture
 def small() -> Iterator[Served]:
     """Has room for one large request of a stranger, and for one of a client that it knows."""
-    served = Served(room=ROOM)
+    served = Served(budget_bytes=ROOM)
     served.application.max_request_bytes = ROOM
     yield served
     served.stop()

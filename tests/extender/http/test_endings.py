@@ -22,7 +22,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     monkeypatch.setattr(protocol.logger, "disabled", True)  # Pytest keeps what is logged of an error, with its frames.
     monkeypatch.setattr(clients, "POLL_INTERVAL_S", 0.05)
     monkeypatch.setattr(clients, "SILENCE_TIMEOUT_S", 0.3)
-    served = Served(idle=0.3, arrival=20, max_connections=2, room=200_000)
+    served = Served(idle=0.3, arrival=20, max_connections=2, budget_bytes=200_000)
     served.application.max_request_bytes = 200_000
     yield served
     served.stop()
@@ -118,7 +118,7 @@ def test_nothing_is_left(hasty: Served, play: Callable[[Served, Connection], Non
             reader = weakref.ref(hasty.connections[0]._reader)
             play(hasty, client)
             hasty.wait_until(lambda: left() is None and reader() is None)
-        assert not hasty.room._senders
+        assert not hasty.budget._senders
     finally:
         gc.enable()
 

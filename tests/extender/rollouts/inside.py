@@ -174,7 +174,7 @@ class Inside:
 
     def look(self) -> None:
         """Looks after probations and what drains."""
-        self.rollouts.look()
+        self.rollouts.reconcile()
 
     def wait_until(self, condition: Callable[[], object]) -> None:
         """Waits for what a thread does."""

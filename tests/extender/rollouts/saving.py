@@ -7,7 +7,7 @@ from pathlib import Path
 
 from extender.rollouts.revision import Revision
 from extender.rollouts.rollout import Rollout
-from extender.rollouts.state.store import Kept, Store
+from extender.rollouts.state.store import PluginState, Store
 from wasm_runtime.guests.plugin import digest
 
 MODULES = 4
@@ -23,9 +23,9 @@ def revision(number: int) -> Revision:
     return Revision(f"sha256:{number}", digest(module(number)), {"guestConfig": "x" * 5000}, f"number {number}")
 
 
-def kept(number: int) -> Kept:
+def kept(number: int) -> PluginState:
     revisions = [revision(each) for each in range(number, max(-1, number - MODULES), -1)]
-    return Kept(revisions[0], revisions[0].id, revisions)
+    return PluginState(revisions[0], revisions[0].id, revisions)
 
 
 def save(store: Store, number: int) -> None:

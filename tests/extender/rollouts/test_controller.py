@@ -539,7 +539,7 @@ def retire(inside: Inside, revision: str) -> None:
     """Returns when a revision's guests are given back."""
 
     def is_retired() -> bool:
-        inside.look()
+        inside.reconcile()
         return (revision, Stage.RETIRED) in [
             (each.id, stage) for each, stage in inside.rollouts.revisions(inside.slot())
         ]

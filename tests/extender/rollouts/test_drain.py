@@ -158,7 +158,7 @@ def test_guests_are_given_back_when_the_last_cycle_is_over(inside: Inside, clock
     inside.filter("old")
     inside.upload(versions.module(11))
     clock.now += CYCLE_TIMEOUT_S - 1
-    inside.look()
+    inside.reconcile()
     assert (stages(inside), guests_of(before)) == (["active", "draining"], 1)
     if end == "bind":
         assert inside.bind("old") == ""
@@ -166,7 +166,7 @@ def test_guests_are_given_back_when_the_last_cycle_is_over(inside: Inside, clock
         inside.filter("old")
     else:
         clock.now += 1
-    inside.look()
+    inside.reconcile()
     assert (stages(inside), guests_of(before)) == (["active", "retired"], 0)
     assert inside.now(before.rollout).stage is Stage.RETIRED
 
@@ -174,10 +174,10 @@ def test_guests_are_given_back_when_the_last_cycle_is_over(inside: Inside, clock
 def test_without_cycles_guests_are_given_back_after_a_second(inside: Inside, clock: Clock) -> None:
     before = live(inside)
     inside.upload(versions.module(11))
-    inside.look()
+    inside.reconcile()
     assert guests_of(before) == 1  # A verb may be about to begin.
     clock.now += drain.MIN_DRAIN_S + 0.001
-    inside.look()
+    inside.reconcile()
     assert guests_of(before) == 0
 
 
@@ -188,7 +188,7 @@ def test_of_many_revisions_with_cycles_the_last_ones_keep_their_guests(inside: I
         inside.filter(f"on-{version - 1}")
         inside.upload(versions.module(version))
     clock.now += drain.MIN_DRAIN_S + 0.001
-    inside.look()
+    inside.reconcile()
     assert [guests_of(each) for each in replaced] == [0, 0, 1, 1, 1]
     assert [inside.score(f"on-{version}") for version in range(10, 15)] == [10, 11, 12, 13, 14]
     assert [guests_of(each) for each in replaced] == [0, 0, 1, 1, 1]
@@ -201,7 +201,7 @@ def test_a_plugin_that_is_closed_in_the_middle_of_a_call_ends_it(inside: Inside,
     with before.profile_plugin.plugin.guest(request, nodes, "filter") as (guest, deadline):
         inside.upload(versions.module(11))
         clock.now += drain.MIN_DRAIN_S + 0.001
-        inside.look()
+        inside.reconcile()
         assert (stages(inside), guests_of(before)) == (["active", "retired"], 1)
         assert list(guest.filter(nodes, deadline).codes) == [2, 0, 0]
     assert guests_of(before) == 0
@@ -224,7 +224,7 @@ def test_a_revision_that_comes_back_while_it_drains_keeps_the_cycles_that_are_on
     inside.over(inside.rollouts.roll_back(inside.slot(), by="ann"))
     assert live(inside).profile_plugin is before.profile_plugin
     clock.now += drain.MIN_DRAIN_S + 0.001
-    inside.look()
+    inside.reconcile()
     assert stages(inside) == ["draining", "active"]
     assert [inside.score(name) for name in ("old", "new", "unknown")] == [10, 11, 10]
 
@@ -234,7 +234,7 @@ def test_what_is_on_standby_keeps_its_guests(tmp_path: Path, clock: Clock) -> No
         before = live(inside)
         inside.upload(versions.module(11))
         clock.now += 2 * CYCLE_TIMEOUT_S
-        inside.look()
+        inside.reconcile()
         assert (stages(inside), guests_of(before)) == (["active", "draining"], 1)
 
 
@@ -256,17 +256,17 @@ def test_what_is_retired_is_given_back_without_a_collector(tmp_path: Path, clock
                 now = live(inside)
                 plugin = now.profile_plugin.plugin
                 guest = idle_guests(plugin._pool)[0]
-                seen.append(weakref.ref(now.profile_plugin.tally))
+                seen.append(weakref.ref(now.profile_plugin.stats))
                 seen.extend(map(weakref.ref, (plugin, plugin._pool, plugin._module, guest, guest._instance)))
                 del now, plugin, guest
                 inside.filter(f"pod-{at}")
                 inside.score(f"pod-{at}")
                 inside.upload(versions.module(11 - at % 2))
                 clock.now += drain.MIN_DRAIN_S + 0.001
-                inside.look()
+                inside.reconcile()
             clock.now += CYCLE_TIMEOUT_S
             inside.filter("last")
-            inside.look()
+            inside.reconcile()
             in_use = live(
                 inside
             ).profile_plugin.plugin._module  # That of earlier plugins, too, which was not compiled again.
@@ -292,16 +292,16 @@ def test_a_candidate_that_is_refused_leaves_nothing_behind(tmp_path: Path) -> No
 
 
 def test_a_profile_that_is_taken_out_leaves_no_requests_behind(tmp_path: Path) -> None:
-    with start(tmp_path, versions.module(10)) as inside, inside.samples.recording("other") as tape:
+    with start(tmp_path, versions.module(10)) as inside, inside.samples.recording("other") as recording:
         for name in ("default", "other"):
             inside.filter("web", name)
-        inside.look()
+        inside.reconcile()
         assert [len(inside.samples.last(name)) for name in ("default", "other")] == [1, 1]
         kwx.write(tmp_path, kwx.configuration(profile("default", plugin("told"))))
         inside.rollouts.configure(config.read(inside.config).profiles)
-        inside.look()
+        inside.reconcile()
         assert [len(inside.samples.last(name)) for name in ("default", "other")] == [1, 0]
-        assert tape.is_gone
+        assert recording.is_gone
 
 
 def test_a_configuration_that_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -101,10 +101,10 @@ def test_a_revision_that_fails_goes_back_and_the_history_says_why(tmp_path: Path
         good = inside.active()
         bad = inside.upload(module, settings={"timeout": "100ms"})
         ask(inside, 2)
-        inside.look()
+        inside.reconcile()
         assert inside.active() == bad  # Two are not enough.
         ask(inside, 1)
-        inside.look()
+        inside.reconcile()
         assert inside.active() == good
         problem = (
             "3 of 3 calls since the switch have failed, the last one by: plugin told"
@@ -123,7 +123,7 @@ def test_what_was_bad_does_not_come_again_while_the_source_still_gives_it(inside
     put(inside.folder / "told.wasm", TRAPS)
     assert inside.offer()
     ask(inside, 3)
-    inside.look()
+    inside.reconcile()
     assert inside.active() == good
     if is_touched:
         put(inside.folder / "told.wasm", TRAPS)
@@ -160,8 +160,8 @@ def test_failures_that_every_revision_would_have_do_not_count(inside: Inside) ->
     for at in range(5):
         request = names_args(ONE, pod(f"web-{at}", annotations={"kwx.dev/accelerator": "h100"}))
         assert "only names were given" in inside.ask("/filter", request)["Error"]
-    inside.look()
-    assert (inside.active(), inside.slot().live.profile_plugin.tally.failures) == (new, 0)  # type: ignore[union-attr]
+    inside.reconcile()
+    assert (inside.active(), inside.slot().live.profile_plugin.stats.failures) == (new, 0)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -173,10 +173,10 @@ def test_a_few_failures_are_borne(tmp_path: Path, swap: Mapping[str, Any], good:
         new = inside.upload(TRAPS)
         ask(inside, good, "good")
         ask(inside, borne)
-        inside.look()
+        inside.reconcile()
         assert inside.active() == new
         ask(inside, 1)
-        inside.look()
+        inside.reconcile()
         assert inside.active() == first
 
 
@@ -185,7 +185,7 @@ def test_who_fails_no_more_often_than_the_one_before_stays(tmp_path: Path) -> No
         ask(inside, 3)
         second = inside.upload(TRAPS)
         ask(inside, 5)
-        inside.look()
+        inside.reconcile()
         assert inside.active() == second
 
 
@@ -195,10 +195,10 @@ def test_one_that_is_much_slower_goes_back(tmp_path: Path) -> None:
         ask(inside, 20, "good")
         slow = inside.upload(TOILS)
         ask(inside, 19)
-        inside.look()
+        inside.reconcile()
         assert inside.active() == slow
         ask(inside, 1)
-        inside.look()
+        inside.reconcile()
         assert inside.active() == first
         ((_, by, why, _), (_, _, _, problem)) = story(inside)
         assert (by, why) == ("rollback", f"revision {slow}: {problem}")
@@ -217,7 +217,7 @@ def test_nobody_goes_back_for_another_plugins_slowness(tmp_path: Path) -> None:
         good, new = inside.active("other"), inside.upload(BETTER)
         inside.over(inside.begin(TOILS, plugin="other"))
         ask(inside, 20)
-        inside.look()
+        inside.reconcile()
         assert (inside.active("other"), inside.active()) == (good, new)
 
 
@@ -225,7 +225,7 @@ def test_by_hand_means_by_hand(tmp_path: Path) -> None:
     with start(tmp_path, rollback="manual") as inside:
         bad = inside.upload(TRAPS)
         ask(inside, 10)
-        inside.look()
+        inside.reconcile()
         assert (inside.active(), inside.slot().standby) == (bad, None)
 
 
@@ -241,7 +241,7 @@ def test_nothing_goes_back_that_the_configuration_does_not_allow_any_more(tmp_pa
         bad = inside.active()
         ask(inside, 3)
         for _ in range(3):
-            inside.look()
+            inside.reconcile()
         assert (inside.active(), inside.slot().standby) == (bad, None)
         origin = str(tmp_path / "told.wasm")
         problems = {
@@ -274,12 +274,12 @@ def test_after_its_probation_the_new_one_is_the_good_one(tmp_path: Path) -> None
         second = inside.upload(TRAPS)
 
         def is_over() -> bool:
-            inside.look()
+            inside.reconcile()
             return standby(inside) is None
 
         inside.wait_until(is_over)
         ask(inside, 5)
-        inside.look()
+        inside.reconcile()
         assert (inside.active(), inside.slot().standby) == (second, None)
         inside.upload(FAILS)
         assert standby(inside) == second
@@ -299,9 +299,9 @@ def test_two_bad_ones_in_a_row_lead_back_to_the_one_before_both(
     for module in (TRAPS, FAILS):
         inside.upload(module)
         assert standby(inside) == good
-    inside.look()  # What is on standby does not retire.
+    inside.reconcile()  # What is on standby does not retire.
     ask(inside, 3)
-    inside.look()
+    inside.reconcile()
     live = inside.slot().live
     assert live
     assert (live.revision.id, live.profile_plugin is entry, standby(inside)) == (good, True, None)
@@ -343,7 +343,7 @@ def test_a_way_back_ends_what_is_under_way(inside: Inside) -> None:
     source = Beside(inside.offer)
     inside.wait_until(lambda: inside.latest().by == "source" and inside.latest().stage is Stage.COMPILED)
     cure = inside.latest()
-    inside.look()
+    inside.reconcile()
     assert not source.end()
     assert (inside.now(cure).stage, inside.now(cure).problem, inside.active()) == (
         Stage.FAILED,

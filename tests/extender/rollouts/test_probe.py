@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from extender.config import SwapConfig
-from extender.rollouts.probe import RefusedError, probe
-from extender.rollouts.report import Difference, Failure, NodeDifference, Report, Side, VerbReport
+from extender.rollouts.probe import CandidateRefusedError, probe
+from extender.rollouts.report import Difference, Failure, NodeDifference, ProbeReport, Side, VerbReport
 from extender.scheduling.node_source import NotSyncedError
 from extender.scheduling.pod_source import PodNotKnownError
 from extender.scheduling.preempt import Victims
@@ -82,12 +82,12 @@ def run(
     samples: Iterable[Sample] = EACH,
     limits: SwapConfig | None = None,
     is_cancelled: Callable[[], bool] = lambda: False,
-) -> Report:
+) -> ProbeReport:
     node_table = NodeTable()
     return probe(active, candidate, samples, lambda names: Nodes(node_table, names), limits or swap(), is_cancelled)
 
 
-def timeless(report: Report) -> Report:
+def timeless(report: ProbeReport) -> ProbeReport:
     """The report with 1 for each time, 0 included: what a guest has no export for takes less than is told."""
 
     def timeless(verb: VerbReport) -> VerbReport:
@@ -122,12 +122,12 @@ def only(verb: JudgingVerb, report: VerbReport) -> dict[JudgingVerb, VerbReport]
 def test_those_that_decide_alike_differ_in_nothing(make: Make) -> None:
     samples = [sample(each.verb, f"web-{at}", victims=each.victims) for at in range(20) for each in EACH]
     report = run(make("filter_by_digit", "72no room"), make("filter_by_digit", "72no room"), samples)
-    assert timeless(report) == Report(dict.fromkeys(JUDGING, judged(20)))
+    assert timeless(report) == ProbeReport(dict.fromkeys(JUDGING, judged(20)))
 
 
 def test_what_the_candidate_decides_otherwise_is_shown_node_by_node(make: Make) -> None:
     report = run(make("filter_by_digit", "72no room"), make("filter_by_digit", "33no GPU"))
-    assert timeless(report) == Report(
+    assert timeless(report) == ProbeReport(
         {"filter": judged(different=1), "prioritize": judged(), "preempt": judged(different=1)},
         [
             Difference(
@@ -231,7 +231,7 @@ OTHERWISE = {
 def test_whatever_decides_on_a_node_is_compared(make: Make, name: str) -> None:
     active, candidate, request, nodes = OTHERWISE[name]
     report = run(make(*active), make(*candidate), [request])
-    assert timeless(report) == Report(
+    assert timeless(report) == ProbeReport(
         only(request.verb, judged(different=1)),
         [Difference("default/web-7", request.verb, len(nodes), [NodeDifference(*each) for each in nodes])],
     )
@@ -243,14 +243,14 @@ def test_what_is_shown_is_bounded(make: Make) -> None:
     report = run(make("filter_by_digit", "*2" + "a" * 3_000), make("reject"), samples)
     reason = f"rejected: {'a' * 116} … {'a' * 126}"
     shown = [NodeDifference(name, reason, "rejected: no") for name in nodes[:10]]
-    assert timeless(report) == Report(
+    assert timeless(report) == ProbeReport(
         only("filter", judged(100, different=100)),
         [Difference(f"default/web-{at}", "filter", 1_000, shown) for at in range(20)],
     )
 
 
 def test_a_name_that_no_pod_can_have_is_shortened(make: Make) -> None:
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(CandidateRefusedError) as refused:
         run(None, make("error_status"), [sample(name="x" * 1_000, names=ONE)])
     name = f"default/{'x' * 150} … {'x' * 158}"
     assert str(refused.value) == f"filter of pod {name} fails: filter of node node-7: no quota service"
@@ -264,12 +264,12 @@ def test_requests_may_come_as_long_as_they_like(make: Make) -> None:
         (sample(name=f"web-{at}", names=ONE) for at in itertools.count()),
         is_cancelled=lambda: next(asked) == 1_000,
     )
-    assert timeless(report) == Report(only("filter", judged(1_000)))
+    assert timeless(report) == ProbeReport(only("filter", judged(1_000)))
 
 
 def test_nothing_more_is_judged_once_it_is_cancelled(make: Make) -> None:
     report = run(make("slow", "1"), make("slow", WASTE), limits=swap(floor="1ms"), is_cancelled=lambda: True)
-    assert report == Report(
+    assert report == ProbeReport(
         NOTHING,
         notes=["there was no request to judge: nothing is known but that the candidate starts"],
     )
@@ -279,13 +279,13 @@ def test_nobody_is_too_slow_once_it_is_cancelled(make: Make) -> None:
     answers = iter([False, True])
     samples = [sample(names=ONE)]
     report = run(make("slow", "0"), make("slow", WASTE), samples, swap(floor="1ms"), lambda: next(answers, True))
-    assert timeless(report) == Report(only("filter", judged()))
+    assert timeless(report) == ProbeReport(only("filter", judged()))
 
 
 def test_a_report_survives_json(make: Make) -> None:
     report = run(make("score_from_config", "70"), make("skip_in_prescore"))
     assert report.differences
-    assert msgspec.json.decode(msgspec.json.encode(report), type=Report) == report
+    assert msgspec.json.decode(msgspec.json.encode(report), type=ProbeReport) == report
 
 
 # -- what fails ------------------------------------------------------------------------------------
@@ -331,10 +331,10 @@ def failed(side: Side, verb: JudgingVerb, message: str, count: int = 1) -> list[
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_candidate_that_fails_where_the_active_one_does_not_is_refused(make: Make, name: str) -> None:
     guest, verb, cause = FAILURES[name]
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(CandidateRefusedError) as refused:
         run(make("nodenumber"), make(*guest), [request(verb)] * 3)
     assert str(refused.value) == f"{verb} of pod default/web-7 fails, where the active revision has an answer: {cause}"
-    assert refused.value.report == Report(
+    assert refused.value.report == ProbeReport(
         only(verb, VerbReport(1, candidate_failures=1)), failures=failed("candidate", verb, cause)
     )
 
@@ -343,7 +343,7 @@ def test_a_candidate_that_fails_where_the_active_one_does_not_is_refused(make: M
 def test_a_candidate_that_mends_what_fails_differs_on_all_nodes(make: Make, name: str) -> None:
     guest, verb, cause = FAILURES[name]
     report = run(make(*guest), make("filter_by_digit", "x2"), [request(verb)])
-    assert report == Report(
+    assert report == ProbeReport(
         only(verb, VerbReport(1, different=1, active_failures=1)),
         [Difference("default/web-7", verb, len(NODE_NAMES), failure=cause)],
         failed("active", verb, cause),
@@ -354,7 +354,7 @@ def test_a_candidate_that_mends_what_fails_differs_on_all_nodes(make: Make, name
 def test_a_request_that_both_fail_refuses_nobody(make: Make, name: str) -> None:
     guest, verb, cause = FAILURES[name]
     report = run(make(*guest), make(*guest), [request(verb)] * 3)
-    assert report == Report(
+    assert report == ProbeReport(
         only(verb, VerbReport(3, alike=3, active_failures=3, candidate_failures=3)),
         failures=[*failed("active", verb, cause, 3), *failed("candidate", verb, cause, 3)],
     )
@@ -362,17 +362,17 @@ def test_a_request_that_both_fail_refuses_nobody(make: Make, name: str) -> None:
 
 def test_a_candidate_is_refused_at_the_first_pod_on_which_it_fails(make: Make) -> None:
     samples = [sample(name=f"web-{at}", names=ONE) for at in range(5)]
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(CandidateRefusedError) as refused:
         run(make("filter_by_digit", "x2"), make("trap_on_pod", "web-3"), samples)
     cause = "filter of node node-7: trap: unreachable in look < filter"
     assert str(refused.value) == f"filter of pod default/web-3 fails, where the active revision has an answer: {cause}"
-    assert timeless(refused.value.report) == Report(
+    assert timeless(refused.value.report) == ProbeReport(
         only("filter", VerbReport(4, 3, 0, 0, 1, 0, 1, 1)), failures=failed("candidate", "filter", cause)
     )
 
 
 def test_a_candidate_is_refused_that_fails_when_it_is_asked_again(make: Make) -> None:
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(CandidateRefusedError) as refused:
         run(make("slow", "0"), make("tire", "4"), [sample(names=ONE)])
     assert str(refused.value) == (
         "filter of pod default/web-7 fails, where the active revision has an answer:"
@@ -384,7 +384,7 @@ def test_failures_that_are_shown_are_bounded_and_all_are_counted(make: Make) -> 
     samples = [sample(names=[f"node-{at // 2}"]) for at in range(60)]
     report = run(make("trap"), make("filter_by_digit", "*1no"), samples)
     causes = [f"filter of node node-{at}" for at in range(5)]
-    assert report == Report(
+    assert report == ProbeReport(
         only("filter", VerbReport(60, alike=60, active_failures=60, candidate_failures=60)),
         failures=[
             failure
@@ -401,7 +401,7 @@ def test_failures_that_are_shown_are_bounded_and_all_are_counted(make: Make) -> 
 
 
 def test_without_requests_it_says_that_nothing_is_known(make: Make) -> None:
-    assert run(make("trap"), make("spin"), []) == Report(
+    assert run(make("trap"), make("spin"), []) == ProbeReport(
         NOTHING,
         notes=["there was no request to judge: nothing is known but that the candidate starts"],
     )
@@ -409,18 +409,18 @@ def test_without_requests_it_says_that_nothing_is_known(make: Make) -> None:
 
 def test_without_an_active_revision_the_candidate_judges_alone(make: Make) -> None:
     report = run(None, make("slow", WASTE), [sample(names=ONE)], swap(floor="1ms"))
-    assert timeless(report) == Report(
+    assert timeless(report) == ProbeReport(
         only("filter", VerbReport(1, candidate_milliseconds=1)),
         notes=["no revision is active: nothing was compared"],
     )
 
 
 def test_without_an_active_revision_a_failure_refuses(make: Make) -> None:
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(CandidateRefusedError) as refused:
         run(None, make("error_status"))
     cause = "filter of node node-0: no quota service"
     assert str(refused.value) == f"filter of pod default/web-7 fails: {cause}"
-    assert refused.value.report == Report(
+    assert refused.value.report == ProbeReport(
         only("filter", VerbReport(1, candidate_failures=1)),
         failures=failed("candidate", "filter", cause),
         notes=["no revision is active: nothing was compared"],
@@ -438,7 +438,7 @@ def gone(error: Exception) -> Victims:
 def test_a_request_whose_victims_are_not_to_be_had_any_more_is_left_out(make: Make, error: Exception) -> None:
     samples = [sample("preempt", victims=gone(each)) for each in (error, RequestError("another one"))]
     report = run(make("filter_by_digit", "x2"), make("passes_without_lock", "00"), samples)
-    assert report == Report(
+    assert report == ProbeReport(
         only("preempt", VerbReport(left_out=2)),
         notes=[
             "there was no request to judge: nothing is known but that the candidate starts",
@@ -449,13 +449,13 @@ def test_a_request_whose_victims_are_not_to_be_had_any_more_is_left_out(make: Ma
 
 def test_victims_that_no_revision_asks_for_are_not_looked_for(make: Make) -> None:
     report = run(make("reject"), make("reject"), [sample("preempt", victims=gone(PodNotKnownError("gone")))])
-    assert timeless(report) == Report(only("preempt", judged()))
+    assert timeless(report) == ProbeReport(only("preempt", judged()))
 
 
 def test_a_binding_cycle_is_not_tried(make: Make) -> None:
     candidate = make("drain")
     report = run(make("drain"), candidate, [sample(name=f"web-{at}") for at in range(10)])
-    assert timeless(report) == Report(
+    assert timeless(report) == ProbeReport(
         only("filter", judged(10)),
         notes=["not tried, since a pod is bound but once: reserve, permit, prebind, postbind"],
     )
@@ -469,13 +469,13 @@ def test_a_binding_cycle_is_not_tried(make: Make) -> None:
 @pytest.mark.parametrize("requests", [1, MAX_SAMPLES])
 def test_a_candidate_that_is_too_slow_is_refused(make: Make, verb: JudgingVerb, requests: int) -> None:
     samples = [sample(verb, names=ONE, victims=lambda _: [])] * requests
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(CandidateRefusedError) as refused:
         run(make("slow", "0"), make("slow", WASTE), samples, swap(floor="1ms"))
     assert re.sub(r"\d+\.\d\d ms", "… ms", str(refused.value)) == (
         f"{verb} takes … ms where the active revision takes … ms (median of {max(5, requests)} requests), more than"
         " swap.slowdownFactor 3 and swap.slowdownFloor 1 ms allow; mend the guest or raise them"
     )
-    assert timeless(refused.value.report) == Report(only(verb, judged(requests)))
+    assert timeless(refused.value.report) == ProbeReport(only(verb, judged(requests)))
 
 
 @pytest.mark.parametrize(
@@ -487,21 +487,21 @@ def test_a_candidate_that_is_slower_by_no_more_than_is_allowed_is_not_refused(
     make: Make, active: str, candidate: str, limits: SwapConfig
 ) -> None:
     report = run(make("slow", active), make("slow", candidate), [sample(names=ONE)], limits)
-    assert timeless(report) == Report(only("filter", judged()))
+    assert timeless(report) == ProbeReport(only("filter", judged()))
 
 
 def test_a_candidate_that_was_slow_once_is_measured_anew(make: Make) -> None:
     """It wastes time in the call that warms it up and in the five that are measured first, as a compiler might."""
     report = run(make("slow", "0"), make("slow", f"{WASTE},6"), [sample(names=ONE)], swap(floor="1ms"))
-    assert timeless(report) == Report(only("filter", judged()))
+    assert timeless(report) == ProbeReport(only("filter", judged()))
 
 
 def test_what_prefilter_takes_is_the_filter_verbs(make: Make) -> None:
     """The guest that has judged a pod in filter goes on with its cycle in prioritize."""
     active, candidate, limits = make("slow", "p0"), make("slow", f"p{WASTE}"), swap(floor="1ms")
     report = run(active, candidate, [sample("prioritize", names=ONE)], limits)
-    assert timeless(report) == Report(only("prioritize", judged()))
-    with pytest.raises(RefusedError, match=r"^filter takes"):
+    assert timeless(report) == ProbeReport(only("prioritize", judged()))
+    with pytest.raises(CandidateRefusedError, match=r"^filter takes"):
         run(active, candidate, [sample("filter", names=ONE)], limits)
 
 
@@ -554,7 +554,7 @@ def test_a_verb_that_takes_less_than_can_be_told_takes_a_time_all_the_same(
     report = run(make("reject"), make("reject"), [sample("prioritize")])
     prioritize = report.verbs["prioritize"]
     assert (prioritize.active_milliseconds, prioritize.candidate_milliseconds) == (0.0, 0.0)
-    assert timeless(report) == Report(only("prioritize", judged()))
+    assert timeless(report) == ProbeReport(only("prioritize", judged()))
 
 
 def test_they_are_not_asked_again_for_long(

@@ -17,7 +17,7 @@ import yaml
 from extender.config import PluginConfig
 from extender.rollouts import load
 from extender.rollouts.revision import Revision
-from extender.rollouts.state.store import Kept, Store
+from extender.rollouts.state.store import PluginState, Store
 from extender.scheduling.profile import SHORT_DIGEST
 from extender.sources.signing import PublicKey
 from tests.extender import guests, kwx, versions
@@ -522,7 +522,7 @@ def test_it_serves_where_another_version_has_kept_settings_that_this_one_does_no
     kept = store.load("default", "nodenumber")
     assert kept
     other = msgspec.structs.replace(kept.active, id="sha256:other", settings={"formerly": 1})
-    store.save("default", "nodenumber", Kept(other, kept.offered, [other]))
+    store.save("default", "nodenumber", PluginState(other, kept.offered, [other]))
     store.close()
     with closing(load(file, keeps=True)) as loaded:
         (slot,) = loaded.live.slots

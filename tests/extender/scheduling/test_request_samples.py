@@ -14,10 +14,10 @@ from extender.scheduling.request_samples import (
     MAX_SAMPLES,
     MAX_SAMPLES_BYTES,
     NAME_BYTES,
-    Arrival,
+    FilterRecording,
+    RecordedRequest,
     RequestSamples,
     Sample,
-    Tape,
 )
 from extender.scheduling.requests import Candidates
 from extender.scheduling.verb import JudgingVerb
@@ -144,30 +144,30 @@ def test_who_listens_gets_but_so_many_a_second(monkeypatch: pytest.MonkeyPatch) 
 ASKED = Candidates(list(NAMES), held=1000)
 
 
-def taken(tape: Tape) -> list[Sample]:
-    arrivals = list(tape.take())
-    assert [each.at for each in arrivals] == sorted(each.at for each in arrivals)
-    assert all(each == Arrival(each.at, each.sample, ASKED) for each in arrivals)
-    return [each.sample for each in arrivals]
+def taken(recording: FilterRecording) -> list[Sample]:
+    requests = list(recording.take())
+    assert [each.at for each in requests] == sorted(each.at for each in requests)
+    assert all(each == RecordedRequest(each.at, each.sample, ASKED) for each in requests)
+    return [each.sample for each in requests]
 
 
 def test_a_tape_takes_all_that_filter_is_asked_of_its_profile_from_its_start_on_until_there_are_enough() -> None:
     busy = RequestSamples()
-    with busy.recording("default") as tape, busy.recording("other") as other:
+    with busy.recording("default") as recording, busy.recording("other") as other:
         other.start(100)
         busy.record("default", sample(0), ASKED)
-        assert (tape.is_full, taken(tape)) == (True, [])
-        tape.start(4)
+        assert (recording.is_full, taken(recording)) == (True, [])
+        recording.start(4)
         for at in range(1, 4):
             busy.record("default", sample(at), ASKED)
-        assert taken(tape) == [sample(at) for at in range(1, 4)]
+        assert taken(recording) == [sample(at) for at in range(1, 4)]
         busy.record("default", sample(4, "prioritize"))
         busy.record("default", sample(5, names=()), ASKED)
         busy.record("other", sample(6), ASKED)
-        assert (tape.is_full, taken(tape)) == (False, [])
+        assert (recording.is_full, taken(recording)) == (False, [])
         for at in range(7, 10):
             busy.record("default", sample(at), ASKED)
-        assert (tape.is_full, taken(tape), tape.dropped) == (True, [sample(7)], 0)
+        assert (recording.is_full, taken(recording), recording.dropped) == (True, [sample(7)], 0)
         assert taken(other) == [sample(6)]
     other.start(1)
     busy.record("other", sample(10), ASKED)
@@ -175,18 +175,18 @@ def test_a_tape_takes_all_that_filter_is_asked_of_its_profile_from_its_start_on_
 
 
 def test_a_tape_drops_what_comes_while_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    size = Arrival(0.0, sample(0), ASKED).size
+    size = RecordedRequest(0.0, sample(0), ASKED).size
     assert size == 2 * NAME_BYTES + len(b"pod") + ASKED.held
     monkeypatch.setattr(request_samples, "MAX_WAITING_BYTES", 3 * size)
     busy = RequestSamples()
-    with busy.recording("default") as tape:
-        tape.start(6)
+    with busy.recording("default") as recording:
+        recording.start(6)
         for at in range(5):
             busy.record("default", sample(at), ASKED)
-        assert (taken(tape), tape.dropped) == ([sample(at) for at in range(3)], 2)
+        assert (taken(recording), recording.dropped) == ([sample(at) for at in range(3)], 2)
         for at in range(5, 8):
             busy.record("default", sample(at), ASKED)
-        assert (taken(tape), tape.dropped, tape.is_full) == ([sample(at) for at in range(5, 8)], 2, True)
+        assert (taken(recording), recording.dropped, recording.is_full) == ([sample(at) for at in range(5, 8)], 2, True)
 
 
 def test_other_threads_read_whole_rows_while_one_records(taking_all: RequestSamples) -> None:

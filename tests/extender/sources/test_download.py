@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from extender.sources.download import Limit, Session, shown
-from extender.sources.source import SourceError, UnreachableError
+from extender.sources.download import DownloadSession, Limit, shown
+from extender.sources.source import SourceError, SourceUnreachableError
 from tests.extender.sources.certificates import authority
 from tests.extender.sources.web import Conversation, Script, Web, answer, head, serving
 
@@ -21,14 +21,14 @@ QUICK = 0.3
 def refusal(web: Web, timeout: float = 20.0, kind: type[SourceError] = SourceError, limit: Limit = LIMIT) -> str:
     """Why `/m.wasm` is not to be had, with the server's URL left out."""
     with pytest.raises(SourceError) as refused:
-        Session(timeout).request(web.url("/m.wasm?token=secret"), limit)
+        DownloadSession(timeout).request(web.url("/m.wasm?token=secret"), limit)
     assert type(refused.value) is kind
     return str(refused.value).replace(web.url(""), "URL")
 
 
 def test_a_body_and_its_headers_are_given(web: Web) -> None:
     web.pages["/m.wasm?v=1"] = answer(200, b"module", ETag='"a"')
-    response = Session(20).request(web.url("/m.wasm?v=1"), LIMIT, headers={"Accept": "application/wasm"})
+    response = DownloadSession(20).request(web.url("/m.wasm?v=1"), LIMIT, headers={"Accept": "application/wasm"})
     assert (response.status, response.headers["etag"], response.body) == (200, '"a"', b"module")
     (request,) = web.requests
     asked = {name: request.headers[name] for name in ("accept", "accept-encoding", "user-agent")}
@@ -37,7 +37,7 @@ def test_a_body_and_its_headers_are_given(web: Web) -> None:
 
 def test_head_asks_for_the_headers_only(web: Web) -> None:
     web.pages["/m.wasm"] = lambda conversation: conversation.send(head(200, Content_Length="10", ETag="a"))
-    response = Session(20).request(web.url("/m.wasm"), LIMIT, method="HEAD")
+    response = DownloadSession(20).request(web.url("/m.wasm"), LIMIT, method="HEAD")
     assert (response.status, response.headers["etag"], response.body) == (200, "a", b"")
     assert [request.method for request in web.requests] == ["HEAD"]
 
@@ -45,7 +45,7 @@ def test_head_asks_for_the_headers_only(web: Web) -> None:
 @pytest.mark.parametrize("status", [304, 401, 404])
 def test_a_status_that_is_expected_is_given(web: Web, status: int) -> None:
     web.pages["/m.wasm"] = answer(status)
-    assert Session(20).request(web.url("/m.wasm"), LIMIT, expected={status}).status == status
+    assert DownloadSession(20).request(web.url("/m.wasm"), LIMIT, expected={status}).status == status
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_server_that_refuses_has_answered(web: Web, status: int, problem: str)
 )
 def test_a_server_that_cannot_answer_now_is_out_of_reach(web: Web, status: int, problem: str) -> None:
     web.pages["/m.wasm?token=secret"] = answer(status)
-    assert refusal(web, kind=UnreachableError) == f"URL/m.wasm answers {problem}; see to the server"
+    assert refusal(web, kind=SourceUnreachableError) == f"URL/m.wasm answers {problem}; see to the server"
 
 
 # -- time ------------------------------------------------------------------------------------------
@@ -123,23 +123,23 @@ def begin(beginning: bytes) -> Script:
 )
 def test_a_server_that_stalls_or_drips_is_given_up_at_the_deadline(web: Web, script: Script) -> None:
     web.pages["/m.wasm?token=secret"] = script
-    assert refusal(web, QUICK, UnreachableError) == (
+    assert refusal(web, QUICK, SourceUnreachableError) == (
         "URL/m.wasm does not answer in time; see to the server or raise source.timeout (0.3 s)"
     )
 
 
 def test_a_server_that_stalls_before_the_handshake_is_given_up_at_the_deadline() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(UnreachableError) as refused:
+    with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(SourceUnreachableError) as refused:
         url = f"https://127.0.0.1:{listener.getsockname()[1]}/m.wasm"
-        Session(QUICK).request(url, LIMIT)
+        DownloadSession(QUICK).request(url, LIMIT)
     assert str(refused.value) == f"{url} does not answer in time; see to the server or raise source.timeout (0.3 s)"
 
 
 def test_the_deadline_is_one_for_all_requests(web: Web) -> None:
     web.pages |= {"/m.wasm": begin(b""), "/other": answer(200, b"module")}
-    session = Session(QUICK)
+    session = DownloadSession(QUICK)
     for target in ("/m.wasm", "/other"):
-        with pytest.raises(UnreachableError, match=f"^{web.url(target)} does not answer in time; "):
+        with pytest.raises(SourceUnreachableError, match=f"^{web.url(target)} does not answer in time; "):
             session.request(web.url(target), LIMIT)
 
 
@@ -158,7 +158,7 @@ def flood(conversation: Conversation) -> None:
 
 def test_a_body_of_the_largest_size_is_taken(web: Web) -> None:
     web.pages["/m.wasm"] = answer(200, b"x" * LIMIT.size)
-    assert Session(20).request(web.url("/m.wasm"), LIMIT).body == b"x" * LIMIT.size
+    assert DownloadSession(20).request(web.url("/m.wasm"), LIMIT).body == b"x" * LIMIT.size
 
 
 def test_a_body_that_claims_10_gb_is_refused_unread(web: Web) -> None:
@@ -175,7 +175,7 @@ def test_10_gb_that_are_not_claimed_are_not_read(web: Web) -> None:
 
 def test_an_endless_head_is_refused(web: Web) -> None:
     web.pages["/m.wasm?token=secret"] = begin(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 100_000)
-    assert refusal(web, kind=UnreachableError) == (
+    assert refusal(web, kind=SourceUnreachableError) == (
         "URL/m.wasm cannot be fetched: Receive buffer too long; see to the server or mend the URL"
     )
 
@@ -188,7 +188,7 @@ def test_an_encoded_body_is_not_unfolded(web: Web, encoding: str) -> None:
 
 def test_identity_is_no_encoding(web: Web) -> None:
     web.pages["/m.wasm"] = answer(200, b"module", Content_Encoding="identity")
-    assert Session(20).request(web.url("/m.wasm"), LIMIT).body == b"module"
+    assert DownloadSession(20).request(web.url("/m.wasm"), LIMIT).body == b"module"
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_an_empty_body_is_refused(web: Web, script: Script) -> None:
 def test_an_answer_that_is_cut_or_is_none_counts_as_no_answer(web: Web, sent: bytes, cause: str) -> None:
     web.pages["/m.wasm?token=secret"] = lambda conversation: conversation.send(sent)
     problem = f"URL/m.wasm cannot be fetched: {cause}; see to the server or mend the URL"
-    assert refusal(web, kind=UnreachableError) == problem
+    assert refusal(web, kind=SourceUnreachableError) == problem
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
@@ -239,14 +239,14 @@ def test_an_answer_that_is_cut_or_is_none_counts_as_no_answer(web: Web, sent: by
 def test_a_server_that_is_not_there_is_out_of_reach(scheme: str, host: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"{scheme}://{host}:{listener.getsockname()[1]}/m.wasm"
-    with pytest.raises(UnreachableError) as refused:
-        Session(20).request(url, LIMIT)
+    with pytest.raises(SourceUnreachableError) as refused:
+        DownloadSession(20).request(url, LIMIT)
     assert str(refused.value) == f"{url} cannot be fetched: Connection refused; see to the server or mend the URL"
 
 
 def test_a_name_that_is_not_known_is_out_of_reach() -> None:
-    with pytest.raises(UnreachableError, match=r"^http://nowhere\.invalid/m\.wasm cannot be fetched: .*[Nn]ame "):
-        Session(20).request("http://nowhere.invalid/m.wasm", LIMIT)
+    with pytest.raises(SourceUnreachableError, match=r"^http://nowhere\.invalid/m\.wasm cannot be fetched: .*[Nn]ame "):
+        DownloadSession(20).request("http://nowhere.invalid/m.wasm", LIMIT)
 
 
 @pytest.mark.parametrize(
@@ -263,14 +263,14 @@ def test_a_name_that_is_not_known_is_out_of_reach() -> None:
 )
 def test_what_is_no_url_is_refused(url: str, problem: str) -> None:
     with pytest.raises(SourceError) as refused:
-        Session(20).request(url, LIMIT)
+        DownloadSession(20).request(url, LIMIT)
     assert (type(refused.value), str(refused.value)) == (SourceError, problem)
 
 
 @pytest.mark.parametrize("value", ["Bearer a\nb", "Bearer ö"])
 def test_a_header_that_cannot_be_sent_is_not_quoted(web: Web, value: str) -> None:
     with pytest.raises(SourceError) as refused:
-        Session(20).request(web.url("/x"), LIMIT, headers={"Authorization": value})
+        DownloadSession(20).request(web.url("/x"), LIMIT, headers={"Authorization": value})
     assert str(refused.value) == (
         f"{web.url('/x')} cannot be asked for: the name of its host, or a header, has what none can have"
     )
@@ -286,15 +286,15 @@ def redirect(location: str, status: int = 302) -> Script:
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_followed(web: Web, status: int) -> None:
     web.pages |= {"/m.wasm": redirect("../v2/m.wasm?x=1", status), "/v2/m.wasm?x=1": answer(200, b"module")}
-    assert Session(20).request(web.url("/m.wasm"), LIMIT).body == b"module"
+    assert DownloadSession(20).request(web.url("/m.wasm"), LIMIT).body == b"module"
 
 
 def test_five_redirects_are_followed_and_not_six(web: Web) -> None:
     web.pages |= {f"/{at}": redirect(f"/{at + 1}") for at in range(6)}
     web.pages["/6"] = answer(200, b"module")
-    assert Session(20).request(web.url("/1"), LIMIT).body == b"module"
+    assert DownloadSession(20).request(web.url("/1"), LIMIT).body == b"module"
     with pytest.raises(SourceError) as refused:
-        Session(20).request(web.url("/0"), LIMIT)
+        DownloadSession(20).request(web.url("/0"), LIMIT)
     assert str(refused.value) == f"{web.url('/0')} redirects more than 5 times, at last to {web.url('/6')}"
 
 
@@ -362,7 +362,7 @@ def test_a_redirect_to_what_is_no_url_is_refused(web: Web, location: str, told: 
 def test_a_redirect_to_nowhere_is_refused(web: Web, location: str) -> None:
     web.pages["/m.wasm?token=secret"] = redirect(location)
     with pytest.raises(SourceError, match=rf"^{web.url('/m.wasm')}, redirected to http://"):
-        Session(20).request(web.url("/m.wasm?token=secret"), LIMIT)
+        DownloadSession(20).request(web.url("/m.wasm?token=secret"), LIMIT)
 
 
 @pytest.mark.parametrize(("status", "reason"), [(401, "Unauthorized"), (403, "Forbidden")])
@@ -371,7 +371,7 @@ def test_a_server_that_another_redirects_to_cannot_ask_for_a_login(web: Web, sta
         web.pages["/m.wasm"] = redirect(other.url("/m.wasm"))
         other.pages["/m.wasm"] = answer(status)
         with pytest.raises(SourceError) as refused:
-            Session(20).request(web.url("/m.wasm"), LIMIT, expected={401, 403})
+            DownloadSession(20).request(web.url("/m.wasm"), LIMIT, expected={401, 403})
         assert str(refused.value) == (
             f"{web.url('/m.wasm')}, redirected to {other.url('/m.wasm')}, answers {status} {reason}; no login is sent"
             " where another server redirects to: name that URL, or have it let everybody in"
@@ -397,7 +397,7 @@ def test_credentials_stay_with_the_scheme_host_and_port_that_they_are_for(web: W
             "/back": answer(200, b"module"),
         }
         other.pages["/other"] = redirect(web.url("/back"))
-        response = Session(20).request(web.url("/m.wasm"), LIMIT, headers={"Authorization": "Bearer secret"})
+        response = DownloadSession(20).request(web.url("/m.wasm"), LIMIT, headers={"Authorization": "Bearer secret"})
     assert response.body == b"module"
     shown_to = [(each.target, each.headers.get("authorization")) for each in [*web.requests, *other.requests]]
     assert shown_to == [("/m.wasm", "Bearer secret"), ("/same", "Bearer secret"), ("/back", None), ("/other", None)]
@@ -410,16 +410,16 @@ def test_a_server_whose_ca_is_named_is_accepted(tmp_path: Path) -> None:
     ca_file, context = authority(tmp_path)
     with serving(context) as web:
         web.pages["/m.wasm"] = answer(200, b"module")
-        assert Session(20, ca_file).request(web.url("/m.wasm"), LIMIT).body == b"module"
+        assert DownloadSession(20, ca_file).request(web.url("/m.wasm"), LIMIT).body == b"module"
 
 
 def test_a_server_whose_ca_is_not_known_is_not_asked(tmp_path: Path) -> None:
     ca_file, context = authority(tmp_path)
     with serving(context) as web:
         web.pages["/m.wasm?token=secret"] = answer(200, b"module")
-        problem = refusal(web, kind=UnreachableError)
-        with pytest.raises(UnreachableError) as refused:
-            Session(20, ca_file).request(web.url("/m.wasm", "localhost"), LIMIT)
+        problem = refusal(web, kind=SourceUnreachableError)
+        with pytest.raises(SourceUnreachableError) as refused:
+            DownloadSession(20, ca_file).request(web.url("/m.wasm", "localhost"), LIMIT)
         assert web.requests == []
         assert str(refused.value) == (
             f"{web.url('/m.wasm', 'localhost')} cannot be fetched: its certificate is not accepted: Hostname mismatch,"
@@ -436,7 +436,7 @@ def test_a_redirect_from_https_to_http_is_refused(tmp_path: Path, web: Web) -> N
     with serving(context) as secure:
         secure.pages["/m.wasm"] = redirect(web.url("/m.wasm"))
         with pytest.raises(SourceError) as refused:
-            Session(20, ca_file).request(secure.url("/m.wasm"), LIMIT)
+            DownloadSession(20, ca_file).request(secure.url("/m.wasm"), LIMIT)
         assert str(refused.value) == (
             f"{secure.url('/m.wasm')} redirects to {web.url('/m.wasm')}, which has another scheme and is not followed;"
             " name the URL that is meant"
@@ -446,8 +446,8 @@ def test_a_redirect_from_https_to_http_is_refused(tmp_path: Path, web: Web) -> N
 
 def test_a_server_that_speaks_no_tls_is_out_of_reach(web: Web) -> None:
     url = web.url("/m.wasm").replace("http:", "https:")
-    with pytest.raises(UnreachableError, match=rf"^{url} cannot be fetched: \[SSL"):
-        Session(20).request(url, LIMIT)
+    with pytest.raises(SourceUnreachableError, match=rf"^{url} cannot be fetched: \[SSL"):
+        DownloadSession(20).request(url, LIMIT)
 
 
 @pytest.mark.parametrize(
@@ -463,7 +463,7 @@ def test_a_ca_file_that_cannot_be_used_is_refused(tmp_path: Path, make: Callable
     file = tmp_path / "ca.pem"
     make(file)
     with pytest.raises(SourceError) as refused:
-        Session(20, file)
+        DownloadSession(20, file)
     assert str(refused.value).startswith(f"source.caFile '{file}' cannot be used: {cause}")
     assert str(refused.value).endswith("; expected certificates in PEM")
 
@@ -471,14 +471,14 @@ def test_a_ca_file_that_cannot_be_used_is_refused(tmp_path: Path, make: Callable
 def test_the_proxy_of_the_environment_is_used(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", web.url(""))
     web.pages["http://modules.example/m.wasm"] = answer(200, b"module")
-    assert Session(20).request("http://modules.example/m.wasm", LIMIT).body == b"module"
+    assert DownloadSession(20).request("http://modules.example/m.wasm", LIMIT).body == b"module"
 
 
 def test_a_proxy_that_refuses_is_named_as_the_cause(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", web.url("").replace("//", "//user:password@"))
     web.pages["modules.example:443"] = answer(407)
-    with pytest.raises(UnreachableError) as refused:
-        Session(20).request("https://modules.example/m.wasm", LIMIT)
+    with pytest.raises(SourceUnreachableError) as refused:
+        DownloadSession(20).request("https://modules.example/m.wasm", LIMIT)
     assert str(refused.value) == ("https://modules.example/m.wasm cannot be fetched: the proxy answers 407 Whatever")
 
 
@@ -486,7 +486,7 @@ def test_a_proxy_that_refuses_is_named_as_the_cause(web: Web, monkeypatch: pytes
 def test_a_proxy_that_is_none_is_not_quoted(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
     monkeypatch.setenv("http_proxy", proxy)
     with pytest.raises(SourceError) as refused:
-        Session(20).request("http://modules.example/m.wasm", LIMIT)
+        DownloadSession(20).request("http://modules.example/m.wasm", LIMIT)
     assert str(refused.value) == (
         "the proxy in HTTP_PROXY, HTTPS_PROXY or ALL_PROXY, or NO_PROXY, cannot be used; expected http://HOST:PORT and"
         " names of hosts"

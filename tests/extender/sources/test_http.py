@@ -12,7 +12,7 @@ import pytest
 
 from extender.sources.download import Limit
 from extender.sources.http import HttpSource
-from extender.sources.source import Fetched, Signature, SourceError, UnreachableError
+from extender.sources.source import Fetched, Signature, SourceError, SourceUnreachableError
 from tests.extender.sources.signer import digest
 from tests.extender.sources.web import Conversation, Web, answer, serving, tagged
 from tests.patience import Beside
@@ -153,7 +153,7 @@ def test_a_server_that_fails_leaves_what_is_known(web: Web) -> None:
     source = source_of(web.url("/m.wasm"))
     version = fetch(source).version
     page, web.pages["/m.wasm"] = web.pages["/m.wasm"], answer(503)
-    with pytest.raises(UnreachableError):
+    with pytest.raises(SourceUnreachableError):
         source.fetch(version)
     web.pages["/m.wasm"] = page
     assert source.fetch(version) is None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from extender.config import PluginConfig
-from extender.sources import Source, SourceError, UnreachableError, open_source
+from extender.sources import Source, SourceError, SourceUnreachableError, open_source
 from extender.sources.file import FileSource
 from extender.sources.http import HttpSource
 from extender.sources.oci.source import OciSource
@@ -108,7 +108,7 @@ def test_a_ca_file_is_relative_to_the_folder(tmp_path: Path, url: str) -> None:
 def test_the_timeout_is_that_of_the_configuration(tmp_path: Path) -> None:
     with serving() as web:
         web.pages["/m.wasm"] = lambda conversation: conversation.stall()
-        with pytest.raises(UnreachableError) as refused:
+        with pytest.raises(SourceUnreachableError) as refused:
             open_at(tmp_path, web.url("/m.wasm"), timeout="200ms").fetch()
         assert str(refused.value) == (
             f"{web.url('/m.wasm')} does not answer in time; see to the server or raise source.timeout (0.2 s)"

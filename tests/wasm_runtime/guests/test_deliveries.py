@@ -9,7 +9,7 @@ from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import TEXT, call, export, module
 from tests.wasm_runtime.world import once, post_filter, pre_filter, score, world
 from wasm_runtime import Fault, GuestError
-from wasm_runtime.abi import Code, Delivery
+from wasm_runtime.abi import Code, GuestResult
 from wasm_runtime.engine import Call
 from wasm_runtime.guests.guest import Nomination, PreFilter, Status
 
@@ -182,10 +182,10 @@ def test_normalized_scores_do_not_reach_the_next_call(load: Loader) -> None:
 
 
 FUNCTIONS = {
-    EVENTS: Delivery.CLUSTER_EVENTS,
-    NAMES: Delivery.NODE_NAMES,
-    NOMINATED: Delivery.NOMINATED_NODE_NAME,
-    NORMALIZED: Delivery.NORMALIZED_SCORES,
+    EVENTS: GuestResult.CLUSTER_EVENTS,
+    NAMES: GuestResult.NODE_NAMES,
+    NOMINATED: GuestResult.NOMINATED_NODE_NAME,
+    NORMALIZED: GuestResult.NORMALIZED_SCORES,
 }
 
 
@@ -219,7 +219,7 @@ def test_a_delivery_keeps_every_byte(load: Loader, function: str) -> None:
     instance.begin(at.pod.object)
     made = Call(at.nodes, time.monotonic() + 5)
     instance.once("prefilter", made)
-    assert made.deliveries == {FUNCTIONS[function]: b"\x00\xff\x01"}
+    assert made.guest_results == {FUNCTIONS[function]: b"\x00\xff\x01"}
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from wasm_runtime import abi
-from wasm_runtime.abi import Delivery, Document, Import, Severity
+from wasm_runtime.abi import GuestResult, HostDocument, Import, Severity
 from wasm_runtime.driver.layout import REASON_LIMIT
-from wasm_runtime.engine import MAX_UID_BYTES, Call, GuestEvent, Handle, Log, Settings, max_delivery_bytes
+from wasm_runtime.engine import MAX_UID_BYTES, Call, GuestEvent, Handle, Log, Settings, max_result_bytes
 from wasm_runtime.engines.wasmer.memory import GuestMemory
 from wasm_runtime.engines.wasmer.node_snapshot import NodeSnapshot
 from wasm_runtime.engines.wasmer.records import PrintedOutput, Reasons, Records
@@ -38,7 +38,7 @@ class Host:
         self._config = settings.config.encode()
         self._handle = handle
         self._call: Call | None = None
-        self._documents: dict[Document, bytes] = {}
+        self._documents: dict[HostDocument, bytes] = {}
         self.is_linked = False
         """Whether the guest's start section is over."""
         self.memory = GuestMemory()
@@ -87,16 +87,16 @@ class Host:
             Import(_SCHEDULER, "currentPod"): lambda buf, limit: self._give(self.pod, buf, limit),
             Import(_SCHEDULER, "currentNodeName"): lambda buf, limit: self._give(self.node, buf, limit),
             Import(_SCHEDULER, "targetPod"): lambda buf, limit: self._give(self.target, buf, limit),
-            Import(_SCHEDULER, "filteredNodeList"): self._gives(Document.FILTERED_NODES),
-            Import(_SCHEDULER, "nodeToStatusMap"): self._gives(Document.NODE_STATUSES),
-            Import(_SCHEDULER, "nodeScoreList"): self._gives(Document.NODE_SCORES),
+            Import(_SCHEDULER, "filteredNodeList"): self._gives(HostDocument.FILTERED_NODES),
+            Import(_SCHEDULER, "nodeToStatusMap"): self._gives(HostDocument.NODE_STATUSES),
+            Import(_SCHEDULER, "nodeScoreList"): self._gives(HostDocument.NODE_SCORES),
             Import(_SCHEDULER, "nodeImageStates"): self._image_states,
             Import(_SCHEDULER, "get_config"): lambda buf, limit: self._give(self._config, buf, limit),
-            Import(_SCHEDULER, "result.cluster_events"): self._takes(Delivery.CLUSTER_EVENTS),
-            Import(_SCHEDULER, "result.node_names"): self._takes(Delivery.NODE_NAMES),
-            Import(_SCHEDULER, "result.nominated_node_name"): self._takes(Delivery.NOMINATED_NODE_NAME),
+            Import(_SCHEDULER, "result.cluster_events"): self._takes(GuestResult.CLUSTER_EVENTS),
+            Import(_SCHEDULER, "result.node_names"): self._takes(GuestResult.NODE_NAMES),
+            Import(_SCHEDULER, "result.nominated_node_name"): self._takes(GuestResult.NOMINATED_NODE_NAME),
             Import(_SCHEDULER, "result.status_reason"): self._status_reason,
-            Import(_SCHEDULER, "result.normalized_score_list"): self._takes(Delivery.NORMALIZED_SCORES),
+            Import(_SCHEDULER, "result.normalized_score_list"): self._takes(GuestResult.NORMALIZED_SCORES),
             Import(_SCHEDULER, "handle.eventrecorder.eventf"): self._event,
             Import(_SCHEDULER, "handle.reject_waiting_pod"): self._reject_waiting_pod,
             Import(_SCHEDULER, "handle.get_waiting_pod"): self._get_waiting_pod,
@@ -108,17 +108,17 @@ class Host:
             self.memory.write(buf, data)
         return len(data)
 
-    def _give_document(self, document: Document, buf: int, limit: int) -> int:
+    def _give_document(self, document: HostDocument, buf: int, limit: int) -> int:
         """Hands over a document that is made when it is first asked for in a call."""
         if document not in self._documents:
             self._attempt(lambda: self._keep(document, self._make(document)))
         return self._give(self._documents.get(document, b""), buf, limit)
 
-    def _make(self, document: Document) -> bytes:
+    def _make(self, document: HostDocument) -> bytes:
         make = self._call.documents.get(document) if self._call else None
         return make() if make else b""
 
-    def _keep(self, document: Document, data: bytes) -> None:
+    def _keep(self, document: HostDocument, data: bytes) -> None:
         if len(data) > self._settings.memory_limit:
             raise MemoryError(f"{len(data)} bytes are more than its memory limit")
         self._documents[document] = data
@@ -131,21 +131,21 @@ class Host:
             self.error = error
             return None
 
-    def _gives(self, document: Document) -> HostFunction:
+    def _gives(self, document: HostDocument) -> HostFunction:
         return lambda buf, limit: self._give_document(document, buf, limit)
 
-    def _takes(self, delivery: Delivery) -> HostFunction:
-        return lambda at, length: self._take(delivery, at, length)
+    def _takes(self, kind: GuestResult) -> HostFunction:
+        return lambda at, length: self._take(kind, at, length)
 
-    def _take(self, delivery: Delivery, at: int, length: int) -> None:
+    def _take(self, kind: GuestResult, at: int, length: int) -> None:
         self.memory.require(at, length)
         if self._call is None:
             return
-        most = max_delivery_bytes(self._call.nodes)
+        most = max_result_bytes(self._call.nodes)
         if length > most:
             self.error = MemoryError(f"a result of {length} bytes, at most {most} are taken")
         else:
-            self._call.deliveries[delivery] = self.memory.read(at, length)
+            self._call.guest_results[kind] = self.memory.read(at, length)
 
     def _find(self, name: int, length: int) -> int | None:
         """The node of a name, if its object is known."""
@@ -165,7 +165,7 @@ class Host:
 
     def _node_list(self, buf: int, limit: int) -> int:
         self._note_absent_data()
-        return self._give_document(Document.NODE_LIST, buf, limit)
+        return self._give_document(HostDocument.NODE_LIST, buf, limit)
 
     def _image_states(self, name: int, length: int, buf: int, limit: int) -> int:
         self._note_absent_data()
@@ -197,14 +197,14 @@ class Host:
     def _get_waiting_pod(self, uid: int, length: int, buf: int, limit: int) -> None:
         """Hands over the pod that waits on Permit, or a u64 of 0. Its length is not told."""
         if self._waiting(self._keep_waiting_pod, uid, length):
-            self._give_document(Document.WAITING_POD, buf, limit)
+            self._give_document(HostDocument.WAITING_POD, buf, limit)
         else:
             self.memory.write_u64(buf, 0)
 
     def _keep_waiting_pod(self, uid: str) -> bool:
         pod = self._handle.waiting_pod(uid)
         if pod is not None:
-            self._keep(Document.WAITING_POD, pod)
+            self._keep(HostDocument.WAITING_POD, pod)
         return pod is not None
 
     def _reject_waiting_pod(self, uid: int, length: int, buf: int, _: int) -> None:

@@ -12,7 +12,7 @@ import wasmtime
 from wasmtime import Func, FuncType, Linker, Memory, Store, ValType, WasiConfig
 
 from wasm_runtime import abi, driver
-from wasm_runtime.abi import Delivery, Document, Severity
+from wasm_runtime.abi import GuestResult, HostDocument, Severity
 from wasm_runtime.driver import layout
 from wasm_runtime.engine import (
     MAX_LONG_REASONS,
@@ -28,8 +28,8 @@ from wasm_runtime.engine import (
     Log,
     NodeResults,
     Settings,
-    max_delivery_bytes,
     max_reason_bytes,
+    max_result_bytes,
     node_buffer_error,
 )
 from wasm_runtime.engines.wasmtime.memory import CallMemory, LinearMemory, SnapshotMemory
@@ -400,7 +400,7 @@ class WasmtimeInstance:
     def _supply(self, document: int) -> None:
         """Called by the driver when the guest asks for a document. Raises nothing: see `_run`."""
         try:
-            make = self._call.documents.get(Document(document)) if self._call else None
+            make = self._call.documents.get(HostDocument(document)) if self._call else None
             self._memory.supply(document, make() if make else b"")
         except Exception as error:
             self._callback_error = error
@@ -411,11 +411,11 @@ class WasmtimeInstance:
             return
         try:
             length &= layout.NONE
-            most = max_delivery_bytes(self._call.nodes)
+            most = max_result_bytes(self._call.nodes)
             if length > most:
                 raise MemoryError(f"a result of {length} bytes, at most {most} are taken")
             data = self._guest_memory.read_now(at & layout.NONE, length)
-            self._call.deliveries[Delivery(delivery)] = data
+            self._call.guest_results[GuestResult(delivery)] = data
         except Exception as error:
             self._callback_error = error
 
@@ -431,7 +431,7 @@ class WasmtimeInstance:
             pod = self._handle.waiting_pod(uid)
             if pod is None:
                 return 0
-            self._memory.supply(Document.WAITING_POD, pod)
+            self._memory.supply(HostDocument.WAITING_POD, pod)
             return 1
         except Exception as error:
             self._callback_error = error

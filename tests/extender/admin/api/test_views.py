@@ -9,11 +9,11 @@ import pytest
 from pydantic import TypeAdapter
 
 from extender.admin.api.views import EXAMPLE_ROLLOUT, RevisionView, RolloutView
-from extender.rollouts.report import Difference, Failure, NodeDifference, Report, VerbReport
+from extender.rollouts.report import Difference, Failure, NodeDifference, ProbeReport, VerbReport
 from extender.rollouts.revision import Revision, Stage
 from extender.rollouts.rollout import Rollout
 
-REPORT = Report(
+REPORT = ProbeReport(
     verbs={"filter": VerbReport(40, 37, 1, 1, 2, 0, 0.25, None)},
     differences=[Difference("default/web-7", "filter", 12, [NodeDifference("node-1", "passes", 7)], "why")],
     failures=[Failure("candidate", "filter", "trapped", 2)],

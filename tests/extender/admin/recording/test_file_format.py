@@ -21,7 +21,7 @@ from extender.admin.recording.file_format import (
     RecordingWriter,
 )
 from extender.scheduling.node_source import NodeSource
-from extender.scheduling.request_samples import Arrival, Sample
+from extender.scheduling.request_samples import RecordedRequest, Sample
 from extender.scheduling.requests import Candidates
 from extender.webhook.decoding import RequestDecoder
 from tests.extender.objects import node, nodes_args
@@ -47,8 +47,8 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_format, "time", SimpleNamespace(monotonic=lambda: BEGIN))
 
 
-def arrival(seconds: float, asked: Candidates, pod: bytes = POD) -> Arrival:
-    return Arrival(BEGIN + seconds, Sample("filter", Pod("uid", "default/web", pod), asked.names), asked)
+def request(seconds: float, asked: Candidates, pod: bytes = POD) -> RecordedRequest:
+    return RecordedRequest(BEGIN + seconds, Sample("filter", Pod("uid", "default/web", pod), asked.names), asked)
 
 
 def names(*names: str) -> Candidates:
@@ -87,13 +87,13 @@ def test_of_a_cluster_it_holds_all_nodes_and_what_changes_between_pods() -> None
     cluster = NodeTable()
     cluster.put([("a", b"a1"), ("b", b"b1"), ("c", b"c1")])
     writer = RecordingWriter(NodeSource(Cache(), cluster))
-    pieces = [writer.begin("default"), writer.add([arrival(0.5, names("b", "a")), arrival(0.75, names("a", "b"))])]
+    pieces = [writer.begin("default"), writer.add([request(0.5, names("b", "a")), request(0.75, names("a", "b"))])]
     cluster.put([("a", b"a2"), ("d", b"d1")])
     cluster.put([("a", b"a3")])
     cluster.remove("c")
-    pieces.append(writer.add([arrival(1.5, names("d", "unknown", "a"))]))
+    pieces.append(writer.add([request(1.5, names("d", "unknown", "a"))]))
     cluster.put([("unknown", b"u1")])
-    pieces += [writer.add([]), writer.add([arrival(2.5, names("unknown"))]), writer.end("pods", 7)]
+    pieces += [writer.add([]), writer.add([request(2.5, names("unknown"))]), writer.end("pods", 7)]
     assert content(pieces, dropped=7) == [
         *(NodeRecord(name, f"{name}1".encode()) for name in "abc"),
         cycle(0.5, 1, 0),
@@ -117,7 +117,7 @@ def test_nodes_that_are_dropped_with_their_epoch_are_told_to_be_gone() -> None:
     cluster.locate([f"gone-{at}" for at in range(SLACK + 10)])
     cluster.put([("c", b"c1")])
     assert cluster.changes(0, 0).epoch == 1  # type: ignore[union-attr]
-    pieces += [writer.add([arrival(1.0, names("b"))]), writer.end("time", 0)]
+    pieces += [writer.add([request(1.0, names("b"))]), writer.end("time", 0)]
     assert content(pieces, "time") == [
         NodeRecord("a", b"a1"),
         NodeRecord("b", b"b1"),
@@ -130,7 +130,7 @@ def test_nodes_that_are_dropped_with_their_epoch_are_told_to_be_gone() -> None:
 def test_nodes_that_come_whole_are_those_of_the_requests() -> None:
     writer = RecordingWriter(NodeSource(None, NodeTable()))
     asked = [whole("a", "b"), whole("b", "a"), whole("a", "b", version="2"), names("c", "b")]
-    pieces = [writer.begin("default"), writer.add(arrival(at, each) for at, each in enumerate(asked))]
+    pieces = [writer.begin("default"), writer.add(request(at, each) for at, each in enumerate(asked))]
     assert content([*pieces, writer.end("pods", 0)]) == [
         NodeRecord("a", encode_node(node("a"))),
         NodeRecord("b", encode_node(node("b"))),
@@ -149,8 +149,8 @@ def test_what_cannot_be_read_is_counted_with_what_was_dropped() -> None:
         b'{"Pod": {"metadata": {}}, "Nodes": {"items": [{"metadata": {"name": "b"}, "spec": 5}]}}'
     )[1]
     writer = RecordingWriter(NodeSource(None, NodeTable()))
-    arrivals = [arrival(0, broken), arrival(1, names("a"), pod=b"\x0a\x64x"), arrival(2, names("a"))]
-    pieces = [writer.begin("default"), writer.add(arrivals), writer.end("pods", 3)]
+    requests = [request(0, broken), request(1, names("a"), pod=b"\x0a\x64x"), request(2, names("a"))]
+    pieces = [writer.begin("default"), writer.add(requests), writer.end("pods", 3)]
     assert content(pieces, dropped=5) == [NodeRecord("a", b""), cycle(2, 0)]
 
 
@@ -159,7 +159,7 @@ def test_it_is_full_when_it_has_grown_large_enough(monkeypatch: pytest.MonkeyPat
     writer = RecordingWriter(NodeSource(None, NodeTable()))
     pieces = [writer.begin("default")]
     assert not writer.is_full
-    pieces.append(writer.add(arrival(at, names("a")) for at in range(100)))
+    pieces.append(writer.add(request(at, names("a")) for at in range(100)))
     assert writer.is_full
     found = content([*pieces, writer.end("size", 0)], "size")
     assert found == [NodeRecord("a", b""), *(cycle(at, 0) for at in range(len(found) - 1))]
@@ -168,6 +168,6 @@ def test_it_is_full_when_it_has_grown_large_enough(monkeypatch: pytest.MonkeyPat
 
 def test_whatever_came_of_it_can_be_unfolded_at_once() -> None:
     writer = RecordingWriter(NodeSource(None, NodeTable()))
-    writer_pieces = writer.begin("default") + writer.add([arrival(0, names("a"))])
+    writer_pieces = writer.begin("default") + writer.add([request(0, names("a"))])
     unfolded = file_format.zlib.decompressobj(file_format.GZIP).decompress(writer_pieces)
     assert unfolded.endswith(msgspec.msgpack.encode(cycle(0.0, 0)))

@@ -6,7 +6,7 @@ import pytest
 
 from bench.peers.protobuf import enveloped, event, integer, node, node_list, status, text
 from extender.cluster.client.errors import ProtocolError
-from extender.cluster.client.status import MAX_MESSAGE, MAX_TEXT, Status, decode_status, read_status
+from extender.cluster.client.status import MAX_MESSAGE, MAX_TEXT, ApiStatus, decode_status, read_status
 from extender.cluster.watch.messages import EventType, decode_event, decode_list
 from wasm_runtime.protobuf.read import Identity, identity
 
@@ -35,7 +35,7 @@ def test_a_bookmark_has_only_a_version() -> None:
 def test_an_error_event_carries_a_status() -> None:
     failed = decode_event(event("ERROR", status(410, "too old resource version: 1 (2)")))
     assert failed.type is EventType.ERROR
-    assert decode_status(failed.object) == Status(410, "too old resource version: 1 (2)")
+    assert decode_status(failed.object) == ApiStatus(410, "too old resource version: 1 (2)")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_only_a_status_that_says_so_is_a_success(body: bytes, is_success: bool) 
 
 
 def test_a_status_without_a_code_has_code_0() -> None:
-    assert decode_status(text(3, "why")) == Status(0, "why")
+    assert decode_status(text(3, "why")) == ApiStatus(0, "why")
 
 
 def test_a_status_that_is_none_is_refused() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from extender.rollouts.report import Difference, Failure, NodeDifference, Report, VerbReport
+from extender.rollouts.report import Difference, Failure, NodeDifference, ProbeReport, VerbReport
 from extender.rollouts.revision import Stage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.state.history import MAX_FILE_BYTES
@@ -22,7 +22,7 @@ from tests.extender.kwx import Extender
 from tests.patience import wait_until
 
 CONFIG = Path("kwx.yaml")
-REPORT = Report(
+REPORT = ProbeReport(
     {"filter": VerbReport(requests=3, alike=2, different=1, active_milliseconds=0.5)},
     [Difference("default/pod", "filter", 1, [NodeDifference("node-1", "passes", "no room")])],
     [Failure("candidate", "filter", "it traps", 1)],

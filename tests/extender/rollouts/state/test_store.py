@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from extender.rollouts.revision import Revision
-from extender.rollouts.state.store import MAX_REVISIONS, Kept, Store, default_directory
+from extender.rollouts.state.store import MAX_REVISIONS, PluginState, Store, default_directory
 from tests.extender.rollouts import saving
 from tests.patience import PATIENCE_S, Beside, delay
 from wasm_runtime.guests.plugin import digest
@@ -29,7 +29,7 @@ MODULE = digest(WASM)
 REVISION = Revision(
     "sha256:one", MODULE, {"guestConfig": "{}", "timeout": 0.5, "args": ["ä"]}, "file:///one.wasm", "key"
 )
-KEPT = Kept(REVISION, "sha256:two", [REVISION])
+KEPT = PluginState(REVISION, "sha256:two", [REVISION])
 MEND = "name a server.stateDirectory that can be read and written and has room"
 
 
@@ -118,7 +118,7 @@ def test_what_was_never_kept(store: Store, warnings: Callable[[], list[str]]) ->
 def test_what_is_saved_last_holds(reopen: Callable[[], Store]) -> None:
     store = reopen()
     fill(store)
-    later = Kept(REVISION, None, [])
+    later = PluginState(REVISION, None, [])
     store.save("default", "plugin", later)
     assert reopen().load("default", "plugin") == later
 
@@ -130,7 +130,7 @@ def test_names_of_any_kind_keep_apart(store: Store, folder: Path) -> None:
     store.keep_module(MODULE, WASM)
     slots = [(profile, plugin) for profile in NAMES for plugin in ("a", "A", "x" * 63)]
     for at, slot in enumerate(slots):
-        store.save(*slot, Kept(REVISION, str(at)))
+        store.save(*slot, PluginState(REVISION, str(at)))
     assert [(kept := store.load(*slot)) and kept.offered for slot in slots] == [str(at) for at in range(len(slots))]
     assert {path.parent.name for path in folder.rglob("*.json")} == {"slots", folder.name}
     assert len({path.name.lower() for path in folder.glob("slots/*")}) == len(slots)
@@ -141,7 +141,7 @@ def test_the_oldest_beyond_the_bounds_are_dropped(reopen: Callable[[], Store]) -
     store = reopen()
     for number, revision in enumerate(revisions):
         store.keep_module(revision.module, saving.module(number))
-    store.save("default", "plugin", Kept(revisions[0], None, revisions))
+    store.save("default", "plugin", PluginState(revisions[0], None, revisions))
     kept = reopen().load("default", "plugin")
     assert kept
     assert kept.revisions == revisions[:MAX_REVISIONS]
@@ -167,12 +167,12 @@ class TestModules:
         numbers = [saving.revision(number) for number in range(4)]
         for number, revision in enumerate(numbers):
             store.keep_module(revision.module, saving.module(number))
-        store.save("default", "a", Kept(numbers[0], None, [numbers[0], numbers[1]]))
-        store.save("default", "b", Kept(numbers[1], None, [numbers[1], numbers[2]]))
+        store.save("default", "a", PluginState(numbers[0], None, [numbers[0], numbers[1]]))
+        store.save("default", "b", PluginState(numbers[1], None, [numbers[1], numbers[2]]))
         assert modules(folder) == {each.module for each in numbers}, "the last is about to be named"
-        store.save("default", "a", Kept(numbers[3], None, []))
+        store.save("default", "a", PluginState(numbers[3], None, []))
         assert modules(folder) == {each.module for each in numbers[1:]}
-        store.save("default", "b", Kept(numbers[3], None, []))
+        store.save("default", "b", PluginState(numbers[3], None, []))
         assert modules(folder) == {numbers[3].module}
 
     def test_that_a_process_which_died_has_left_are_removed(self, reopen: Callable[[], Store], folder: Path) -> None:
@@ -224,14 +224,14 @@ class TestModules:
         fill(store)
         other = Revision("sha256:other", digest(b"other"), {}, "somewhere")
         for _ in range(2):
-            store.save("default", "plugin", Kept(other))
+            store.save("default", "plugin", PluginState(other))
         path = folder / "modules" / f"{other.module.removeprefix('sha256:')}.wasm"
         assert store.problem == f"{path} is gone; leave the files of a kwx that runs alone"
         assert warnings() == [warning(store.problem)]
         assert store.load("default", "plugin") == KEPT
         store.keep_module(other.module, b"other")
-        store.save("default", "plugin", Kept(other))
-        assert store.load("default", "plugin") == Kept(other)
+        store.save("default", "plugin", PluginState(other))
+        assert store.load("default", "plugin") == PluginState(other)
         assert store.problem is None
 
 
@@ -302,7 +302,7 @@ class TestDamage:
         path = folder / slot(folder, "json")
         path.write_bytes(b"")
         store.keep_module(digest(b"other"), b"other")
-        store.save("default", "other", Kept(Revision("sha256:other", digest(b"other"), {}, "somewhere")))
+        store.save("default", "other", PluginState(Revision("sha256:other", digest(b"other"), {}, "somewhere")))
         assert warnings() == [f"a damaged file is set aside: its checksum is wrong {path}"]
         assert modules(folder) == {digest(b"other")}
 
@@ -384,11 +384,11 @@ class TestProcesses:
         stores = [Store.open(tmp_path / "base", path) for path in paths]
         for at, store in enumerate(stores):
             store.keep_module(MODULE, WASM)
-            store.save("default", "plugin", Kept(REVISION, str(at)))
+            store.save("default", "plugin", PluginState(REVISION, str(at)))
         kept = [store.load("default", "plugin") for store in stores]
         for store in stores:
             store.close()
-        assert kept == [Kept(REVISION, str(at)) for at in range(len(paths))]
+        assert kept == [PluginState(REVISION, str(at)) for at in range(len(paths))]
 
     def test_a_configuration_file_may_be_named_in_several_ways(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -416,12 +416,14 @@ class TestProcesses:
         def work(plugin: int) -> None:
             for number in range(plugin * 100, plugin * 100 + 10):
                 store.keep_module(saving.revision(number).module, saving.module(number))
-                store.save("default", str(plugin), Kept(saving.revision(number)))
+                store.save("default", str(plugin), PluginState(saving.revision(number)))
 
         for beside in [Beside(partial(work, plugin)) for plugin in range(4)]:
             beside.end()
         last = [saving.revision(plugin * 100 + 9) for plugin in range(4)]
-        assert [store.load("default", str(plugin)) for plugin in range(4)] == [Kept(revision) for revision in last]
+        assert [store.load("default", str(plugin)) for plugin in range(4)] == [
+            PluginState(revision) for revision in last
+        ]
         assert modules(folder) == {revision.module for revision in last}
         assert (store.problem, warnings()) == (None, [])
 

@@ -14,7 +14,7 @@ import pytest
 from extender.config.urls import Reference
 from extender.sources.oci import credentials
 from extender.sources.oci.credentials import Login, find
-from extender.sources.source import SourceError, UnreachableError
+from extender.sources.source import SourceError, SourceUnreachableError
 
 SPREAD = Reference.parse("oci://registry.example/policies/spread")
 LOGIN = Login("reader", "open:sesame")
@@ -184,17 +184,17 @@ def test_a_helper_that_has_none_leaves_it_to_the_file(logins: Path, programs: Pa
 @pytest.mark.parametrize(
     ("script", "kind", "problem"),
     [
-        ("echo the secret; exit 3", UnreachableError, f"{PROGRAM} ended with status 3; {SEE}"),
-        ("kill -9 $$", UnreachableError, f"{PROGRAM} ended with status -9; {SEE}"),
+        ("echo the secret; exit 3", SourceUnreachableError, f"{PROGRAM} ended with status 3; {SEE}"),
+        ("kill -9 $$", SourceUnreachableError, f"{PROGRAM} ended with status -9; {SEE}"),
         ("echo the secret", SourceError, f"{PROGRAM} has printed no login; {SEE}"),
         ("""printf '{"Username": "\\377", "Secret": ""}'""", SourceError, f"{PROGRAM} has printed no login; {SEE}"),
         ("cat /dev/zero", SourceError, f"{PROGRAM} has printed more than 65536 bytes; expected a login"),
-        ("sleep 60", UnreachableError, f"{PROGRAM} does not answer within 0.3 s"),
-        ("exec >&-; sleep 60", UnreachableError, f"{PROGRAM} does not answer within 0.3 s"),
-        ("sleep 60 & exit 0", UnreachableError, f"{PROGRAM} does not answer within 0.3 s"),
+        ("sleep 60", SourceUnreachableError, f"{PROGRAM} does not answer within 0.3 s"),
+        ("exec >&-; sleep 60", SourceUnreachableError, f"{PROGRAM} does not answer within 0.3 s"),
+        ("sleep 60 & exit 0", SourceUnreachableError, f"{PROGRAM} does not answer within 0.3 s"),
         (
             "exec 0<&-; while :; do echo x; sleep 0.01; done",
-            UnreachableError,
+            SourceUnreachableError,
             f"{PROGRAM} does not answer within 0.3 s",
         ),
     ],
@@ -217,7 +217,7 @@ def test_a_helper_that_is_given_up_is_ended_with_its_children(
     os.mkfifo(tmp_path / "alive")
     install(programs, f"sleep 60 > {tmp_path}/alive & exec sleep 60 > {tmp_path}/alive")
     with os.fdopen(os.open(tmp_path / "alive", os.O_RDONLY | os.O_NONBLOCK), "rb") as alive:
-        assert refusal(UnreachableError) == f"{PROGRAM} does not answer within 0.3 s"
+        assert refusal(SourceUnreachableError) == f"{PROGRAM} does not answer within 0.3 s"
         assert select.select([alive], [], [], 20.0)[0] == [alive]  # At its end, for nobody has it open for writing.
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extender.sources.oci.manifest import ACCEPTED, MANIFEST
-from extender.sources.source import Fetched, UnreachableError
+from extender.sources.source import Fetched, SourceUnreachableError
 from tests.extender.sources.oci.registry import descriptor
 from tests.extender.sources.oci.test_source import LIMIT, OTHER, WASM, refusal, source
 from tests.extender.sources.signer import digest
@@ -195,7 +195,7 @@ def test_a_giant_blob_is_not_read_to_its_end(web: Web, address: str) -> None:
 @pytest.mark.parametrize("page", ["/v2/spread/manifests/v1", BLOB])
 def test_a_registry_that_stalls_is_out_of_reach(page: str, web: Web, address: str) -> None:
     web.pages[page] = Conversation.stall
-    assert refusal(source(f"{address}/spread:v1", timeout=QUICK), UnreachableError) == (
+    assert refusal(source(f"{address}/spread:v1", timeout=QUICK), SourceUnreachableError) == (
         f"http://{address}{page} does not answer in time; see to the server or raise source.timeout (0.3 s)"
     )
 
@@ -206,7 +206,7 @@ def test_a_registry_that_cannot_answer_now_is_out_of_reach(
     page: str, status: int, reason: str, web: Web, address: str
 ) -> None:
     web.pages[page] = answer(status)
-    assert refusal(source(f"{address}/spread:v1"), UnreachableError) == (
+    assert refusal(source(f"{address}/spread:v1"), SourceUnreachableError) == (
         f"http://{address}{page} answers {status} {reason}; see to the server"
     )
 

@@ -17,7 +17,7 @@ import pytest
 from extender.sources.download import Limit
 from extender.sources.oci.manifest import INDEX
 from extender.sources.oci.source import OciSource
-from extender.sources.source import Fetched, SourceError, UnreachableError
+from extender.sources.source import Fetched, SourceError, SourceUnreachableError
 from tests.extender.sources.certificates import authority
 from tests.extender.sources.oci.registry import Descriptor, File, Registry, running
 from tests.patience import join
@@ -215,7 +215,7 @@ def test_a_registry_with_a_ca_of_its_own_is_spoken_to_by_tls(tmp_path: Path, rep
         assert source(reference, ca_file=ca_file).fetch() == Fetched(WASM, f"oci://{reference}@{digest}", digest)
         (tmp_path / "other").mkdir()
         other, _ = authority(tmp_path / "other")
-        assert refusal(source(reference, ca_file=other), UnreachableError) == (
+        assert refusal(source(reference, ca_file=other), SourceUnreachableError) == (
             f"https://{registry.address}/v2/{repository}/manifests/v1 cannot be fetched: its certificate is not"
             " accepted: certificate signature failure; name the CA that signed it in source.caFile"
         )
@@ -230,7 +230,7 @@ def test_a_registry_with_a_ca_of_its_own_is_spoken_to_by_tls(tmp_path: Path, rep
 def test_a_registry_that_does_not_run_is_out_of_reach() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-    assert refusal(source(f"{address}/spread:v1"), UnreachableError) == (
+    assert refusal(source(f"{address}/spread:v1"), SourceUnreachableError) == (
         f"http://{address}/v2/spread/manifests/v1 cannot be fetched: Connection refused;"
         " see to the server or mend the URL"
     )
@@ -290,7 +290,7 @@ def test_a_registry_that_is_killed_within_a_blob_is_out_of_reach(tmp_path: Path,
 
         with relay(registry.address, 1 << 20, kill) as address:
             limit = Limit(128 << 20, "runtime.moduleLimit")
-            problem = refusal(source(f"{address}/{repository}:v1", limit=limit), UnreachableError)
+            problem = refusal(source(f"{address}/{repository}:v1", limit=limit), SourceUnreachableError)
         assert re.sub(r"received \d+", "received some", problem) == (
             f"http://{address}/v2/{repository}/blobs/{blob} cannot be fetched: peer closed connection without sending"
             f" complete message body (received some bytes, expected {len(content)}); see to the server or mend the URL"

@@ -31,7 +31,7 @@ from tests.wasm_runtime.guest_modules import (
 )
 from tests.wasm_runtime.world import each, filter_nodes, once, pre_filter, world
 from wasm_runtime import Fault, GuestError, Plugin, Settings
-from wasm_runtime.abi import Document
+from wasm_runtime.abi import HostDocument
 from wasm_runtime.engine import MEBIBYTE, Call, CallResult, Instance, NodeResults, NoHandle
 from wasm_runtime.engines.wasmer import WasmerEngine
 
@@ -141,10 +141,12 @@ class TestMemory:
     def test_a_document_that_is_larger_than_it_is_not_handed_over(self, load: Loader) -> None:
         guest = module(export("prefilter", call("k8s.io/api/nodeList", 0, 100)), uses=["k8s.io/api/nodeList"])
         instance = load.instance(guest, memory_limit=65_536)
-        documents = {Document.NODE_LIST: lambda: b"x" * 65_537}
+        documents = {HostDocument.NODE_LIST: lambda: b"x" * 65_537}
         message = "prefilter: more than the host gives or takes in one call: 65537 bytes are more than its memory limit"
         assert failure(lambda: once(instance, ONE, documents=documents)) == (message, Fault.LIMIT, False)
-        assert once(instance, ONE, documents={Document.NODE_LIST: lambda: b"x" * 65_536}) == CallResult(65_536, 0, "")
+        assert once(instance, ONE, documents={HostDocument.NODE_LIST: lambda: b"x" * 65_536}) == CallResult(
+            65_536, 0, ""
+        )
 
     def test_is_told(self, load: Loader) -> None:
         instance = load.instance(self.GROWS)

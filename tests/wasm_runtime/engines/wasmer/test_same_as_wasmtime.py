@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.wasm_runtime.guest_modules import POD, binary, types
 from tests.wasm_runtime.world import once, world
 from wasm_runtime import GuestError, Settings, WasmtimeEngine
-from wasm_runtime.abi import EXPORTS, IMPORTS, START, WASI, WASI_HERE, Document, FunctionType, Import, Severity
+from wasm_runtime.abi import EXPORTS, IMPORTS, START, WASI, WASI_HERE, FunctionType, HostDocument, Import, Severity
 from wasm_runtime.engine import Call, Engine, Module, NoHandle
 from wasm_runtime.engines.wasmer import WasmerEngine
 from wasm_runtime.module import wasi
@@ -35,7 +35,7 @@ EXIT = Import(WASI, "proc_exit")
 RANDOM = Import(WASI, "random_get")
 FUNCTIONS = {**IMPORTS, **WASI_HERE, EXIT: wasi.FUNCTIONS[EXIT]}
 
-DOCUMENTS = {document: f"the document {document.name}".encode() for document in Document}
+DOCUMENTS = {document: f"the document {document.name}".encode() for document in HostDocument}
 SETTINGS = Settings("plugin", config="settings", log_severity=Severity.WARNING, output_limit=512, timeout=60)
 
 
@@ -108,7 +108,7 @@ def outcome(module: Module, export: str, numbers: Sequence[int]) -> Any:
         result: Any = instance.each(export, call, -1) if EXPORTS[export].on_node else instance.once(export, call)
     except GuestError as error:
         result = (error.fault, str(error), error.fatal, error.exit_code, error.trap)
-    seen = (result, call.deliveries, instance.take_journal(), instance.output(), handle.uids)
+    seen = (result, call.guest_results, instance.take_journal(), instance.output(), handle.uids)
     instance.close()
     return seen
 

@@ -1,4 +1,4 @@
-"""What modules have to be before they go live: a digest, a signature."""
+"""Which modules may go live: pinned digests and required public keys."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ logger = logging.getLogger(__name__)
 REQUIRED: Final = "the configuration requires something else of the plugin's modules now"
 
 
-class Requirements:
-    """Puts in force what configurations require of modules.
+class ModuleAdmission:
+    """Enforces the digests and public keys that the configuration requires of modules.
 
-    It holds for all that goes live. What serves goes on serving, since else no pod would be scheduled; those who look
-    after plugins are told.
+    They count for everything that goes live from then on. A revision that serves goes on serving even if it does not
+    meet them, since otherwise no pod would be scheduled. `Slot.unmet`, the log and a condition tell operators.
     """
 
     def __init__(self, live: LivePlugins, pipeline: Pipeline, switch: Switch, runs: RolloutRuns) -> None:
@@ -32,7 +32,7 @@ class Requirements:
         self._runs = runs
 
     def enforce(self, profiles: Sequence[ProfileConfig]) -> None:
-        """Has the requirements of a configuration count, whatever becomes of the rest of it."""
+        """Puts the requirements of a configuration in force, even if the rest of it is refused."""
         read = {(profile.name, plugin.name): plugin for profile in profiles for plugin in profile.plugins}
         with self._switch.lock:
             for slot in self._live.slots:
@@ -45,7 +45,7 @@ class Requirements:
         self.review(self._live.slots)
 
     def review(self, slots: Iterable[Slot]) -> None:
-        """Tells what of that is not met by the revisions that serve."""
+        """Notes in `Slot.unmet` which requirements the revisions that serve do not meet, and logs new ones."""
         for slot in slots:
             config, live = slot.config, slot.live
             unmet = self._pipeline.unmet(config, live.revision) if live else ""

@@ -1,4 +1,4 @@
-"""Polls the sources of plugins."""
+"""The threads that poll sources, and the one that looks after rollouts."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import time
 from typing import Final
 
 from extender.rollouts.controller import RolloutController
+from extender.rollouts.polling import SourcePollState
 from extender.rollouts.slot import Slot
-from extender.rollouts.source_watch import Watch
 from extender.sources import Source, SourceError
 from wasm_runtime.supervision import SupervisedThread
 
-POLL_INTERVAL_S: Final = 0.25
-"""Seconds between two looks at probations, at what drains and at which plugins there are."""
+RECONCILE_INTERVAL_S: Final = 0.25
+"""Seconds between two turns of the loop."""
 
 
 class SourcePoller:
-    """A thread that polls the source of a slot and offers what is new. A problem is reported once."""
+    """A thread that polls the source of a slot and offers each new module. A problem is reported once."""
 
     def __init__(self, slot: Slot, source: Source, rollouts: RolloutController) -> None:
         self._slot = slot
-        self._watch = Watch(source, slot.version)
+        self._state = SourcePollState(source, slot.version)
         self._rollouts = rollouts
         self._thread = SupervisedThread(f"follows-{slot.name}", self._turn)
 
     def start(self) -> None:
-        """Begins. Raises ThreadError."""
-        self._thread.start(self._watch.pause)
+        """Starts the thread. Raises ThreadError."""
+        self._thread.start(self._state.pause_s)
 
     def stop(self) -> None:
-        """Begins to end."""
+        """Asks the thread to end."""
         self._thread.stop()
 
     def join(self, seconds: float) -> None:
@@ -37,13 +37,13 @@ class SourcePoller:
         self._thread.join(seconds)
 
     def _turn(self) -> float:
-        self._look()
-        return self._watch.pause
+        self._poll()
+        return self._state.pause_s
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         slot = self._slot
         try:
-            fetched = self._watch.look()
+            fetched = self._state.poll()
         except SourceError as error:
             if slot.problem != str(error) and not self._thread.is_stopped:
                 self._rollouts.refuse(slot, str(error))
@@ -52,12 +52,12 @@ class SourcePoller:
             slot.problem = ""
         if fetched is None or self._thread.is_stopped:
             return
-        if not self._rollouts.offer(slot, self._watch.source, fetched):
-            self._watch.version = None
+        if not self._rollouts.offer(slot, self._state.source, fetched):
+            self._state.version = None
 
 
-class SourcePollers:
-    """A poller for the source of each slot, and a thread that looks after all else that takes its time."""
+class RolloutLoop:
+    """A thread that reconciles rollouts, and keeps one poller for the source of each slot."""
 
     def __init__(self, rollouts: RolloutController) -> None:
         self._rollouts = rollouts
@@ -65,11 +65,11 @@ class SourcePollers:
         self._thread = SupervisedThread("rollouts", self._turn)
 
     def start(self) -> None:
-        """Begins."""
+        """Starts the thread. Raises ThreadError."""
         self._thread.start()
 
     def stop(self, seconds: float = 5.0) -> None:
-        """Ends; sources that are being asked are waited for no longer than so many seconds."""
+        """Ends all threads. Polls that are under way are waited for no longer than so many seconds together."""
         self._thread.stop()
         self._thread.join()
         for poller in self._pollers.values():
@@ -79,11 +79,12 @@ class SourcePollers:
             poller.join(max(0.0, until - time.monotonic()))
 
     def _turn(self) -> float:
-        self._rollouts.look()
-        self._follow()
-        return POLL_INTERVAL_S
+        self._rollouts.reconcile()
+        self._follow_sources()
+        return RECONCILE_INTERVAL_S
 
-    def _follow(self) -> None:
+    def _follow_sources(self) -> None:
+        """Starts pollers for new slots, and stops those of slots that are gone."""
         slots = {slot.source: slot for slot in self._rollouts.live.slots}
         for source in slots.keys() - self._pollers.keys():
             poller = SourcePoller(slots[source], source, self._rollouts)

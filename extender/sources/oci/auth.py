@@ -14,7 +14,7 @@ import httpx
 import msgspec
 
 from extender.config.urls import Reference, is_loopback
-from extender.sources.download import Limit, Response, Session, shown
+from extender.sources.download import DownloadSession, Limit, Response, shown
 from extender.sources.oci.credentials import Login, config_file, find
 from extender.sources.source import SourceError
 from wasm_runtime.engine import KIBIBYTE
@@ -40,7 +40,7 @@ class _Token(msgspec.Struct):
 _TOKEN: Final = msgspec.json.Decoder(_Token)
 
 
-class Access:
+class RegistryAuth:
     """What a repository is asked with, from one fetch to the next. No login leaves this machine over plain HTTP.
 
     A token is good until the registry says that it is not.
@@ -59,7 +59,7 @@ class Access:
         had, self._header = self._header, None
         return had is not None
 
-    def grant(self, refusal: Response, session: Session, scheme: str) -> None:
+    def grant(self, refusal: Response, session: DownloadSession, scheme: str) -> None:
         """Gets what a registry asks for that has answered 401. Raises SourceError if that cannot be had."""
         login = find(self._reference)
         challenges = _challenges(refusal.headers.get_list("WWW-Authenticate"))
@@ -84,7 +84,7 @@ class Access:
             f" there at all; `docker login {registry}` again, or have it allowed to"
         )
 
-    def _token(self, parameters: Mapping[str, str], login: Login | None, session: Session, scheme: str) -> str:
+    def _token(self, parameters: Mapping[str, str], login: Login | None, session: DownloadSession, scheme: str) -> str:
         """The header with a token."""
         realm = _realm(parameters.get("realm", ""), self._reference, scheme)
         asked = {

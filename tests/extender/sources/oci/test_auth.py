@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
-from extender.sources.source import Fetched, SourceError, UnreachableError
+from extender.sources.source import Fetched, SourceError, SourceUnreachableError
 from tests.extender.sources.certificates import authority
 from tests.extender.sources.oci.registry import HTPASSWD, PASSWORD, USER, Registry, running
 from tests.extender.sources.oci.test_source import PLUGIN, WASM, refusal, source
@@ -250,7 +250,7 @@ def test_a_service_that_sends_no_token_is_refused(
 
 def test_a_service_that_is_ill_is_out_of_reach(service: TokenService, guarded: tuple[Registry, str]) -> None:
     service.web.pages[service.url("spread")] = answer(503)
-    assert refusal(source(f"{guarded[0].address}/spread:v1"), UnreachableError) == (
+    assert refusal(source(f"{guarded[0].address}/spread:v1"), SourceUnreachableError) == (
         f"{service.web.url('/token')} answers 503 Service Unavailable; see to the server"
     )
 
