@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from tests.patience import wait_until
+from tests.patience import join, wait_until
 from wasm_runtime import Nodes, NodeTable, Plugin, Pod
 from wasm_runtime.abi import HostDocument
 from wasm_runtime.engine import Call, CallResult, DocumentFactory, Instance, NodeResults
@@ -61,10 +61,14 @@ def idle_guests(pool: Pool) -> list[Guest]:
 def end_of_maker(pool: Pool) -> None:
     """Waits until nothing of the pool is in the making, and the thread for it has ended."""
     settle(pool)
+    join_maker(pool._name)
+
+
+def join_maker(plugin: str = "plugin") -> None:
+    """Waits until the thread that makes a plugin's guests has ended."""
     for thread in threading.enumerate():
-        if thread.name == f"makes-{pool._name}":
-            thread.join(60)
-            assert not thread.is_alive()
+        if thread.name == f"makes-{plugin}":
+            join(thread)
 
 
 def close(plugin: Plugin) -> None:

@@ -38,6 +38,22 @@ class _GuestPlace:
         """What has kept the maker from making a guest here."""
 
 
+class _Maker(threading.Thread):
+    """The thread of a pool that makes guests."""
+
+    _was_started = False
+
+    def start(self) -> None:
+        """Begins. Raises what keeps a thread from it."""
+        super().start()
+        self._was_started = True
+
+    @property
+    def has_died(self) -> bool:
+        """Whether it has ended. That nothing is left to be done, it says before."""
+        return self._was_started and not self.is_alive()
+
+
 class Pool:
     """At most `limit` guests. May be used from any thread.
 
@@ -72,8 +88,8 @@ class Pool:
         """Those that are idle in the order in which they came back. Whatever is counted is counted here."""
         self._reserved: dict[int, _GuestPlace] = {}
         """By the thread, which alone looks there."""
-        self._maker: threading.Thread | None = None
-        """There is one while anything is due."""
+        self._maker: _Maker | None = None
+        """There is one while anything is due. One that has died is still there."""
         self._waiting = 0
         self._closed = False
         self._failures = 0
@@ -92,7 +108,9 @@ class Pool:
     def problem(self) -> str:
         """Why there is no guest, since none can be made; empty otherwise."""
         with self._changed:
-            return "" if any(place.guest and place.state != "due" for place in self._places) else self._failure
+            if any(place.guest and place.state != "due" for place in self._places):
+                return ""
+            return _death(self._maker) if self._maker and self._maker.has_died else self._failure
 
     def take(self, uid: str, deadline: float, keep_free: int = 0) -> Guest:
         """A guest for a pod: the one on its cycle, else an idle one, else a new one, else one that comes back in time.
@@ -278,11 +296,13 @@ class Pool:
         return guest
 
     def _see_to_what_is_due(self) -> None:
-        """Starts a thread for it if there is none. Where none can be had, it gives its place up."""
+        """Starts a thread for it if there is none, or it has died. Where none can be had, it gives its place up."""
         with self._changed:
-            if self._maker or not self._count("due"):
+            if (self._maker and not self._maker.has_died) or not self._count("due"):
                 return
-            self._maker = maker = threading.Thread(target=self._make_due, name=f"makes-{self._name}", daemon=True)
+            if self._maker:
+                self._failure = _death(self._maker)
+            self._maker = maker = _Maker(target=self._make_due, name=f"makes-{self._name}", daemon=True)
         try:
             maker.start()
         except Exception as error:
@@ -295,12 +315,8 @@ class Pool:
 
     def _make_due(self) -> None:
         """The maker's thread: what is due is made one after the other."""
-        try:
-            while place := self._next_due():
-                self._fill(place)
-        except BaseException:
-            self._maker = None  # Whoever looks next for what is due starts another.
-            raise
+        while place := self._next_due():
+            self._fill(place)
 
     def _next_due(self) -> _GuestPlace | None:
         with self._changed:
@@ -340,6 +356,10 @@ class Pool:
 
     def _has_made(self) -> None:
         self._failures, self._failure = 0, ""
+
+
+def _death(maker: _Maker) -> str:
+    return f"thread {maker.name}, which was to make one, has died"
 
 
 def _unbroken(reserved: _GuestPlace) -> Guest:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.wasm_runtime.guest_modules import binary, export, module
-from tests.wasm_runtime.world import end_of_maker, idle_guests, settle, until
+from tests.wasm_runtime.world import end_of_maker, idle_guests, join_maker, settle, until
 from wasm_runtime import Fault, Guest, GuestError, Settings, WasmtimeEngine
 from wasm_runtime.engine import NoHandle
 from wasm_runtime.guests.core_guest import CoreGuest
@@ -29,15 +29,17 @@ class Faults:
         self._module = engine.compile(binary(module(export("filter", "(i32.const 0)"))))
         self._pools: list[Pool] = []
         self.fails: Callable[[str], BaseException | None] = lambda _: None
-        """What a step fails with: `start` of a thread, `new`, `prepare` or `close` of a guest."""
-        start = threading.Thread.start
+        """What a step fails with: `start` or `run` of a thread, `new`, `prepare` or `close` of a guest."""
+        for step in ("start", "run"):
+            monkeypatch.setattr(threading.Thread, step, self._or_fail(step, getattr(threading.Thread, step)))
 
-        def start_or_fail(thread: threading.Thread) -> None:
+    def _or_fail(self, step: str, do: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
+        def do_or_fail(thread: threading.Thread) -> None:
             if thread.name.startswith("makes-"):
-                self.step("start")
-            start(thread)
+                self.step(step)
+            do(thread)
 
-        monkeypatch.setattr(threading.Thread, "start", start_or_fail)
+        return do_or_fail
 
     def step(self, name: str) -> None:
         if error := self.fails(name):
@@ -189,11 +191,46 @@ class TestMaintenance:
         assert not pool.maintain(lambda _: False)
         assert len(pool) == 0
 
-    def test_goes_on_for_a_maker_that_has_died(self, faults: Faults, monkeypatch: pytest.MonkeyPatch) -> None:
+
+LOOKERS: dict[str, Callable[[Pool], object]] = {
+    "maintenance": lambda pool: pool.maintain(lambda _: False),
+    "who asks": lambda pool: pool.put_back(take(pool)),
+}
+
+
+class TestMakerThatDies:
+    @pytest.fixture(autouse=True)
+    def _deaths(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """pytest would tell of them."""
+        monkeypatch.setattr(threading, "excepthook", lambda _: None)
+
+    def test_is_told_until_another_has_made_a_guest(self, faults: Faults) -> None:
+        pool = faults.pool()
+        told = "thread makes-plugin, which was to make one, has died"
+        faults.always("run", NO_ROOM)
+        put_back_broken(pool)
+        for _ in range(2):
+            until(lambda: pool.problem == told)
+            pool.maintain(lambda _: False)
+            assert pool.problem == told
+        faults.end()
+        until(lambda: not pool.maintain(lambda _: False) and not pool.problem)
+        assert len(idle_guests(pool)) == len(pool) == 1
+
+    @pytest.mark.parametrize("look", LOOKERS.values(), ids=LOOKERS)
+    def test_is_started_again_by_whoever_looks_next(self, faults: Faults, look: Callable[[Pool], object]) -> None:
+        pool = faults.pool()
+        faults.always("run", NO_ROOM)
+        put_back_broken(pool)
+        faults.end()
+        join_maker()
+        look(pool)
+        settle(pool)
+        assert len(idle_guests(pool)) == len(pool) == 1
+
+    def test_in_the_midst_of_its_work_leaves_that_to_another(self, faults: Faults) -> None:
         pool = faults.pool()
         fill = pool._fill
-        died = threading.Event()
-        monkeypatch.setattr(threading, "excepthook", lambda _: died.set())
 
         def die(_: object) -> None:
             pool._fill = fill  # type: ignore[method-assign]
@@ -201,7 +238,7 @@ class TestMaintenance:
 
         pool._fill = die  # type: ignore[method-assign]
         put_back_broken(pool)
-        assert died.wait(60)
+        join_maker()
         pool.maintain(lambda _: False)
         settle(pool)
         assert len(idle_guests(pool)) == len(pool) == 1
@@ -225,13 +262,16 @@ def test_a_guest_that_cannot_be_closed_is_replaced_all_the_same(
 def test_whatever_fails_counts_stay_true(
     faults: Faults, open_instances: Callable[[], int], limit: int, learns: bool
 ) -> None:
-    """Threads take, reserve, break, maintain and end cycles while one step in four fails."""
+    """Threads take, reserve, break, maintain and end cycles while one step in four fails. No maker dies: that
+    nobody looks for one while all wait is right, and takes long."""
     pool = faults.pool(limit, keeps_cycles=True, learns=learns)
     in_use: set[Guest] = set()
     lock = threading.Lock()
     chance = random.Random(7)
     errors = [RuntimeError, MemoryError, OSError]
-    faults.fails = lambda _: chance.choice(errors)("it has failed") if chance.random() < 0.25 else None
+    faults.fails = lambda step: (
+        chance.choice(errors)("it has failed") if step != "run" and chance.random() < 0.25 else None
+    )
 
     def use(guest: Guest, uid: str, breaks: bool) -> None:
         with lock:
