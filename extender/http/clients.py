@@ -12,10 +12,10 @@ POLL_INTERVAL_S: Final = 1.0
 """Between two looks at the clock: a client may take so much longer than it is given."""
 
 SILENCE_TIMEOUT_S: Final = 20.0
-"""For a client of which nothing comes in the midst of a request, or before its first: it is no scheduler."""
+"""For a client of which nothing comes in the midst of a request: it is no scheduler."""
 
 CROWDED_TIMEOUT_S: Final = 2.0
-"""The same while others are turned away, for a client that has had no good answer yet."""
+"""While others are turned away, for a silent client that has had no good answer yet, within a request or without."""
 
 SMALL_BODY_BYTES: Final = 64 * KIBIBYTE
 """Bytes of a body that are not counted: the number of connections bounds them."""
@@ -48,9 +48,10 @@ class Clients:
     """The clients of one port. Of one event loop."""
 
     def __init__(self, max_connections: int, idle_timeout_s: float, arrival_timeout_s: float) -> None:
-        """Seconds that a known client may be silent between two requests, and from a request's first byte to its last.
+        """Seconds that a client may be silent before a request, and from a request's first byte to its last.
 
-        Both count only while the client is awaited.
+        Both count only while the client is awaited. A client of Go's makes connections to spare, and does not repeat a
+        request that it wrote as the first to one that was being closed: the first request has as long as the next.
         """
         self._max_connections = max_connections
         self._idle_timeout_s = idle_timeout_s
@@ -92,16 +93,17 @@ class Clients:
         crowded = min(now, self._crowded_until)  # Not whether it is so now: a look may come late.
         for client in list(self._clients):
             was_crowded = crowded - client.heard > CROWDED_TIMEOUT_S
-            silence = CROWDED_TIMEOUT_S if was_crowded and not client.good_answers else SILENCE_TIMEOUT_S
+            gives_way = was_crowded and not client.good_answers
             if not client.is_awaited:
                 client.heard = now
                 client.began = client.began and now
             elif client.began is not None:
+                silence = CROWDED_TIMEOUT_S if gives_way else SILENCE_TIMEOUT_S
                 if now - client.heard > silence:
                     client.give_up(f"no more of the request has come within {silence:g} seconds")
                 elif now - client.began > self._arrival_timeout_s:
                     client.give_up(f"the request has not come to its end within {self._arrival_timeout_s:g} seconds")
-            elif now - client.heard > (self._idle_timeout_s if client.good_answers else silence):
+            elif gives_way or now - client.heard > self._idle_timeout_s:
                 client.leave()
         self._timer = None
         if self._clients:

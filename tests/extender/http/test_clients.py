@@ -111,6 +111,24 @@ def test_small_requests_need_no_room(small: Served) -> None:
             assert client.ask("/a", b"x" * clients.SMALL_BODY_BYTES).status == 200
 
 
+def test_one_that_has_sent_nothing_yet_is_left_no_sooner_than_between_two_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Go's client keeps connections that it made and had no need of, and takes it for a failure if one is closed when it
+    writes its first request to it."""
+    monkeypatch.setattr(clients, "POLL_INTERVAL_S", 0.05)
+    monkeypatch.setattr(clients, "SILENCE_TIMEOUT_S", 0.3)
+    served = Served()
+    try:
+        with Connection(served.address) as spare, Connection(served.address) as silent:
+            served.wait_until(lambda: len(served.connections) == 2)
+            silent.send(b"POST /half HT")
+            assert silent.read().status == 408
+            assert spare.ask("/a", b"").body == b"POST /a 0"
+    finally:
+        served.stop()
+
+
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """Takes few clients, looks at the clock often, and leaves who is silent for the sake of others alone."""
