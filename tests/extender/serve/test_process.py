@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -115,10 +114,9 @@ def test_idle_connections_do_not_hold_up_the_end(tmp_path: Path) -> None:
     ):
         connection.ask("/filter", json.dumps(names_args()).encode())
         extender.admin.get("/livez")
-        started = time.monotonic()
         assert extender.stop() == 0
-        assert time.monotonic() - started < 5
         assert connection.is_closed
+        assert [line["event"] for line in extender.log()] == ["serving"], "uvicorn says so when it has given up waiting"
 
 
 def test_a_signal_while_modules_are_loaded_ends_the_process(tmp_path: Path) -> None:
