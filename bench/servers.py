@@ -41,19 +41,27 @@ class Ports(NamedTuple):
 
 
 @contextmanager
-def running(command: Sequence[str | Path], port: int, environment: Mapping[str, str] | None = None) -> Iterator[int]:
-    """A process that listens on a port; its id. Raises ServerError."""
+def running(
+    command: Sequence[str | Path],
+    port: int,
+    environment: Mapping[str, str] | None = None,
+    *,
+    says_ready: bool = False,
+) -> Iterator[int]:
+    """A process that listens on a port, and `says_ready` there if it can; its id. Raises ServerError."""
     with (
         TemporaryFile() as log,
         subprocess.Popen(leashed(command), stderr=log, stdin=subprocess.DEVNULL, env=environment) as process,
     ):
         try:
             deadline = time.monotonic() + START_TIMEOUT
-            while not listens(port):
+            while problem := _missing(port, says_ready=says_ready):
                 if process.poll() is not None or time.monotonic() > deadline:
+                    if process.returncode is not None:
+                        problem = f"it ended with status {process.returncode}"
                     log.seek(0)
                     written = log.read().decode(errors="replace")
-                    raise ServerError(f"{' '.join(map(str, command))} did not start:\n{written}")
+                    raise ServerError(f"{' '.join(map(str, command))} did not start: {problem}\n{written}")
                 time.sleep(POLL)
             yield process.pid
         finally:
@@ -74,9 +82,9 @@ def end(process: subprocess.Popen[bytes]) -> None:
 def configured(
     folder: Path, sections: Mapping[str, object], environment: Mapping[str, str] | None = None
 ) -> Iterator[Ports]:
-    """An extender of ours with these sections of a configuration, which is written into a folder."""
+    """An extender of ours, ready, with these sections of a configuration, which is written into a folder."""
     command, verbs, admin = configure(folder, sections)
-    with running(command, verbs, environment) as process:
+    with running(command, admin, environment, says_ready=True) as process:
         yield Ports(verbs, admin, process)
 
 
@@ -106,16 +114,17 @@ def listens(port: int) -> bool:
     return True
 
 
-def ready(port: int) -> None:
-    """Waits until a server says that it is ready. Raises ServerError."""
-    deadline = time.monotonic() + START_TIMEOUT
-    while True:
+def _missing(port: int, *, says_ready: bool) -> str:
+    """What a server on a port is to be waited for; empty if nothing."""
+    if not listens(port):
+        return f"nothing listens on port {port}"
+    if not says_ready:
+        return ""
+    try:
         status, content = get(port, "/readyz")
-        if status == http.client.OK:
-            return
-        if time.monotonic() > deadline:
-            raise ServerError(f"port {port} is not ready: {content}")
-        time.sleep(POLL)
+    except ServerError as error:
+        return str(error)
+    return "" if status == http.client.OK else f"port {port} is not ready: {content}"
 
 
 def get(port: int, path: str, tls: ssl.SSLContext | None = None) -> tuple[int, str]:
@@ -126,7 +135,7 @@ def get(port: int, path: str, tls: ssl.SSLContext | None = None) -> tuple[int, s
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
     except (OSError, http.client.HTTPException) as error:
-        raise ServerError(f"port {port} does not answer {path} any more: {error}") from error
+        raise ServerError(f"port {port} does not answer {path}: {error}") from error
 
 
 def _connection(port: int, tls: ssl.SSLContext | None) -> http.client.HTTPConnection:

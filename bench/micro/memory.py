@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bench.micro.webhook import machine
 from bench.peers.apiserver import Cluster, api_server
 from bench.plugin.cases import UPDATES
-from bench.servers import Ports, configured, get, ready
+from bench.servers import Ports, configured, get
 
 ROOT: Final = Path(__file__).parents[2]
 GUEST: Final = ROOT / "sdk-guest" / "rust" / "modules" / "headroom.wasm"
@@ -70,7 +70,6 @@ def extender(cluster: Cluster) -> Iterator[Ports]:
             "profiles": [{"name": "default", "scoreRange": 100, "plugins": plugins}],
         }
         with configured(folder, sections) as ports:
-            ready(ports.admin)
             yield ports
 
 

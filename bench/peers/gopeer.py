@@ -23,7 +23,7 @@ from bench.controlplane.gobuild import (
     required_version,
 )
 from bench.controlplane.ports import LOOPBACK, free_port
-from bench.servers import ready, running
+from bench.servers import running
 from bench.source import DIGITS, contents
 
 Program: TypeAlias = Literal["extender", "player", "scheduler"]
@@ -97,9 +97,8 @@ def spent(variables: str) -> dict[tuple[str, str], float]:
 def go_extender(api_server: str = "") -> Iterator[int]:
     """The port of the extender in Go, once it knows the nodes of the API server, if it is given the URL of one."""
     port = free_port()
-    with running([program("extender"), "-listen", f"{LOOPBACK}:{port}", "-apiserver", api_server], port):
-        if api_server:
-            ready(port)
+    command: list[str | Path] = [program("extender"), "-listen", f"{LOOPBACK}:{port}", "-apiserver", api_server]
+    with running(command, port, says_ready=bool(api_server)):
         yield port
 
 

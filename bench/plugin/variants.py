@@ -22,7 +22,7 @@ from bench.plugin.interpreter import InterpreterError, look
 from bench.plugin.subject import Subject
 from bench.plugin.workload import Workload
 from bench.run import Variant
-from bench.servers import configured, get, ready, running
+from bench.servers import configured, get, running
 
 OWN_POLICY: Final = "it has the policy headroom only, not that of this module"
 
@@ -191,7 +191,6 @@ def _kwx(*, whole: bool) -> Callable[[Setup], Started]:
             sections["cluster"] = {"mode": "kubeconfig", "kubeconfig": str(kubeconfig)}
         begun = time.monotonic()
         ports = setup.stack.enter_context(configured(folder, sections, setup.environment))
-        ready(ports.admin)
         seconds = time.monotonic() - begun
         return Started(
             _asking(name, setup, ports.verbs, whole=whole),
@@ -214,9 +213,7 @@ def _go_extender(*, whole: bool) -> Callable[[Setup], Started]:
         command += ["-plugins", str(setup.plugins)]
         command += [] if whole else ["-apiserver", setup.cluster.url]
         begun = time.monotonic()
-        setup.stack.enter_context(running(command, port))
-        if not whole:
-            ready(port)
+        setup.stack.enter_context(running(command, port, says_ready=not whole))
         seconds = time.monotonic() - begun
         return Started(
             _asking(name, setup, port, whole=whole),

@@ -20,7 +20,7 @@ from bench.controlplane.process import comes_true
 from bench.peers import gopeer, objects
 from bench.peers.apiserver import FIRST_VERSION, Cluster, api_server
 from bench.peers.gopeer import go_extender
-from bench.servers import get, ready, running
+from bench.servers import get, running
 from tests.extender.objects import filtered, names_args, nodes_args
 
 pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built.
@@ -142,10 +142,9 @@ def test_a_request_that_cannot_be_answered_is_refused(peer: Connection, body: ob
 def test_several_policies_of_a_kubeconfigs_cluster_answer_as_one(cluster: Cluster, tmp_path: Path) -> None:
     port = free_port()
     options = ["-kubeconfig", cluster.write_kubeconfig(tmp_path), "-plugins", "3"]
-    with running([gopeer.program("extender"), "-listen", f"{LOOPBACK}:{port}", *options], port):
-        ready(port)
-        with Connection(port) as connection:
-            answers = [ask(connection, verb, names_args(NAMES, pod("4"))) for verb in ("filter", "prioritize")]
+    command = [gopeer.program("extender"), "-listen", f"{LOOPBACK}:{port}", *options]
+    with running(command, port, says_ready=True), Connection(port) as connection:
+        answers = [ask(connection, verb, names_args(NAMES, pod("4"))) for verb in ("filter", "prioritize")]
     assert answers == [
         filtered(NAMES[3:], failed(dict.fromkeys(range(3), CPU))),
         [{"Host": name, "Score": [0, 49, 74, 49][at // 3]} for at, name in enumerate(NAMES)],

@@ -114,8 +114,8 @@ def test_small_requests_need_no_room(small: Served) -> None:
 def test_one_that_has_sent_nothing_yet_is_left_no_sooner_than_between_two_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Go's client keeps connections that it made and had no need of, and takes it for a failure if one is closed when it
-    writes its first request to it."""
+    """Go's client keeps connections that it made and had no need of, and fails the first request to one that is
+    closed at that moment."""
     monkeypatch.setattr(clients, "POLL_INTERVAL_S", 0.05)
     monkeypatch.setattr(clients, "SILENCE_TIMEOUT_S", 0.3)
     served = Served()
