@@ -76,7 +76,8 @@ class RuntimeSubject:
             if verdict.kept.names:
                 asked = _fresh(verdict.kept.names)
                 self._clock.begin()
-                scores = prioritize.run(self._profile, pod, Nodes(self._node_table, asked))
+                totals = prioritize.run(self._profile, pod, Nodes(self._node_table, asked))
+                scores = list(map(totals.mean, totals.scores))
                 reply.prioritize = self._clock.end()
         except PluginFailedError as error:
             return Reply(Took(0.0), answer=Answer(str(error)))

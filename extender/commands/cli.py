@@ -184,11 +184,14 @@ def print_scheduler_config(
     """Print the KubeSchedulerConfiguration for a configuration file."""
     choices = scheduler_config.Choices(url, weight, node_cache_capable, kubeconfig, leader_election, ignorable)
 
-    def build() -> dict[str, object]:
+    def build() -> tuple[dict[str, object], list[str]]:
         with closing(load(config_file)) as loaded:
-            return scheduler_config.build(loaded.configuration, loaded.live.profiles, choices)
+            built = scheduler_config.build(loaded.configuration, loaded.live.profiles, choices)
+            return built, list(scheduler_config.notes(loaded.live.profiles))
 
-    built = _or_fail(build)
+    built, notes = _or_fail(build)
+    for note in notes:
+        typer.echo(f"kwx: {note}", err=True)
     if output is Output.JSON:
         write_json(built)
     else:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from extender.config import ExtenderConfiguration
 from extender.scheduling.live_profiles import LiveProfiles
+from extender.scheduling.top_nodes import notice
 from extender.scheduling.verbs import VERBS, used_verbs
 
 MIN_TIMEOUT_S: Final = 5.0
@@ -59,6 +60,18 @@ def build(configuration: ExtenderConfiguration, profiles: LiveProfiles, choices:
         ],
         "extenders": [_extender(configuration, profiles, choices)],
     }
+
+
+def notes(profiles: LiveProfiles) -> Iterator[str]:
+    """What an operator has to know who registers the extender."""
+    chosen = [(profile.name, profile.top_nodes) for profile in profiles if profile.top_nodes]
+    for name, most in chosen:
+        yield notice(name, most)
+    if chosen:
+        yield (
+            "with topNodes this extender has to be the last of the extenders, behind ignorable ones as well: another"
+            " that rejects the nodes that are left keeps the pod pending, though it would have kept others"
+        )
 
 
 def _scheduler(profile: str) -> str:

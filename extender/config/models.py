@@ -27,6 +27,8 @@ from wasm_runtime.engine import KIBIBYTE, MAX_STACK_BYTES, MEBIBYTE
 
 MIN_MEMORY_BYTES: Final = MEBIBYTE
 MIN_STACK_BYTES: Final = 64 * KIBIBYTE
+MAX_TOP_NODES: Final = 100
+"""So many nodes are the least for which kube-scheduler itself stops looking for more (`minFeasibleNodesToFind`)."""
 
 
 class FailurePolicy(str, Enum):
@@ -258,6 +260,9 @@ class ProfileConfig(_Model):
     in-tree plugins tenfold."""
     zero_scores: Annotated[bool, Field(strict=True)] = False
     """Whether prioritize lists nodes with the score 0. kube-scheduler does not need them."""
+    top_nodes: Annotated[int, Field(strict=True, ge=1, le=MAX_TOP_NODES)] | None = None
+    """How many nodes filter answers at most: the best by the plugins' scores. kube-scheduler then decides among these
+    alone; with 1 the profile has decided, and in-tree scores do not count. By default filter answers all that pass."""
     plugins: Annotated[tuple[PluginConfig, ...], Field(min_length=1)]
     """The plugins, in the order in which filter asks them."""
 

@@ -11,6 +11,7 @@ from extender import config
 from extender.config import ConfigError, ExtenderConfiguration, ProfileConfig
 from extender.rollouts.controller import NotConfiguredError, RolloutController
 from extender.rollouts.polling import RetryTrigger
+from extender.scheduling.top_nodes import notice
 from extender.sources import SourceError
 from extender.sources.download import Limit
 from extender.sources.file import FileSource
@@ -114,8 +115,12 @@ class ConfigWatcher:
             self._refuse([*error.problems, f"{later}; they are looked at every {retry.interval:g} s"])
             self._retry = retry
             return False
+        before = {profile.name: profile.top_nodes for profile in self._profiles}
         self._profiles = profiles
         logger.info("configuration is live", extra={"path": str(self._file)})
+        for profile in profiles:
+            if profile.top_nodes and profile.top_nodes != before.get(profile.name):
+                logger.info("%s", notice(profile.name, profile.top_nodes))
         return True
 
     def _refuse(self, problems: Sequence[str]) -> None:

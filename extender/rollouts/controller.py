@@ -14,7 +14,7 @@ from extender.config import PluginConfig, ProfileConfig
 from extender.rollouts import conditions
 from extender.rollouts.drain import Drain
 from extender.rollouts.journal import Journal
-from extender.rollouts.live_plugins import LivePlugins
+from extender.rollouts.live_plugins import LivePlugins, unscored
 from extender.rollouts.module_admission import ModuleAdmission
 from extender.rollouts.pipeline import Pipeline, RolloutFailedError, failing
 from extender.rollouts.polling import RetryTrigger, SourcePollState
@@ -210,6 +210,10 @@ class RolloutController:
             for slot in changing:
                 stack.enter_context(slot.turn)
             changes = self._prepare_all(changing, configs, stack, given, asks=asks)
+            candidates = {change.slot: change.live.profile_plugin.plugin for change in changes}
+            if problems := list(unscored(profiles, configs, candidates)):
+                withdraw(changes, "; ".join(problems))
+                raise NotConfiguredError(problems, given)
             with self._lock:
                 try:
                     check(changes)
@@ -247,7 +251,8 @@ class RolloutController:
         """Takes a candidate all the way, or as far as it gets."""
         try:
             with failing(run):
-                live = self._pipeline.prepare(run, slot, plan.config, plan.fetch, plan.verified)
+                fits = partial(self._switch.require_scores, slot)
+                live = self._pipeline.prepare(run, slot, plan.config, plan.fetch, plan.verified, fits)
                 if live:
                     self._switch.alone(Change(run, slot, live, plan.offers))
         except RolloutFailedError as error:  # The run has said why.

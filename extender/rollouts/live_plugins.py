@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from extender.config import FailurePolicy, ProfileConfig
 from extender.rollouts.slot import Slot
 from extender.scheduling.live_profiles import LiveProfiles
 from extender.scheduling.profile import Profile
 from wasm_runtime.guests.plugin import Plugin
+
+NO_CANDIDATES: Final[Mapping[Slot, Plugin]] = {}
 
 
 class LivePlugins:
@@ -37,6 +40,27 @@ class LivePlugins:
             plugin.close()
 
 
+def unscored(
+    profiles: Sequence[ProfileConfig], slots: Iterable[Slot], candidates: Mapping[Slot, Plugin] = NO_CANDIDATES
+) -> Iterator[str]:
+    """Why profiles cannot choose the best nodes, with the `candidates` in place of what serves.
+
+    A profile can as soon as one plugin has a score, and may as long as one is not there yet.
+    """
+    for at, profile in enumerate(profiles):
+        plugins = [candidates.get(slot) or _served(slot) for slot in slots if slot.profile == profile.name]
+        if profile.top_nodes and not any(plugin is None or plugin.runs("score") for plugin in plugins):
+            yield (
+                f"profiles[{at}].topNodes: the best nodes are chosen by score, and no plugin of profile {profile.name}"
+                " scores: leave out topNodes, or have a plugin that exports score (see kwx inspect) and whose"
+                " extensionPoints do not leave it out"
+            )
+
+
+def _served(slot: Slot) -> Plugin | None:
+    return slot.live.profile_plugin.plugin if slot.live else None
+
+
 def _assemble(configs: Sequence[ProfileConfig], slots: Sequence[Slot]) -> Iterator[Profile]:
     """The profiles of a configuration, of what serves in the slots of their plugins."""
     for config in configs:
@@ -48,5 +72,6 @@ def _assemble(configs: Sequence[ProfileConfig], slots: Sequence[Slot]) -> Iterat
             [slot.live.profile_plugin for slot in ordered if slot.live],
             config.score_range,
             config.zero_scores,
+            config.top_nodes,
             "; ".join(f"plugin {slot.name} is not there yet: {slot.problem}" for slot in missing),
         )

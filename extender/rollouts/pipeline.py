@@ -141,12 +141,19 @@ class Pipeline:
         self._folder = folder
 
     def prepare(
-        self, run: RolloutRun, slot: Slot, config: PluginConfig, fetch: Fetch, verified: Revision | None = None
+        self,
+        run: RolloutRun,
+        slot: Slot,
+        config: PluginConfig,
+        fetch: Fetch,
+        verified: Revision | None = None,
+        fits: Callable[[Plugin], None] = lambda _: None,
     ) -> ActiveRevision | None:
         """A candidate that is ready to be switched in, and waits for that.
 
-        `verified` is an earlier revision, perhaps of the same module. None if there is nothing to switch: it was a dry
-        run, or is active already. Raises RolloutFailedError; then the run has failed.
+        `verified` is an earlier revision, perhaps of the same module; `fits` raises LoadError if the profile cannot do
+        with the candidate in its slot. None if there is nothing to switch: it was a dry run, or is active already.
+        Raises RolloutFailedError; then the run has failed.
         """
         with failing(run):
             revision, wasm = verify(run, config, fetch, self._folder, verified)
@@ -156,6 +163,7 @@ class Pipeline:
                 run.advance(Stage.UNCHANGED)
                 return None
             with closing(self._plugin_factory.make(wasm, revision.origin, config, self._nodes(), trial=True)) as trial:
+                fits(trial)
                 run.advance(Stage.COMPILED, replaces=replaced.id if replaced else None)
                 report = self._probe(run, slot, config, trial)
                 run.advance(Stage.PROBED, report=report)

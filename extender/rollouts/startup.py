@@ -21,7 +21,7 @@ from extender.config.urls import public
 from extender.rollouts.controller import keys
 from extender.rollouts.engines import EngineError
 from extender.rollouts.journal import START, Journal
-from extender.rollouts.live_plugins import LivePlugins
+from extender.rollouts.live_plugins import LivePlugins, unscored
 from extender.rollouts.pipeline import Fetch, RolloutFailedError, check_digest, failing, kept_module, verify, warmed
 from extender.rollouts.plugin_factory import LoadError, PluginFactory
 from extender.rollouts.revision import Revision, Stage, configure, settings_of
@@ -123,6 +123,7 @@ class _Start:
                 self._fill(slot, partial(_wait, slot, fetched, until))
             except RolloutFailedError as error:
                 problems += _name(slot.key, slot.config, error.problems)
+        problems += unscored(profiles, slots)
         live = LivePlugins(profiles, slots)
         loaded = Loaded(self._configuration, live, self._plugin_factory, self._store, self._journal)
         if problems:

@@ -12,8 +12,9 @@ from typing import NamedTuple
 from extender.config import PluginConfig, ProfileConfig
 from extender.rollouts.drain import Drain
 from extender.rollouts.journal import Journal
-from extender.rollouts.live_plugins import LivePlugins
+from extender.rollouts.live_plugins import LivePlugins, unscored
 from extender.rollouts.pipeline import RolloutFailedError, failing
+from extender.rollouts.plugin_factory import LoadError
 from extender.rollouts.probation import Probation
 from extender.rollouts.revision import Revision, Stage
 from extender.rollouts.runs import CancelledError, RolloutRun
@@ -21,6 +22,7 @@ from extender.rollouts.slot import ActiveRevision, Slot
 from extender.rollouts.state.retention import trim
 from extender.rollouts.state.store import MAX_REVISIONS, PluginState, Store
 from extender.scheduling.verbs import used_verbs
+from wasm_runtime.guests.plugin import Plugin
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +81,13 @@ class Switch:
         self._profiles = profiles
         self._store.expect([slot.place for slot in slots])
         self._exchange(changes, slots)
+
+    def require_scores(self, slot: Slot, candidate: Plugin) -> None:
+        """Raises LoadError if a profile had nothing to choose nodes by with a candidate in place of what serves."""
+        with self.lock:
+            problems = list(unscored(self._profiles, self._live.slots, {slot: candidate}))
+        if problems:
+            raise LoadError(problems)
 
     def again(self) -> None:
         """Makes the profiles anew, of what is in the slots now."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -18,13 +18,20 @@ MAX_CYCLES: Final = 20_000
 MAX_EXPIRED_AT_ONCE: Final = 1_000
 """Cycles that are forgotten in one go, while verbs wait."""
 
+MAX_SCORES: Final = 131_072
+"""Scores that are kept, some 20 MiB. Beyond it cycles begin without: who asks for them computes them."""
+
 Key = tuple[str, str]
 """A pod's UID and the route."""
+
+_NO_SCORES: Final[Mapping[str, int]] = {}
 
 
 class _Pin(NamedTuple):
     profile: Profile
     expires: float
+    scores: Mapping[str, int]
+    """Those that filter has found of the nodes that it has answered."""
 
 
 class CyclePins:
@@ -41,6 +48,8 @@ class CyclePins:
         """The oldest first. A dict would look for it among all places of those that were before it, each time."""
         self._in_use: Counter[Profile] = Counter()
         """How many cycles are on each profile."""
+        self._scores = 0
+        """How many all cycles have."""
         self._lock = threading.Lock()
 
     def pin(self, uid: str, profile: Profile, route: str = "") -> Profile:
@@ -49,7 +58,7 @@ class CyclePins:
         with self._lock:
             if (uid, route) in self._pins:
                 self._forget((uid, route))
-            self._pins[uid, route] = _Pin(profile, now + CYCLE_TIMEOUT_S)
+            self._pins[uid, route] = _Pin(profile, now + CYCLE_TIMEOUT_S, _NO_SCORES)
             self._in_use[profile] += 1
             if next(iter(self._pins.values())).expires <= now or len(self._pins) > MAX_CYCLES:
                 self._expire(now, 2)  # One comes, at most two go: all vanish in time, and no verb waits for it.
@@ -63,6 +72,21 @@ class CyclePins:
         """The profile that a pod's cycle is pinned to; None if the cycle is over, or none has begun."""
         pin = self._pins.get((uid, route))
         return pin.profile if pin and pin.expires > time.monotonic() else None
+
+    def keep_scores(self, key: Key, scores: Mapping[str, int]) -> None:
+        """Takes what prioritize is to answer in a pod's cycle, by the node's name."""
+        with self._lock:
+            pin = self._pins.get(key)
+            if pin and self._scores + len(scores) - len(pin.scores) <= MAX_SCORES:
+                self._scores += len(scores) - len(pin.scores)
+                self._pins[key] = pin._replace(scores=scores)
+
+    def scores(self, key: Key, names: Sequence[str]) -> list[int] | None:
+        """What prioritize is to answer about some nodes; None if that is not known of all."""
+        pin = self._pins.get(key)
+        if pin is None or pin.expires <= time.monotonic() or not all(map(pin.scores.__contains__, names)):
+            return None
+        return list(map(pin.scores.__getitem__, names))
 
     @contextmanager
     def unpinning(self, uid: str, route: str = "") -> Iterator[None]:
@@ -91,6 +115,7 @@ class CyclePins:
 
     def _forget(self, key: Key) -> None:
         if pin := self._pins.pop(key, None):
+            self._scores -= len(pin.scores)
             self._in_use[pin.profile] -= 1
             if not self._in_use[pin.profile]:
                 del self._in_use[pin.profile]

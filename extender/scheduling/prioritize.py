@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from operator import add
-from typing import Final
+from typing import Final, NamedTuple
 
 from extender.scheduling.profile import Profile
 from extender.scheduling.verb import Judging, Question
@@ -19,10 +19,20 @@ MAX_TABULATED: Final = 10_000
 """Totals whose answers are looked up, which takes a quarter of finding them. More would take long to make."""
 
 
-def run(profile: Profile, pod: Pod, nodes: Nodes) -> Sequence[int]:
-    """The score of each node: the mean of the plugins' by weight, in 0..`profile.score_range`.
+class Totals(NamedTuple):
+    """The plugins' scores of some nodes, each times the plugin's weight, added up."""
 
-    A plugin that skips the pod or whose failure is ignored has no part in the mean. Raises PluginFailedError.
+    scores: Sequence[int]
+    """One a node."""
+    mean: Callable[[int], int]
+    """Makes of one of these what prioritize answers: the mean of the plugins' scores, in 0..`profile.score_range`."""
+
+
+def run(profile: Profile, pod: Pod, nodes: Nodes) -> Totals:
+    """The scores of all plugins together.
+
+    A plugin that skips the pod or whose failure is ignored has no part in them. If none has, all nodes score 0. Raises
+    PluginFailedError.
     """
     totals: Sequence[int] = ()
     weights = 0
@@ -35,8 +45,8 @@ def run(profile: Profile, pod: Pod, nodes: Nodes) -> Sequence[int]:
             totals = list(map(add, totals, weighted)) if weights else weighted
             weights += profile_plugin.weight
     if not weights:
-        return [0] * len(nodes)
-    return list(map(_scale(weights, profile.score_range), totals))
+        totals = [0] * len(nodes.names)
+    return Totals(totals, _scale(weights or 1, profile.score_range))
 
 
 def score(plugin: Plugin, pod: Pod, nodes: Nodes) -> list[int] | None:

@@ -140,6 +140,8 @@ class Profile:
     """The largest score that prioritize answers: 10, as kube-scheduler expects, or 100."""
     zero_scores: bool = False
     """Whether prioritize names the nodes with a score of 0, which it need not."""
+    top_nodes: int | None = None
+    """How many nodes filter answers at most, the best by the plugins' scores; None for all that pass."""
     problem: str = ""
     """Why no pod can be judged by it: a plugin that it must not go without is not there."""
     wants_nodes: bool = field(init=False)

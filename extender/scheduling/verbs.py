@@ -17,6 +17,14 @@ VERBS: Final[Mapping[str, Verb]] = {verb.name: verb for verb in (*JUDGING.values
 
 
 def used_verbs(profiles: Iterable[Profile]) -> set[str]:
-    """The verbs in which some plugin has a say."""
-    runs = [profile.runs for profile in profiles]
-    return {name for name, verb in VERBS.items() if any(run(export) for run in runs for export in verb.exports)}
+    """The verbs that kube-scheduler has to ask for."""
+    return {name for profile in profiles for name, verb in VERBS.items() if _uses(profile, verb)}
+
+
+def _uses(profile: Profile, verb: Verb) -> bool:
+    """Whether the plugins of a profile have a say in a verb. With topNodes, filter scores, too."""
+    if profile.top_nodes and verb is FILTER:
+        return True
+    if profile.top_nodes == 1 and verb is PRIORITIZE:
+        return False  # kube-scheduler does not ask about one node.
+    return any(map(profile.runs, verb.exports))

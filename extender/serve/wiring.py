@@ -40,6 +40,7 @@ from extender.scheduling.node_source import NodeSource
 from extender.scheduling.pod_source import PodSource
 from extender.scheduling.profile import PluginFailedError
 from extender.scheduling.request_samples import RequestSamples
+from extender.scheduling.top_nodes import TopNodes
 from extender.scheduling.waiting_pods import WaitingPods
 from extender.serve.background import Background
 from extender.serve.pods_on_demand import PodsOnDemand
@@ -162,6 +163,7 @@ class Wiring:
             self._pins,
             self._samples,
             FeasibleNodes(),
+            TopNodes(),
             self._link.recorder if self._link else None,
         )
         binder = _binder(configuration, self._asked)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from extender.cluster import Recorder, failed_scheduling_event
 from extender.scheduling import filter as filter_verb
 from extender.scheduling import preempt, prioritize
-from extender.scheduling.cycle_pins import CyclePins
+from extender.scheduling.cycle_pins import CyclePins, Key
 from extender.scheduling.feasible_nodes import FeasibleNodes
 from extender.scheduling.filter import FILTER, Verdict
 from extender.scheduling.live_profiles import LiveProfiles
@@ -24,6 +24,7 @@ from extender.scheduling.prioritize import PRIORITIZE
 from extender.scheduling.profile import Profile
 from extender.scheduling.request_samples import RequestSamples, Sample
 from extender.scheduling.requests import Candidates, PodRequest, Preemption
+from extender.scheduling.top_nodes import TopNodes
 from extender.scheduling.verb import Judging
 from extender.telemetry.metrics import Metrics
 from extender.webhook import encoding
@@ -43,6 +44,7 @@ class Context(NamedTuple):
     pins: CyclePins
     samples: RequestSamples
     feasible: FeasibleNodes
+    top_nodes: TopNodes
     recorder: Recorder | None = None
     """Gets an Event for each failure that a verb's answer has no words for."""
 
@@ -60,6 +62,11 @@ class Asked(Generic[S]):
     route: str
     """The name of the profile in its path, if it has one."""
     profile: Profile
+
+    @property
+    def key(self) -> Key:
+        """Of the pod's cycle."""
+        return self.request.pod.uid, self.route
 
 
 class JudgingHandler(ABC, Generic[S]):
@@ -172,8 +179,16 @@ class FilterHandler(JudgingHandler[Candidates]):
         self._context.samples.record(asked.profile.name, sample, asked.subject)
 
     def run(self, asked: Asked[Candidates], nodes: Nodes) -> Verdict:
-        """PreFilter and Filter."""
-        return filter_verb.run(asked.profile, asked.request.pod, nodes)
+        """PreFilter and Filter; with topNodes PreScore, Score and NormalizeScore of the nodes that pass."""
+        profile, pod = asked.profile, asked.request.pod
+        verdict = filter_verb.run(profile, pod, nodes)
+        if profile.top_nodes is None or len(verdict.kept) <= profile.top_nodes:
+            return verdict
+        self._context.samples.record(profile.name, Sample("prioritize", pod, verdict.kept.names))
+        best = self._context.top_nodes.choose(asked.key, profile, pod, verdict.kept, profile.top_nodes)
+        if profile.top_nodes > 1:
+            self._context.pins.keep_scores(asked.key, best.scores)
+        return verdict._replace(kept=best.nodes)
 
     def encode(self, asked: Asked[Candidates], _: Nodes, result: Verdict) -> bytes:
         """Bind is let to the nodes that pass."""
@@ -202,8 +217,14 @@ class PrioritizeHandler(JudgingHandler[Candidates]):
         self._context.samples.record(asked.profile.name, sample)
 
     def run(self, asked: Asked[Candidates], nodes: Nodes) -> Sequence[int]:
-        """PreScore, Score and NormalizeScore."""
-        return prioritize.run(asked.profile, asked.request.pod, nodes)
+        """PreScore, Score and NormalizeScore, unless filter has just done so."""
+        profile = asked.profile
+        if profile.top_nodes:
+            scores = self._context.pins.scores(asked.key, nodes.names)
+            if scores is not None:
+                return scores
+        totals = prioritize.run(profile, asked.request.pod, nodes)
+        return list(map(totals.mean, totals.scores))
 
     def encode(self, asked: Asked[Candidates], nodes: Nodes, result: Sequence[int]) -> bytes:
         """The scores that are not 0, which kube-scheduler takes for granted."""

@@ -55,6 +55,8 @@ class Stack:
     full_nodes: bool = False
     """Whether the scheduler sends whole nodes (nodeCacheCapable: false)."""
     weight: int = OUTWEIGHS_IN_TREE
+    profile: Mapping[str, Any] = field(default_factory=dict)
+    """More keys of the profile."""
     proxy: str | None = None
     """Where the scheduler finds the verbs, if not at the extender itself."""
     port: int = field(default_factory=free_port)
@@ -178,7 +180,7 @@ class Stack:
             "kind": "ExtenderConfiguration",
             "server": {"address": f"{LOOPBACK}:{self.port}", "adminAddress": f"{LOOPBACK}:{self.admin_port}"},
             "cluster": {"mode": "kubeconfig", "kubeconfig": str(self.kubeconfig)},
-            "profiles": [{"name": "default", "plugins": list(self.plugins)}],
+            "profiles": [{"name": "default", "plugins": list(self.plugins), **self.profile}],
         }
 
     def _print_scheduler_config(self) -> str:
@@ -193,21 +195,28 @@ def pod(
     name: str,
     *,
     annotations: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
     requests: Mapping[str, str] | None = None,
     priority_class: str | None = None,
+    **spec: Any,
 ) -> dict[str, Any]:
-    """A pod of one container."""
+    """A pod of one container; `spec` is added to its own."""
     container = {
         "name": "main",
         "image": "registry.example/app:1",
         "resources": {"requests": dict(requests or {})},
     }
-    spec: dict[str, Any] = {"containers": [container]}
+    spec = {"containers": [container], **spec}
     if priority_class:
         spec["priorityClassName"] = priority_class
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "annotations": dict(annotations or {})},
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "annotations": dict(annotations or {}),
+            "labels": dict(labels or {}),
+        },
         "spec": spec,
     }

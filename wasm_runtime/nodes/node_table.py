@@ -246,6 +246,12 @@ class Nodes:
         self.node_table.expect(names, located)
         return Nodes(self.node_table, names, located)
 
+    def at(self, positions: Sequence[int]) -> Nodes:
+        """The nodes at some positions of the request."""
+        epoch, indices = self._located
+        names = list(map(self.names.__getitem__, positions))
+        return Nodes(self.node_table, names, Located(epoch, list(map(indices.__getitem__, positions))))
+
     def without_names(self) -> NodeSet:
         """Which nodes these are, for who keeps that of many requests."""
         return NodeSet(self.node_table, self._located)

@@ -298,6 +298,8 @@ class ProfileView(ApiModel):
     name: str
     score_range: int
     """The largest score that prioritize answers."""
+    top_nodes: int | None
+    """How many nodes filter answers at most, the best ones; null for all that pass."""
     plugins: list[str]
     """In their order."""
     conditions: list[ConditionView]
@@ -310,6 +312,7 @@ class ProfileView(ApiModel):
         return cls(
             name=profile.name,
             score_range=profile.score_range,
+            top_nodes=profile.top_nodes,
             plugins=[slot.name for slot in own],
             conditions=ConditionView.of(conditions.of_profile(profile.problem, own)),
         )

@@ -25,6 +25,7 @@ from extender.scheduling.pod_source import PodNotKnownError, PodSource
 from extender.scheduling.profile import MENDS, Profile, ProfilePlugin
 from extender.scheduling.request_samples import RequestSamples
 from extender.scheduling.requests import PodRequest, Preemption, RequestError
+from extender.scheduling.top_nodes import TopNodes
 from extender.scheduling.verbs import VERBS
 from extender.scheduling.waiting_pods import WaitingPods
 from extender.sources import SourceError
@@ -101,6 +102,7 @@ def _ask(verb: Verb, request: CallInput, profiles: LiveProfiles, waiting: Waitin
         CyclePins(),
         RequestSamples(),
         _AnyNode(),
+        TopNodes(),
         failures,
     )
     handlers = make_handlers(context, DryRunBinder(), waiting, ServerConfig().bind_timeout)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from extender.commands.scheduler_config import Choices, build
 from extender.rollouts import load
@@ -87,12 +88,22 @@ def test_an_extender_without_bind_may_be_ignorable(tmp_path: Path) -> None:
             {"filterVerb": "filter", "preemptVerb": "preempt"},
         ),
         ([profile("default", plugin("every_export", extensionPoints=["score"]))], {"prioritizeVerb": "prioritize"}),
+        ([profile("default", plugin("nodenumber"), topNodes=1)], {"filterVerb": "filter"}),
+        (
+            [profile("default", plugin("nodenumber"), topNodes=5)],
+            {"filterVerb": "filter", "prioritizeVerb": "prioritize"},
+        ),
+        (
+            [profile("default", plugin("nodenumber"), topNodes=1), profile("other", plugin("nodenumber"))],
+            {"filterVerb": "filter", "prioritizeVerb": "prioritize"},
+        ),
     ],
 )
 def test_only_verbs_that_a_plugin_serves_are_registered(
     tmp_path: Path, profiles: list[dict[str, Any]], verbs: dict[str, str]
 ) -> None:
-    assert built(tmp_path, profiles, Choices(node_cache_capable=False)) == expected(**verbs)
+    names = [each["name"].replace("default", "default-scheduler") for each in profiles]
+    assert built(tmp_path, profiles, Choices(node_cache_capable=False)) == expected(names, **verbs)
 
 
 def test_names_are_enough_where_no_plugin_reads_nodes(tmp_path: Path) -> None:
@@ -185,6 +196,24 @@ def test_the_command_prints_yaml(tmp_path: Path) -> None:
     file = kwx.write(tmp_path, kwx.configuration(profile("default", EVERY), cluster={"mode": "in-cluster"}))
     result = kwx.run("scheduler-config", "--config", file, *OPTIONS, home=tmp_path)
     assert (result.returncode, result.stdout, result.stderr) == (0, YAML, "")
+
+
+NOTES = """\
+kwx: profile default has topNodes 1: scores of in-tree plugins (topology spread, preferred affinity, image locality and\
+ others) do not count; what in-tree plugins require counts as ever
+kwx: profile five has topNodes 5: scores of in-tree plugins (topology spread, preferred affinity, image locality and\
+ others) count among these 5 alone; what in-tree plugins require counts as ever
+kwx: with topNodes this extender has to be the last of the extenders, behind ignorable ones as well: another that\
+ rejects the nodes that are left keeps the pod pending, though it would have kept others
+"""
+
+
+def test_what_top_nodes_give_up_is_said_beside_the_yaml(tmp_path: Path) -> None:
+    profiles = [profile("default", plugin("nodenumber"), topNodes=1), profile("five", plugin("nodenumber"), topNodes=5)]
+    result = kwx.run("scheduler-config", "--config", kwx.write(tmp_path, kwx.configuration(*profiles)), home=tmp_path)
+    assert (result.returncode, result.stderr) == (0, NOTES)
+    (extender,) = yaml.safe_load(result.stdout)["extenders"]
+    assert (extender["filterVerb"], extender["prioritizeVerb"]) == ("filter", "prioritize")
 
 
 def test_the_command_prints_json_and_nothing_else(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ MODULES = (
     "error_status",
     "no_extension_point",
     "no_memory",
+    "reject",
     "trap_at_start",
     "unknown_import",
     "wrong_signature",
@@ -162,6 +163,33 @@ REFUSED: dict[str, tuple[str, list[str]]] = {
             " _initialize: trap: unreachable in func[0]",
             "profiles[0].plugins[9].guestURL: plugin text: {folder}/text.wasm is no valid WebAssembly module:"
             " begins with b'hell', not with b'\\x00asm'",
+        ],
+    ),
+    "top nodes": (
+        f"""
+{HEAD}
+profiles:
+- {{name: none, topNodes: 0, plugins: [{{name: a, guestURL: 'file://./nodenumber.wasm'}}]}}
+- {{name: many, topNodes: 101, plugins: [{{name: a, guestURL: 'file://./nodenumber.wasm'}}]}}
+- {{name: text, topNodes: '1', plugins: [{{name: a, guestURL: 'file://./nodenumber.wasm'}}]}}
+""",
+        [
+            "profiles[0].topNodes: input should be greater than or equal to 1, found 0",
+            "profiles[1].topNodes: input should be less than or equal to 100, found 101",
+            "profiles[2].topNodes: input should be a valid integer, found '1'",
+        ],
+    ),
+    "top nodes without a score": (
+        f"""
+{HEAD}
+profiles:
+- {{name: scores, topNodes: 1, plugins: [{{name: a, guestURL: 'file://./nodenumber.wasm'}}]}}
+- {{name: filters, topNodes: 1, plugins: [{{name: a, guestURL: 'file://./reject.wasm'}}]}}
+""",
+        [
+            "profiles[1].topNodes: the best nodes are chosen by score, and no plugin of profile filters scores: leave"
+            " out topNodes, or have a plugin that exports score (see kwx inspect) and whose extensionPoints do not"
+            " leave it out",
         ],
     ),
     "everything at once": (

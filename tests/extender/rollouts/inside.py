@@ -24,6 +24,7 @@ from extender.scheduling.guest_log import GuestLog
 from extender.scheduling.node_source import NodeSource
 from extender.scheduling.pod_source import PodSource
 from extender.scheduling.request_samples import RequestSamples
+from extender.scheduling.top_nodes import TopNodes
 from extender.scheduling.waiting_pods import WaitingPods
 from extender.telemetry.metrics import Metrics
 from extender.webhook.handlers import Context
@@ -64,7 +65,14 @@ class Inside:
         self.rollouts = self.service.rollouts
         source = NodeSource(None, nodes, NodeTable)
         context = Context(
-            self.live.profiles, source, PodSource(None, None), Metrics(), self.pins, self.samples, FeasibleNodes()
+            self.live.profiles,
+            source,
+            PodSource(None, None),
+            Metrics(),
+            self.pins,
+            self.samples,
+            FeasibleNodes(),
+            TopNodes(),
         )
         handlers = make_handlers(context, binder or DryRunBinder(), waiting, bind_timeout)
         self._router = Router(handlers, self.live.profiles, 1 << 20)

@@ -128,3 +128,43 @@ def test_expired_cycles_are_given_back_as_others_begin(
         begun.pin(pod, NEW)
     assert kept(begun, MOST) == ["0", "1", "2"]
     assert begun.profiles_in_use() == {NEW}
+
+
+# -- scores that filter has found ------------------------------------------------------------------
+
+
+def test_scores_are_known_until_the_cycle_is_over(begun: CyclePins, clock: Clock) -> None:
+    begun.keep_scores(("pod", ""), {"node-1": 7, "node-2": 0})
+    assert begun.scores(("pod", ""), ["node-2", "node-1"]) == [0, 7]
+    assert begun.scores(("pod", ""), ["node-1", "node-3"]) is None
+    assert begun.scores(("pod", "other"), ["node-1"]) is None
+    clock.now += CYCLE_TIMEOUT_S
+    assert begun.scores(("pod", ""), ["node-1"]) is None
+
+
+def test_a_new_cycle_knows_none(begun: CyclePins) -> None:
+    begun.keep_scores(("pod", ""), {"node-1": 7})
+    begun.pin("pod", OLD)
+    assert begun.scores(("pod", ""), ["node-1"]) is None
+
+
+def test_scores_are_bounded_and_make_room_when_their_cycle_ends(
+    begun: CyclePins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cycle_pins, "MAX_SCORES", 3)
+    begun.pin("new", OLD)
+    begun.keep_scores(("pod", ""), {"node-1": 1, "node-2": 2})
+    begun.keep_scores(("new", ""), {"node-1": 1, "node-2": 2})
+    assert begun.scores(("new", ""), ["node-1"]) is None
+    begun.keep_scores(("pod", ""), {"node-1": 3})  # In the place of those before.
+    begun.keep_scores(("new", ""), {"node-1": 1, "node-2": 2})
+    assert begun.scores(("new", ""), ["node-1"]) == [1]
+    with begun.unpinning("pod"):
+        pass
+    begun.keep_scores(("new", ""), {"node-1": 1, "node-2": 2, "node-3": 3})
+    assert begun.scores(("new", ""), ["node-3"]) == [3]
+
+
+def test_a_cycle_that_is_over_is_given_none(begun: CyclePins) -> None:
+    begun.keep_scores(("unknown", ""), {"node-1": 1})
+    assert begun.scores(("unknown", ""), ["node-1"]) is None

@@ -127,9 +127,9 @@ def test_profiles_are_listed_with_their_plugins(extender: Extender) -> None:
     ready = [dateless(each.pop("conditions")) for each in profiles]
     assert ready == [[{"type": "Ready", "status": "True", "reason": "Serving", "message": ""}]] * len(profiles)
     assert profiles == [
-        {"name": "default", "scoreRange": 10, "plugins": OWN},
-        {"name": "batch", "scoreRange": 10, "plugins": ["named"]},
-        *({"name": name, "scoreRange": 10, "plugins": [name]} for name in ("slow", *HELD)),
+        {"name": "default", "scoreRange": 10, "topNodes": None, "plugins": OWN},
+        {"name": "batch", "scoreRange": 10, "topNodes": None, "plugins": ["named"]},
+        *({"name": name, "scoreRange": 10, "topNodes": None, "plugins": [name]} for name in ("slow", *HELD)),
     ]
 
 

@@ -1,0 +1,154 @@
+"""topNodes: of the nodes that pass only the best, and pods spread over nodes that are equally good."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from heapq import nlargest, nsmallest
+from itertools import compress, islice, repeat
+from typing import Final, NamedTuple
+
+from extender.scheduling import prioritize
+from extender.scheduling.cycle_pins import Key
+from extender.scheduling.profile import Profile
+from wasm_runtime.guests.guest import Pod
+from wasm_runtime.nodes.node_table import Nodes
+
+ATTEMPT_S: Final = 1.0
+"""Seconds for which a pod's filters belong to one attempt. After an error in Reserve, PreBind or Bind kube-scheduler
+lets the pod rest longer (`podInitialBackoffSeconds`, `pkg/scheduler/backend/queue/backoff_queue.go`)."""
+
+MAX_NAMES: Final = 131_072
+"""Names of nodes that are remembered, some 20 MiB; beyond it the pods go that were answered longest ago."""
+
+MAX_TRIED: Final = 256
+"""Names that are remembered of a pod's earlier attempts, the last ones."""
+
+
+def notice(profile: str, most: int) -> str:
+    """What a profile with topNodes gives up."""
+    counts = "do not count" if most == 1 else f"count among these {most} alone"
+    return (
+        f"profile {profile} has topNodes {most}: scores of in-tree plugins (topology spread, preferred affinity, image"
+        f" locality and others) {counts}; what in-tree plugins require counts as ever"
+    )
+
+
+class Best(NamedTuple):
+    """The nodes that filter answers."""
+
+    nodes: Nodes
+    scores: dict[str, int]
+    """What prioritize answers about them, by name."""
+
+
+class _Answer(NamedTuple):
+    """What filter has answered for a pod."""
+
+    names: Sequence[str]
+    began: float
+    """When the attempt did, on the clock of `time.monotonic`."""
+    tried: Mapping[str, int]
+    """How often each node was answered in earlier attempts."""
+
+    @property
+    def size(self) -> int:
+        return len(self.names) + len(self.tried)
+
+
+class TopNodes:
+    """Chooses the best nodes for pods. May be used from any thread.
+
+    Among equally good nodes those come first that were answered least recently, so that pods in a row do not pile up.
+    A pod that is asked about again in the same attempt gets the same nodes, if they are as good as others. In a later
+    attempt they come last: something else than filter has kept the pod off them, and may do so for ever.
+    """
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[Key, _Answer] = OrderedDict()
+        """The oldest first."""
+        self._size = 0
+        """Names in all answers."""
+        self._turns: OrderedDict[str, int] = OrderedDict()
+        """When each node was last answered, in turns, the oldest first."""
+        self._turn = 0
+        self._lock = threading.Lock()
+
+    def choose(self, key: Key, profile: Profile, pod: Pod, nodes: Nodes, most: int) -> Best:
+        """The `most` best of the nodes that pass, in their order, by PreScore, Score and NormalizeScore of all plugins.
+
+        Raises PluginFailedError.
+        """
+        totals = prioritize.run(profile, pod, nodes)
+        now = time.monotonic()
+        last = self._answers.get(key)
+        if last and now - last.began < ATTEMPT_S:
+            began, tried, again = last.began, last.tried, last.names
+        else:
+            began, tried, again = now, _tried(last) if last else {}, ()
+        surely, tied, left = _best(_demoted(nodes.names, totals.scores, tried), most)
+        positions = sorted(surely + self._least_recent(nodes.names, tied, left, again))
+        best = nodes.at(positions)
+        self._remember(key, _Answer(best.names, began, tried))
+        return Best(best, {nodes.names[at]: totals.mean(totals.scores[at]) for at in positions})
+
+    def _least_recent(self, names: Sequence[str], tied: Sequence[int], count: int, again: Sequence[str]) -> list[int]:
+        """So many of the tied positions: those of the nodes in `again` first, then by when they were answered."""
+        turns = dict(zip(tied, map(self._turns.get, map(names.__getitem__, tied), repeat(0)), strict=True))
+        for at in _positions(names, again):
+            if at in turns:
+                turns[at] = -1
+        return nsmallest(count, tied, key=turns.__getitem__)
+
+    def _remember(self, key: Key, answer: _Answer) -> None:
+        with self._lock:
+            for name in answer.names:
+                self._turn += 1
+                self._turns.pop(name, None)
+                self._turns[name] = self._turn
+            while len(self._turns) > MAX_NAMES:
+                self._turns.popitem(last=False)
+            before = self._answers.pop(key, None)
+            self._answers[key] = answer
+            self._size += answer.size - (before.size if before else 0)
+            while self._size > MAX_NAMES:
+                _, oldest = self._answers.popitem(last=False)
+                self._size -= oldest.size
+
+
+def _tried(last: _Answer) -> dict[str, int]:
+    """How often each node was answered until now, the last ones last."""
+    tried = {name: count for name, count in last.tried.items() if name not in last.names}
+    tried |= {name: last.tried.get(name, 0) + 1 for name in last.names}
+    return dict(islice(tried.items(), max(0, len(tried) - MAX_TRIED), None))
+
+
+def _demoted(names: Sequence[str], scores: Sequence[int], tried: Mapping[str, int]) -> Sequence[int]:
+    """The scores, so much less for each time that a node was tried that all others come first."""
+    if not tried:
+        return scores
+    demoted, step = list(scores), max(scores) - min(scores) + 1
+    for at in _positions(names, tried):
+        demoted[at] -= tried[names[at]] * step
+    return demoted
+
+
+def _positions(names: Sequence[str], wanted: Collection[str]) -> list[int]:
+    """Where some names stand among others, as far as they do."""
+    if not wanted:
+        return []
+    places = dict(zip(names, range(len(names)), strict=True))
+    return [places[name] for name in wanted if name in places]
+
+
+def _best(scores: Sequence[int], most: int) -> tuple[list[int], list[int], int]:
+    """The positions of the best scores; those that tie for the last places; and how many of these there is room for."""
+    surely: list[int] = []
+    for score in nlargest(most, set(scores)):
+        tied = list(compress(range(len(scores)), map(score.__eq__, scores)))
+        if len(surely) + len(tied) >= most:
+            return surely, tied, most - len(surely)
+        surely += tied
+    return surely, [], 0
