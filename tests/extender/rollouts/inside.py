@@ -41,7 +41,7 @@ T = TypeVar("T")
 class Inside:
     """The plugins of a configuration and the verbs, without sockets; a context manager that ends it.
 
-    Nobody looks at sources, probations and what drains but the test, by `look` and `offer`.
+    Nobody looks at sources, probations and what drains but the test, by `reconcile` and `offer`.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Inside:
         self.written()
         return max(self.rollouts.journal.since(0), key=lambda entry: (entry[1].id, entry[0]))[1]
 
-    def look(self) -> None:
+    def reconcile(self) -> None:
         """Looks after probations and what drains."""
         self.rollouts.reconcile()
 
