@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 import time
@@ -62,6 +63,11 @@ class Beside(Generic[T]):
         if self._error:
             raise self._error
         return self._result
+
+
+def ending(status: int) -> str:
+    """How a process that was waited for has ended."""
+    return f"ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
 
 
 def delay(seconds: float) -> None:

@@ -8,19 +8,22 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime, timezone
 from pathlib import Path
+from tempfile import gettempdir
 from threading import Event
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TextIO
 
 from bench.controlplane.ports import free_port
 from bench.controlplane.process import isolated_environment, leashed
 from bench.servers import running
 from tests.extender import kwx
 from tests.extender.kwx import plugin, profile
-from tests.patience import Beside, wait_until
+from tests.patience import Beside, ending, wait_until
 from tests.storm.apiserver import StandIn, api_server
 from tests.storm.clients import MODULES, Asker, Client, Health, Operator, Place, Rude, Scheduler
 from tests.storm.faults import KINDS, LIMITS
@@ -52,6 +55,8 @@ SURVIVABLE: Final = tuple(kind for kind in FAULTS if kind != "little address spa
 WELL_IN_A_ROW: Final = 20
 """Pods of each good profile that must be scheduled one after the other for all to be well."""
 OURS: Final = "a request failed for a fault of our own"
+RECORDS: Final = Path(gettempdir(), "kwx-storm")
+"""Where the record of a storm stays that was not weathered: what befell the extender, and all that it logged."""
 START_TIMEOUT_S: Final = 150.0
 """Nothing is compiled yet."""
 STOP_TIMEOUT_S: Final = 30.0
@@ -93,8 +98,11 @@ class Told(NamedTuple):
 class Storm:
     """An extender, its cluster, and all who ask it."""
 
-    def __init__(self, folder: Path, seed: int, kinds: Sequence[str], cluster: StandIn, idle: int) -> None:
+    def __init__(
+        self, folder: Path, seed: int, kinds: Sequence[str], cluster: StandIn, idle: int, record: TextIO
+    ) -> None:
         self._kinds = kinds
+        self._record = record
         self._random = random.Random(f"{seed} storm")
         self._cluster = cluster
         self._lines: list[str] = []
@@ -122,6 +130,10 @@ class Storm:
         self._seed = seed
 
     def __enter__(self) -> Storm:
+        return self
+
+    def begin(self) -> None:
+        """Waits until the extender serves, and has everybody ask."""
         serving = wait_until(lambda: self._check() or self.events("serving"), self.log, START_TIMEOUT_S)[0]
         self.place = Place(*(int(serving[name].rpartition(":")[2]) for name in ("verbs", "admin")))
         self._schedulers = [
@@ -131,9 +143,9 @@ class Storm:
         self._health = Health(self.place, self._seed, self._idle)
         rude = [Rude(self.place, f"{self._seed} {at}") for at in range(2)]
         self._clients += [*self._schedulers, self._operator, self._health, *rude]
-        return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        has_ended = self._process.poll() is not None
         if kind:
             self._process.send_signal(signal.SIGUSR1)
         for client in self._clients:
@@ -151,8 +163,9 @@ class Storm:
             self._process.kill()
             self.status = self._process.wait(STOP_TIMEOUT_S)
         self._logging.end()
-        if self.status:
-            print(self.log())
+        self._record.write(f"the extender has {ending(self.status)}\n")
+        if has_ended:
+            raise AssertionError(f"the extender has {ending(self.status)}:\n{self.log()}") from error
 
     def blow(self, seconds: float) -> None:
         """One round of all at once."""
@@ -174,6 +187,7 @@ class Storm:
             self._faults = self._random.sample(self._kinds, len(self._kinds))
         kind = self._faults.pop()
         order = {"kind": kind, "seconds": self._random.uniform(0.1, 1.0), "share": self._random.choice([0.1, 0.5, 1.0])}
+        self._record.write(f"{datetime.now(timezone.utc).isoformat()} {order}\n")
         assert self._process.stdin
         with suppress(BrokenPipeError):  # It has ended, which is told after the round.
             self._process.stdin.write(json.dumps(order).encode() + b"\n")
@@ -231,10 +245,12 @@ class Storm:
     def _keep_log(self) -> None:
         assert self._process.stdout
         with self._process.stdout:
-            self._lines.extend(line.decode(errors="replace") for line in self._process.stdout)
+            for line in self._process.stdout:
+                self._lines.append(line.decode(errors="replace"))
+                self._record.write(self._lines[-1])
 
     def _check(self) -> None:
-        assert self._process.poll() is None, f"the extender has ended with status {self._process.poll()}:\n{self.log()}"
+        assert self._process.poll() is None, "the extender has ended"  # How is told when it is left.
 
     def told(self, sizes: Sequence[Size]) -> Told:
         """What has come of it."""
@@ -249,10 +265,27 @@ class Storm:
 
 
 @contextmanager
-def storm(folder: Path, seed: int, kinds: Sequence[str]) -> Iterator[Storm]:
+def storm(folder: Path, seed: int, kinds: Sequence[str], record: TextIO) -> Iterator[Storm]:
     """An extender that is ready for it. `kinds` are the faults that befall it."""
     idle = free_port()
     with ExitStack() as stack:
         cluster = stack.enter_context(api_server(NODES, seed, folder))
         stack.enter_context(running([sys.executable, "-m", "tests.storm.idle", str(idle)], idle))
-        yield stack.enter_context(Storm(folder, seed, kinds, cluster, idle))
+        blowing = stack.enter_context(Storm(folder, seed, kinds, cluster, idle, record))
+        blowing.begin()
+        yield blowing
+
+
+@contextmanager
+def recorded(seed: int) -> Iterator[TextIO]:
+    """Where a storm is recorded line by line. If it is not weathered, why is the end of that, and it stays."""
+    RECORDS.mkdir(parents=True, exist_ok=True)
+    file = RECORDS / f"{seed}.log"
+    with file.open("w", encoding="utf-8", buffering=1) as record:
+        try:
+            yield record
+        except BaseException:
+            traceback.print_exc(file=record)
+            print(f"all that is known of the storm: {file}")
+            raise
+    file.unlink()

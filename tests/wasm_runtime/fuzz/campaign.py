@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import IO, NamedTuple
 
-from tests.patience import PATIENCE_S, Beside
+from tests.patience import PATIENCE_S, Beside, ending
 
 ROOT = Path(__file__).parents[3]
 
@@ -65,7 +64,7 @@ class Campaign:
                 if line is None and not begun:
                     raise RuntimeError(f"the worker does not begin: {_tail(errors)}")
                 if line is None:
-                    yield Finding(number, f"{_end(worker.wait(PATIENCE_S))}\n{_tail(errors)}".rstrip())
+                    yield Finding(number, f"{ending(worker.wait(PATIENCE_S))}\n{_tail(errors)}".rstrip())
             except Empty:
                 yield Finding(number, f"takes more than {self._patience:g} s")
             finally:
@@ -81,10 +80,6 @@ def _read(worker: subprocess.Popen[str], lines: SimpleQueue[int | str | None]) -
         if line.endswith("\n"):
             lines.put(json.loads(line))
     lines.put(None)
-
-
-def _end(status: int) -> str:
-    return f"ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
 
 
 def _tail(errors: IO[str]) -> str:
