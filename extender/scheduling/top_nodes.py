@@ -6,8 +6,8 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
-from heapq import nlargest, nsmallest
-from itertools import compress, islice, repeat
+from heapq import nlargest
+from itertools import islice, repeat
 from typing import Final, NamedTuple
 
 from extender.scheduling import prioritize
@@ -96,11 +96,13 @@ class TopNodes:
 
     def _least_recent(self, names: Sequence[str], tied: Sequence[int], count: int, again: Sequence[str]) -> list[int]:
         """So many of the tied positions: those of the nodes in `again` first, then by when they were answered."""
-        turns = dict(zip(tied, map(self._turns.get, map(names.__getitem__, tied), repeat(0)), strict=True))
-        for at in _positions(names, again):
-            if at in turns:
-                turns[at] = -1
-        return nsmallest(count, tied, key=turns.__getitem__)
+        tied_names = list(map(names.__getitem__, tied))
+        turns = list(map(self._turns.get, tied_names, repeat(0)))
+        for at in _positions(tied_names, again):
+            turns[at] = -1
+        if count == 1:
+            return [tied[turns.index(min(turns))]]
+        return [tied[at] for at in sorted(range(len(tied)), key=turns.__getitem__)[:count]]
 
     def _remember(self, key: Key, answer: _Answer) -> None:
         with self._lock:
@@ -147,7 +149,7 @@ def _best(scores: Sequence[int], most: int) -> tuple[list[int], list[int], int]:
     """The positions of the best scores; those that tie for the last places; and how many of these there is room for."""
     surely: list[int] = []
     for score in nlargest(most, set(scores)):
-        tied = list(compress(range(len(scores)), map(score.__eq__, scores)))
+        tied = [at for at, each in enumerate(scores) if each == score]
         if len(surely) + len(tied) >= most:
             return surely, tied, most - len(surely)
         surely += tied
