@@ -19,7 +19,7 @@ from bench.controlplane.gobuild import GoToolchain, required_version
 from bench.peers import gopeer
 from bench.run import FILE, Run, RunError
 from bench.source import source
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import digest
 
 PACKAGES: Final = ("kube-wasm-extender", "wasmtime", "uvicorn", "uvloop", "httptools", "msgspec")
 

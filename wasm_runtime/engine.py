@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from wasm_runtime.abi import FunctionType, GuestResult, HostDocument, Import, Severity
+from wasm_runtime.blob import Blob
 from wasm_runtime.driver.layout import REASON_ROOM
 from wasm_runtime.errors import Fault, GuestError
 from wasm_runtime.nodes.node_feed import ALL_NODES
@@ -257,5 +258,5 @@ class Module(Protocol):
 class Engine(Protocol):
     """Compiles modules."""
 
-    def compile(self, wasm: bytes) -> Module:
+    def compile(self, module: bytes | Blob) -> Module:
         """Compiles a binary module. Raises ModuleError if it is none."""

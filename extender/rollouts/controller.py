@@ -16,7 +16,7 @@ from extender.rollouts.drain import Drain
 from extender.rollouts.journal import Journal
 from extender.rollouts.live_plugins import LivePlugins, unscored
 from extender.rollouts.module_admission import ModuleAdmission
-from extender.rollouts.pipeline import Pipeline, RolloutFailedError, failing
+from extender.rollouts.pipeline import Candidate, Pipeline, RolloutFailedError, failing
 from extender.rollouts.polling import RetryTrigger, SourcePollState
 from extender.rollouts.revision import REVISED, Revision, Stage
 from extender.rollouts.rollout import Rollout
@@ -150,14 +150,14 @@ class RolloutController:
         """
         self.admission.review([slot])  # What is required may be what has changed: another key is in its file.
         is_signed_now = bool(slot.unmet) and self._pipeline.admits(slot.config, fetched)
-        module = fetched.digest  # Before the lock is held, for it takes long.
         with slot.turn:
             with self._lock:
                 if source is not slot.source:
                     return True  # Another one was configured meanwhile.
                 if self._runs.running(slot):
                     return False
-                revision = Revision.of(module, slot.config, fetched.origin)
+                candidate = Candidate.of(fetched, slot.config)
+                revision = candidate.revision
                 slot.refusal = ""
                 is_cure = is_signed_now and slot.serves(revision.id)
                 if slot.live and revision.id == slot.offered and not is_cure:
@@ -166,7 +166,7 @@ class RolloutController:
                     self._switch.set_offered(slot, revision.id)
                     return True
                 run = self._runs.begin(slot, "source", revision=revision.id)
-            self._carry_out(run, slot, SwapPlan(slot.config, lambda: fetched, revision.id, offers=True))
+            self._carry_out(run, slot, SwapPlan(slot.config, lambda: candidate, revision.id, offers=True))
             with self._lock:
                 if source is slot.source and not run.is_cancelled:
                     slot.version = fetched.version
@@ -368,7 +368,7 @@ class RolloutController:
             raise NotConfiguredError(problems, given)
         return changes
 
-    def _fetch_if_need_be(self, slot: Slot, config: PluginConfig, given: Given) -> Fetched:
+    def _fetch_if_need_be(self, slot: Slot, config: PluginConfig, given: Given) -> Candidate:
         """What the source has given last, if that was good and settings alone change; else what it gives."""
         is_good = not (slot.refusal or slot.unmet)
         if slot.version and is_good and _origin(self._switch.configured(slot)) == _origin(config):
@@ -376,22 +376,22 @@ class RolloutController:
             with suppress(SourceError):
                 if last and not slot.source.has_changed(slot.version):
                     self._pipeline.allow(config, last)
-                    fetched = self._pipeline.kept(last)
+                    candidate = self._pipeline.kept(last.under(config))
                     given[slot.place] = slot.version
-                    return fetched
+                    return candidate
         return self._fetch(slot, config, given)
 
-    def _fetch(self, slot: Slot, config: PluginConfig, given: Given) -> Fetched:
+    def _fetch(self, slot: Slot, config: PluginConfig, given: Given) -> Candidate:
         """What the source gives. While it cannot be reached, what it gave last, if that serves. Raises SourceError."""
         try:
-            fetched = self._pipeline.fetch(config)
+            candidate = self._pipeline.fetch(config)
         except SourceUnreachableError:
             is_there = slot.serves(slot.offered) and _origin(self._switch.configured(slot)) == _origin(config)
             if not (slot.live and is_there):
                 raise
-            return self._pipeline.kept(slot.live.revision)
-        given[slot.place] = fetched.version
-        return fetched
+            return self._pipeline.kept(slot.live.revision.under(config))
+        given[slot.place] = candidate.fetched.version
+        return candidate
 
     def _reconfigure(self, slot: Slot, config: PluginConfig, version: str | None, *, is_ready: bool) -> None:
         """Without `is_ready` what the new configuration wants of a plugin that changes has yet to be had."""

@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
+
+import msgspec
 
 from extender.config import PluginConfig, SwapConfig
 from extender.rollouts.plugin_factory import LoadError, PluginFactory
@@ -34,8 +36,21 @@ POLL_INTERVAL_S: Final = 0.1
 MAX_SHADOW_S: Final = 3600.0
 """Seconds after which a shadow ends that has not seen its number of requests."""
 
-Fetch = Callable[[], Fetched]
-"""Gives a module. Raises SourceError."""
+
+class Candidate(NamedTuple):
+    """A module that was fetched, and the revision that it makes under a plugin's configuration."""
+
+    fetched: Fetched
+    revision: Revision
+
+    @classmethod
+    def of(cls, fetched: Fetched, config: PluginConfig) -> Candidate:
+        """The candidate that a module makes. It is not verified, so its revision has no signer yet."""
+        return cls(fetched, Revision.of(fetched.module.digest, config, fetched.origin))
+
+
+Fetch = Callable[[], Candidate]
+"""Gives a candidate. Raises SourceError."""
 
 
 class RolloutFailedError(Exception):
@@ -70,23 +85,22 @@ def failing(run: RolloutRun) -> Iterator[None]:
 
 def verify(
     run: RolloutRun, config: PluginConfig, fetch: Fetch, folder: Path, verified: Revision | None = None
-) -> tuple[Revision, bytes]:
-    """Fetches a module and checks that it is the one, and signed by whom, the configuration requires.
+) -> Candidate:
+    """Fetches a candidate, and checks the digest and the signature that the configuration requires.
 
-    Returns it with the revision that it makes. `folder` is what the configuration's paths are relative to, `verified`
-    an earlier revision: if the module is its own and the key, too, the signature was checked before and is not to be
-    had again. Raises SourceError, CancelledError.
+    Returns the candidate with its signer. The paths of the configuration are relative to `folder`. `verified` is an
+    earlier revision: if it has the same module and the same signer, the signature is not checked again, since
+    signatures are not kept. Raises SourceError, CancelledError.
     """
-    fetched = fetch()
+    fetched, revision = fetch()
     key = _required_key(config, folder)
-    module = fetched.digest
-    revision = Revision.of(module, config, fetched.origin, key.fingerprint if key else None)
-    run.advance(Stage.FETCHED, revision=revision.id, module=module, origin=fetched.origin)
-    check_digest(config, module, fetched.origin)
-    if key and (verified is None or (verified.module, verified.signer) != (module, key.fingerprint)):
+    revision = msgspec.structs.replace(revision, signer=key.fingerprint if key else None)
+    run.advance(Stage.FETCHED, revision=revision.id, module=revision.module, origin=revision.origin)
+    check_digest(config, revision.module, revision.origin)
+    if key and (verified is None or (verified.module, verified.signer) != (revision.module, revision.signer)):
         key.check(fetched)
     run.advance(Stage.VERIFIED)
-    return revision, fetched.wasm
+    return Candidate(fetched, revision)
 
 
 def _required_key(config: PluginConfig, folder: Path) -> PublicKey | None:
@@ -101,25 +115,24 @@ def check_digest(config: PluginConfig, module: str, origin: str) -> None:
         raise SourceError(f"{origin} has digest {module}, the configuration allows only {config.digest}")
 
 
-def kept_module(store: Store, revision: Revision) -> Fetched:
-    """The module of an earlier revision. Raises SourceError."""
-    wasm = store.module(revision.module)
-    if wasm is None:
+def kept(store: Store, revision: Revision) -> Candidate:
+    """A revision whose module has served before, with the module from the store. Raises SourceError."""
+    module = store.module(revision.module)
+    if module is None:
         raise SourceError(f"the module of revision {revision.id} is not kept in server.stateDirectory")
-    return Fetched(wasm, revision.origin, revision.module)
+    return Candidate(Fetched(module, revision.origin, revision.module), revision)
 
 
-def warmed(
-    run: RolloutRun, store: Store, revision: Revision, wasm: bytes, config: PluginConfig, plugin: Plugin
-) -> ActiveRevision:
-    """A plugin that knows the nodes, ready to serve; its module is kept. Raises CancelledError."""
+def warmed(run: RolloutRun, store: Store, candidate: Candidate, config: PluginConfig, plugin: Plugin) -> ActiveRevision:
+    """A plugin that knows the nodes and is ready to serve. Its module is kept. Raises CancelledError."""
     try:
-        store.keep_module(revision.module, wasm)
+        store.keep_module(candidate.fetched.module)
         run.advance(Stage.WARMED)
     except BaseException:
         plugin.close()
         raise
-    return ActiveRevision(revision, ProfilePlugin(plugin, config.weight, config.failure_policy), run.rollout)
+    profile_plugin = ProfilePlugin(plugin, config.weight, config.failure_policy)
+    return ActiveRevision(candidate.revision, profile_plugin, run.rollout)
 
 
 class Pipeline:
@@ -156,13 +169,15 @@ class Pipeline:
         Raises RolloutFailedError; then the run has failed.
         """
         with failing(run):
-            revision, wasm = verify(run, config, fetch, self._folder, verified)
+            candidate = verify(run, config, fetch, self._folder, verified)
+            fetched, revision = candidate
             replaced = slot.live.revision if slot.live else None
             is_served = replaced and (replaced.id, replaced.signer) == (revision.id, revision.signer)
             if is_served and not run.rollout.dry_run:
                 run.advance(Stage.UNCHANGED)
                 return None
-            with closing(self._plugin_factory.make(wasm, revision.origin, config, self._nodes(), trial=True)) as trial:
+            trial = self._plugin_factory.make(fetched.module, fetched.origin, config, self._nodes(), trial=True)
+            with closing(trial):
                 fits(trial)
                 run.advance(Stage.COMPILED, replaces=replaced.id if replaced else None)
                 report = self._probe(run, slot, config, trial)
@@ -170,7 +185,7 @@ class Pipeline:
                 if run.rollout.dry_run:
                     run.advance(Stage.REHEARSED)
                     return None
-                return warmed(run, self.store, revision, wasm, config, self._plugin_factory.clone(trial, self._nodes()))
+                return warmed(run, self.store, candidate, config, self._plugin_factory.clone(trial, self._nodes()))
 
     def allow(self, config: PluginConfig, revision: Revision) -> None:
         """Raises SourceError for a revision that the configuration does not let in any more."""
@@ -190,7 +205,7 @@ class Pipeline:
     def admits(self, config: PluginConfig, fetched: Fetched) -> bool:
         """Whether the configuration lets in what a source gives."""
         with suppress(SourceError):
-            check_digest(config, fetched.digest, fetched.origin)
+            check_digest(config, fetched.module.digest, fetched.origin)
             key = _required_key(config, self._folder)
             if key:
                 key.check(fetched)
@@ -201,21 +216,21 @@ class Pipeline:
         """A revision that has served before, ready to be switched in; it is not probed. Raises RolloutFailedError."""
         with failing(run):
             config = revision.configure(slot.config)
-            _, wasm = verify(run, config, lambda: self.kept(revision), self._folder, revision)
-            plugin = self._plugin_factory.make(wasm, revision.origin, config, self._nodes())
-            return warmed(run, self.store, revision, wasm, config, plugin)
+            fetched, _ = verify(run, config, lambda: self.kept(revision), self._folder, revision)
+            plugin = self._plugin_factory.make(fetched.module, fetched.origin, config, self._nodes())
+            return warmed(run, self.store, Candidate(fetched, revision), config, plugin)
 
     def open(self, config: PluginConfig) -> Source:
         """The source of a plugin."""
         return open_source(config, self._folder, self._plugin_factory.module_limit)
 
-    def fetch(self, config: PluginConfig) -> Fetched:
+    def fetch(self, config: PluginConfig) -> Candidate:
         """What a plugin's source gives now. Raises SourceError."""
-        return fetch_now(self.open(config))
+        return Candidate.of(fetch_now(self.open(config)), config)
 
-    def kept(self, revision: Revision) -> Fetched:
-        """The module of an earlier revision. Raises SourceError."""
-        return kept_module(self.store, revision)
+    def kept(self, revision: Revision) -> Candidate:
+        """A revision whose module has served before, with the module from the store. Raises SourceError."""
+        return kept(self.store, revision)
 
     def _probe(self, run: RolloutRun, slot: Slot, config: PluginConfig, trial: Plugin) -> ProbeReport:
         """Compares the candidate with a clone of the active revision. Raises CandidateRefusedError."""

@@ -8,6 +8,7 @@ from extender.config import PluginConfig, RuntimeConfig
 from extender.rollouts.engines import EngineError, Engines
 from extender.scheduling.profile import mend
 from wasm_runtime.abi import Severity
+from wasm_runtime.blob import Blob
 from wasm_runtime.engine import Handle, Settings
 from wasm_runtime.errors import GuestError, ModuleError
 from wasm_runtime.guests.plugin import Observer, Plugin, Sink
@@ -47,7 +48,7 @@ class PluginFactory:
         self._outside = _Outside(sink, observer, handle)
 
     def make(
-        self, wasm: bytes, origin: str, plugin: PluginConfig, nodes: NodeTable | None = None, *, trial: bool = False
+        self, module: Blob, origin: str, plugin: PluginConfig, nodes: NodeTable | None = None, *, trial: bool = False
     ) -> Plugin:
         """A plugin that has started, and whose guest knows the nodes if there are any. Raises LoadError.
 
@@ -58,7 +59,7 @@ class PluginFactory:
         try:
             made = Plugin(
                 self._engines.get(plugin.engine),
-                wasm,
+                module,
                 _settings(plugin),
                 extension_points=plugin.extension_points,
                 sink=outside.sink,

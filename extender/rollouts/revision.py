@@ -99,6 +99,10 @@ class Revision(msgspec.Struct, frozen=True, rename="camel"):
         named = msgspec.json.encode({"module": module, "settings": settings}, order="deterministic")
         return cls(f"sha256:{hashlib.sha256(named).hexdigest()}", module, settings, origin, signer)
 
+    def under(self, config: PluginConfig) -> Revision:
+        """The revision of the same module under another configuration, not verified."""
+        return Revision.of(self.module, config, self.origin)
+
     def configure(self, config: PluginConfig) -> PluginConfig:
         """The plugin's configuration with this revision's settings."""
         return configure(config, self.settings)

@@ -22,7 +22,7 @@ from extender.rollouts.controller import keys
 from extender.rollouts.engines import EngineError
 from extender.rollouts.journal import START, Journal
 from extender.rollouts.live_plugins import LivePlugins, unscored
-from extender.rollouts.pipeline import Fetch, RolloutFailedError, check_digest, failing, kept_module, verify, warmed
+from extender.rollouts.pipeline import Candidate, Fetch, RolloutFailedError, check_digest, failing, kept, verify, warmed
 from extender.rollouts.plugin_factory import LoadError, PluginFactory
 from extender.rollouts.revision import Revision, Stage, configure, settings_of
 from extender.rollouts.rollout import Rollout
@@ -31,7 +31,7 @@ from extender.rollouts.slot import Slot
 from extender.rollouts.state.retention import trim
 from extender.rollouts.state.store import PluginState, Store
 from extender.rollouts.switch import with_newest
-from extender.sources import Fetched, Source, SourceError, SourceUnreachableError
+from extender.sources import Source, SourceError, SourceUnreachableError
 from extender.sources.factory import open_source
 from extender.sources.source import fetch_now
 from wasm_runtime.compile.cache import CacheError
@@ -140,45 +140,45 @@ class _Start:
     def _open(self, plugin: PluginConfig) -> Source:
         return open_source(plugin, self._folder, self._plugin_factory.module_limit)
 
-    def _fetch(self, plugin: PluginConfig) -> Fetched:
+    def _fetch(self, plugin: PluginConfig) -> Candidate:
         """Raises SourceUnreachableError or RolloutFailedError."""
         try:
             fetched = fetch_now(self._open(plugin))
             # Before it may be no news: what served last does not stand in for it.
-            check_digest(plugin, fetched.digest, fetched.origin)
+            check_digest(plugin, fetched.module.digest, fetched.origin)
         except SourceUnreachableError:
             raise
         except SourceError as error:
             raise RolloutFailedError([str(error)]) from error
-        return fetched
+        return Candidate.of(fetched, plugin)
 
     def _fill(self, slot: Slot, fetch: Fetch) -> None:
         """Puts into a slot what its source gives, or else what served last. Raises RolloutFailedError."""
-        kept = self._store.load(slot.profile, slot.name)
-        if kept:
-            slot.offered, slot.revisions = kept.offered, list(kept.revisions)
-            self._served[slot] = kept.active
+        state = self._store.load(slot.profile, slot.name)
+        if state:
+            slot.offered, slot.revisions = state.offered, list(state.revisions)
+            self._served[slot] = state.active
         try:
-            fetched = fetch()
+            candidate = fetch()
         except SourceUnreachableError as error:
-            self._fall_back(slot, kept, str(error))
+            self._fall_back(slot, state, str(error))
             return
-        slot.version = fetched.version
-        offered = Revision.of(fetched.digest, slot.config, fetched.origin).id
-        is_no_news = kept is not None and offered == kept.offered != kept.active.id
-        if kept and is_no_news and self._restore(slot, kept.active, kept.active.settings):
+        slot.version = candidate.fetched.version
+        offered = candidate.revision.id
+        is_no_news = state is not None and offered == state.offered != state.active.id
+        if state and is_no_news and self._restore(slot, state.active, state.active.settings):
             logger.warning("%s", slot.notice, extra={"plugin": slot.name, "profile": slot.profile})
             return
         slot.offered = offered
-        self._start(slot, slot.config, lambda: fetched)
+        self._start(slot, slot.config, lambda: candidate)
 
-    def _fall_back(self, slot: Slot, kept: PluginState | None, problem: str) -> None:
+    def _fall_back(self, slot: Slot, state: PluginState | None, problem: str) -> None:
         """Serves with the last good revision while the source cannot be reached. Without one the slot stays empty."""
         slot.problem = problem
         fields = {"plugin": slot.name, "profile": slot.profile}
-        if kept and self._restore(slot, kept.active, _settings_after(kept, slot.config)) and slot.live:
+        if state and self._restore(slot, state.active, _settings_after(state, slot.config)) and slot.live:
             fields["revision"] = slot.live.revision.id
-            if kept.offered == kept.active.id:  # Then this is what the source gave last, too, as it is configured now.
+            if state.offered == state.active.id:  # The source gave this last, as it is configured now.
                 slot.offered = slot.live.revision.id
             logger.warning("the last good revision serves until the source can be reached: %s", problem, extra=fields)
         else:
@@ -191,7 +191,7 @@ class _Start:
         """
         try:
             config = configure(slot.config, settings)
-            self._start(slot, config, partial(kept_module, self._store, revision), revision)
+            self._start(slot, config, partial(kept, self._store, revision.under(config)), revision)
         except (RolloutFailedError, ValidationError) as error:
             fields = {"plugin": slot.name, "profile": slot.profile, "revision": revision.id}
             logger.error("what served last cannot serve again: %s", error, extra=fields)
@@ -203,9 +203,9 @@ class _Start:
         number = self._store.next_id()
         run = RolloutRun(Rollout(id=number, profile=slot.profile, plugin=slot.name, by=START), self._journal)
         with failing(run):
-            revision, wasm = verify(run, config, fetch, self._folder, verified)
-            plugin = self._plugin_factory.make(wasm, revision.origin, config)
-            slot.live = warmed(run, self._store, revision, wasm, config, plugin)
+            candidate = verify(run, config, fetch, self._folder, verified)
+            plugin = self._plugin_factory.make(candidate.fetched.module, candidate.fetched.origin, config)
+            slot.live = warmed(run, self._store, candidate, config, plugin)
         self._runs[slot] = run
 
     def _settle(self, slot: Slot, run: RolloutRun) -> None:
@@ -224,7 +224,7 @@ class _Start:
             self._journal.save(slot.profile, slot.name, PluginState(slot.live.revision, slot.offered, slot.revisions))
 
 
-def _wait(slot: Slot, fetched: Future[Fetched], until: float) -> Fetched:
+def _wait(slot: Slot, fetched: Future[Candidate], until: float) -> Candidate:
     """What is being fetched. A file is waited for. Raises SourceUnreachableError or RolloutFailedError."""
     try:
         return fetched.result(max(0.0, until - time.monotonic()) if slot.source.is_remote else None)
@@ -234,9 +234,9 @@ def _wait(slot: Slot, fetched: Future[Fetched], until: float) -> Fetched:
         ) from None
 
 
-def _in_thread(fetch: Fetch) -> Future[Fetched]:
+def _in_thread(fetch: Fetch) -> Future[Candidate]:
     """Fetches beside others: those that do not answer are waited for at the same time, and not at all at the end."""
-    future: Future[Fetched] = Future()
+    future: Future[Candidate] = Future()
 
     def run() -> None:
         try:
@@ -248,10 +248,10 @@ def _in_thread(fetch: Fetch) -> Future[Fetched]:
     return future
 
 
-def _settings_after(kept: PluginState, config: PluginConfig) -> Mapping[str, Any]:
+def _settings_after(state: PluginState, config: PluginConfig) -> Mapping[str, Any]:
     """Those that the active revision had, operators' included, unless the configuration has changed since."""
-    possible = {Revision.of(each.module, config, each.origin).id for each in kept.revisions}
-    return kept.active.settings if kept.offered in possible else settings_of(config)
+    possible = {each.under(config).id for each in state.revisions}
+    return state.active.settings if state.offered in possible else settings_of(config)
 
 
 def _problems_of_modules(file: Path, plugins: Mapping[str, PluginConfig]) -> Iterator[str]:
@@ -267,8 +267,8 @@ def _problems_of_modules(file: Path, plugins: Mapping[str, PluginConfig]) -> Ite
             continue
         try:
             fetched = fetch_now(source)
-            check_digest(plugin, fetched.digest, fetched.origin)
-            plugin_factory.make(fetched.wasm, fetched.origin, plugin).close()
+            check_digest(plugin, fetched.module.digest, fetched.origin)
+            plugin_factory.make(fetched.module, fetched.origin, plugin).close()
         except SourceError as error:
             yield from _name(key, plugin, [str(error)])
         except LoadError as error:

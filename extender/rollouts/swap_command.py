@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from extender.sources import Signature
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import Blob
 
 
 class SwapRefusedError(Exception):
@@ -18,17 +17,11 @@ class ConflictError(SwapRefusedError):
     """A command comes after another one that it does not know of. `str()` names it."""
 
 
-@dataclass(frozen=True)
-class FromUpload:
+class FromUpload(NamedTuple):
     """A module that comes with the command."""
 
-    wasm: bytes
+    module: Blob
     signature: Signature | None = None
-    digest: str = field(init=False)
-    """The module's. It is found out at once, which takes some tenths of a second for the largest ones."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "digest", digest(self.wasm))
 
 
 class FromUrl(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationError
 
 from extender.config import PluginConfig, describe
-from extender.rollouts.pipeline import Fetch, Pipeline
+from extender.rollouts.pipeline import Candidate, Fetch, Pipeline
 from extender.rollouts.revision import REVISED, Revision, configure
 from extender.rollouts.slot import Slot
 from extender.rollouts.swap_command import (
@@ -91,14 +91,14 @@ def before(slot: Slot) -> Revision:
 
 def _again(revision: Revision, config: PluginConfig, pipeline: Pipeline) -> SwapPlan:
     """A module that has served, perhaps with other settings."""
-    wanted = Revision.of(revision.module, config, revision.origin).id
-    return SwapPlan(config, partial(pipeline.kept, revision), wanted, revision)
+    wanted = revision.under(config)
+    return SwapPlan(config, partial(pipeline.kept, wanted), wanted.id, revision)
 
 
 def _uploaded(upload: FromUpload, config: PluginConfig, by: str) -> SwapPlan:
     signatures = (upload.signature,) if upload.signature else ()
-    fetched = Fetched(upload.wasm, f"upload by {by}", "", signatures)
-    return SwapPlan(config, lambda: fetched, Revision.of(upload.digest, config, fetched.origin).id)
+    candidate = Candidate.of(Fetched(upload.module, f"upload by {by}", "", signatures), config)
+    return SwapPlan(config, lambda: candidate, candidate.revision.id)
 
 
 def _serving(slot: Slot) -> PluginConfig:

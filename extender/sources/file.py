@@ -12,6 +12,7 @@ from extender.sources.download import Limit
 from extender.sources.file_version import FileVersion
 from extender.sources.signing import SIGNATURE_LIMIT, SIGNATURE_SUFFIX, detached_signatures
 from extender.sources.source import Fetched, SourceError
+from wasm_runtime.blob import Blob
 
 MAX_ATTEMPTS: Final = 5
 PAUSE_S: Final = 0.1
@@ -71,7 +72,7 @@ class FileSource:
         if self._version() != version:
             return None
         return Fetched(
-            wasm,
+            Blob(wasm),
             os.fsencode(self._path).decode(errors="replace"),
             version,
             detached_signatures(str(self._signature), wasm, text),

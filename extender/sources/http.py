@@ -18,7 +18,8 @@ from extender.config.urls import is_loopback
 from extender.sources.download import DownloadSession, Limit, Response, shown
 from extender.sources.signing import SIGNATURE_LIMIT, SIGNATURE_SUFFIX, detached_signatures
 from extender.sources.source import Fetched, SourceError
-from wasm_runtime.guests.plugin import digest as digest_of
+from wasm_runtime.blob import Blob
+from wasm_runtime.blob import digest as digest_of
 
 _CONDITIONS: Final[Mapping[str, str]] = {"etag": "If-None-Match", "modified": "If-Modified-Since"}
 """The header that asks for anything but a version of that kind."""
@@ -60,17 +61,18 @@ class HttpSource:
         answer = session.request(self._url, self._limit, headers={**login, **condition}, expected=expected)
         if answer.status == HTTPStatus.NOT_MODIFIED:
             return None
-        version = prefix + _version(answer)
+        module = Blob(answer.body)
+        version = prefix + _version(answer, module)
         if version == known:
             return None
         name = shown(self._url)
-        return Fetched(answer.body, name, version, detached_signatures(name + SIGNATURE_SUFFIX, answer.body, signature))
+        return Fetched(module, name, version, detached_signatures(name + SIGNATURE_SUFFIX, answer.body, signature))
 
     def _signature(self, session: DownloadSession, login: Mapping[str, str]) -> bytes | None:
         """The document beside the module, if there is one."""
         path, mark, query = self._url.partition("?")
         url = f"{path}{SIGNATURE_SUFFIX}{mark}{query}"
-        last, condition = self._last, _condition(_version(self._last)) if self._last else {}
+        last, condition = self._last, _condition(_version(self._last, Blob(self._last.body))) if self._last else {}
         expected = (HTTPStatus.OK, HTTPStatus.NOT_FOUND, *([HTTPStatus.NOT_MODIFIED] if condition else []))
         answer = session.request(url, SIGNATURE_LIMIT, headers={**login, **condition}, expected=expected)
         if last and answer.status == HTTPStatus.NOT_MODIFIED:
@@ -107,14 +109,14 @@ def _condition(validator: str) -> Mapping[str, str]:
     return {_CONDITIONS[kind]: value} if value and kind in _CONDITIONS else {}
 
 
-def _version(answer: Response) -> str:
+def _version(answer: Response, body: Blob) -> str:
     """What tells a module from a later one: by what the server says of it, if that can be relied on."""
     etag, modified, sent = (answer.headers.get(name, "") for name in ("ETag", "Last-Modified", "Date"))
     if etag and etag.isascii():
         return f"etag {etag}"
     if modified.isascii() and _is_settled(modified, sent):
         return f"modified {modified}"
-    return digest_of(answer.body)
+    return body.digest
 
 
 def _is_settled(modified: str, sent: str) -> bool:

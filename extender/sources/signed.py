@@ -7,7 +7,7 @@ from pathlib import Path
 
 from extender.sources.signing import PublicKey
 from extender.sources.source import Fetched, Source, SourceError
-from wasm_runtime.guests.plugin import digest as digest_of
+from wasm_runtime.blob import digest as digest_of
 
 
 class SignedSource:

@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 
 from extender.sources.download import Limit
 from extender.sources.source import Fetched, Signature, SourceError
+from wasm_runtime.blob import digest as digest_of
 from wasm_runtime.engine import KIBIBYTE
-from wasm_runtime.guests.plugin import digest as digest_of
 
 MAX_KEY_BYTES: Final = 64 * KIBIBYTE
 MAX_SIGNATURE_BYTES: Final = 16 * KIBIBYTE

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple, Protocol
 
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import Blob
 
 
 class SourceError(Exception):
@@ -35,18 +34,13 @@ class Signature(NamedTuple):
 class Fetched:
     """A module as a source gave it."""
 
-    wasm: bytes
+    module: Blob
     origin: str
     """Where exactly it was found, for people: a path, a URL, an OCI reference with the manifest's digest."""
     version: str
     """Tells it from what the source gives later: the look of a file, an ETag, a digest."""
     signatures: Sequence[Signature] = ()
     """Those that speak of this module; fetched only where a public key is required."""
-
-    @cached_property
-    def digest(self) -> str:
-        """The module's, which takes some tenths of a second to find out of the largest ones."""
-        return digest(self.wasm)
 
 
 class Source(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pickle
 import signal
@@ -15,6 +14,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from wasm_runtime.blob import Blob
 from wasm_runtime.compile.cache import CodeFile, CompileCache
 from wasm_runtime.compile.cgroup import memory_left
 from wasm_runtime.engine import MEBIBYTE, Module
@@ -108,19 +108,20 @@ class Compiler:
         self._modules: WeakValueDictionary[str, Module] = WeakValueDictionary()
         """Those that are in use."""
 
-    def compile(self, wasm: bytes) -> Module:
+    def compile(self, module: bytes | Blob) -> Module:
         """Compiles a binary module. Raises ModuleError if it is none, or cannot be compiled in time."""
-        key = f"{self._engine.name}-{self._engine.version}-{hashlib.sha256(wasm).hexdigest()}"
-        module = self._modules.get(key) or self._kept(key)
-        if module is None:
-            output = self._run(wasm)
+        module = Blob.of(module)
+        key = f"{self._engine.name}-{self._engine.version}-{module.digest.removeprefix('sha256:')}"
+        compiled = self._modules.get(key) or self._kept(key)
+        if compiled is None:
+            output = self._run(module.content)
             end = output.index(b"\n")
             interface, code = output[:end], memoryview(output)[end + 1 :]
             if self._cache is not None:
                 self._cache.put(key, interface, code)
-            module = self._kept(key) or self._engine.load(Compiled(Interface.from_json(interface), bytes(code)))
-        self._modules[key] = module
-        return module
+            compiled = self._kept(key) or self._engine.load(Compiled(Interface.from_json(interface), bytes(code)))
+        self._modules[key] = compiled
+        return compiled
 
     def close(self) -> None:
         """Ends what other threads are compiling. From now on a module that is not kept is refused by ModuleError."""

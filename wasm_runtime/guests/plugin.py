@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import Final
 
 from wasm_runtime import abi
 from wasm_runtime.abi import ClusterEvent
+from wasm_runtime.blob import Blob
 from wasm_runtime.engine import Engine, GuestJournal, Handle, Module, NoHandle, Settings, Span
 from wasm_runtime.errors import GuestError
 from wasm_runtime.guests.core_guest import CoreGuest
@@ -34,18 +34,13 @@ Observer = Callable[[str, float, Sequence[Span]], None]
 """Takes how long a verb took in a plugin: name of the plugin, seconds that it waited for a guest, its calls."""
 
 
-def digest(wasm: bytes) -> str:
-    """The name of a module's bytes."""
-    return f"sha256:{hashlib.sha256(wasm).hexdigest()}"
-
-
 class Plugin:
     """Serves extension points with guests of one module. May be used from any thread."""
 
     def __init__(
         self,
         engine: Engine,
-        wasm: bytes,
+        module: bytes | Blob,
         settings: Settings,
         *,
         extension_points: Collection[str] | None = None,
@@ -60,9 +55,10 @@ class Plugin:
         guest, for `MAX_PREPARE_TIMEOUTS` timeouts at most. Raises ModuleError or GuestError.
         """
         self.name = settings.name
-        self.digest = digest(wasm)
+        module = Blob.of(module)
+        self.digest = module.digest
         self.settings = settings
-        self._module = engine.compile(wasm)
+        self._module = engine.compile(module)
         validate(self._module)
         self._enabled = _enabled(self._module, extension_points)
         self.has_binding_points = not abi.BIND_CYCLE.isdisjoint(self._enabled)

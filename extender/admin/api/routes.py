@@ -44,6 +44,7 @@ from extender.rollouts.slot import Slot
 from extender.rollouts.swap_command import ConflictError, FromUpload, SwapCommand, SwapRefusedError
 from extender.sources import SourceError
 from extender.sources.signing import detached
+from wasm_runtime.blob import Blob
 
 UPLOAD_TIMEOUT_S: Final = 60.0
 """Seconds in which a module has to come in."""
@@ -168,7 +169,7 @@ async def upload_module(
 
         def begin() -> Rollout:
             signed = detached(module, x_signature.encode()) if x_signature else None
-            command = SwapCommand(FromUpload(module, signed), user.name, reason, values, dry_run, expected)
+            command = SwapCommand(FromUpload(Blob(module), signed), user.name, reason, values, dry_run, expected)
             return context.rollouts.begin(slot, command)
 
         rollout = await _try(begin, slot, if_match)

@@ -34,6 +34,7 @@ from extender.sources.file import read
 from extender.telemetry.metrics import Metrics
 from extender.webhook.handlers import Context
 from extender.webhook.router import Handler, make_handlers
+from wasm_runtime.blob import Blob
 from wasm_runtime.compile.cache import CacheError
 from wasm_runtime.engine import GuestJournal
 from wasm_runtime.errors import Fault
@@ -83,7 +84,7 @@ def _load(module: Path, config: PluginConfig, sink: Sink, waiting: WaitingPods) 
         plugin_factory = PluginFactory(RuntimeConfig(), sink, handle=waiting)
         wasm = read(module, Limit(plugin_factory.module_limit, "runtime.moduleLimit"))
         with compiling(module, len(wasm)):
-            plugin = plugin_factory.make(wasm, str(module), config)
+            plugin = plugin_factory.make(Blob(wasm), str(module), config)
     except LoadError as error:
         raise CallError("\n".join(map(_here, error.problems))) from error
     except (CacheError, EngineError, SourceError) as error:

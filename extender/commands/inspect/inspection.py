@@ -22,6 +22,7 @@ from extender.sources.download import Limit
 from extender.sources.file import read
 from wasm_runtime import abi
 from wasm_runtime.abi import ClusterEvent, Import
+from wasm_runtime.blob import Blob
 from wasm_runtime.compile.cache import CacheError, CompileCache, Entry
 from wasm_runtime.compile.compiler import Compiler
 from wasm_runtime.engine import Module, NoHandle, Settings
@@ -29,7 +30,6 @@ from wasm_runtime.engines.wasmtime import WasmtimeEngine
 from wasm_runtime.engines.wasmtime.proposals import proposals
 from wasm_runtime.errors import GuestError, ModuleError
 from wasm_runtime.guests.core_guest import CoreGuest
-from wasm_runtime.guests.plugin import digest
 from wasm_runtime.module.portability import obstacles
 from wasm_runtime.module.sections import PAGE, memory
 from wasm_runtime.module.toolchain import toolchain
@@ -70,7 +70,8 @@ class Started(NamedTuple):
 
 def inspect(path: Path) -> InspectionReport:
     """All that can be known of the module in a file. Raises InspectionError."""
-    wasm, module, compilation = _load(path)
+    binary, module, compilation = _load(path)
+    wasm = binary.content
     problems = _problems(module)
     started = Started() if problems else _start(module)
     in_the_way = [
@@ -80,7 +81,7 @@ def inspect(path: Path) -> InspectionReport:
     made = toolchain(wasm, module)
     return InspectionReport(
         module=os.fsencode(path).decode(errors="replace"),
-        digest=digest(wasm),
+        digest=binary.digest,
         size=len(wasm),
         language=made.language,
         tools=list(made.tools),
@@ -98,11 +99,12 @@ def inspect(path: Path) -> InspectionReport:
     )
 
 
-def _load(path: Path) -> tuple[bytes, Module, Compilation]:
+def _load(path: Path) -> tuple[Blob, Module, Compilation]:
     try:
         wasm = read(path, Limit(RuntimeConfig().module_limit, "runtime.moduleLimit"))
         with compiling(path, len(wasm)):
-            return wasm, *_compile(wasm)
+            binary = Blob(wasm)
+            return binary, *_compile(binary)
     except (LoadError, CacheError, EngineError, SourceError) as error:
         raise InspectionError(str(error)) from error
     except ModuleError as error:
@@ -127,12 +129,12 @@ class _Witness(CompileCache):
         super().put(key, interface, code)
 
 
-def _compile(wasm: bytes) -> tuple[Module, Compilation]:
+def _compile(binary: Blob) -> tuple[Module, Compilation]:
     settings = RuntimeConfig()
     cache = _Witness(limit=settings.cache_limit)
     compiler = Compiler(WasmtimeEngine(stack_limit=settings.stack_limit), cache, settings.compile_timeout)
     begun = time.perf_counter()
-    module = compiler.compile(wasm)
+    module = compiler.compile(binary)
     took = time.perf_counter() - begun
     return module, Compilation(took * 1e3, cache.had_it, cache.code_bytes)
 

@@ -16,10 +16,10 @@ from extender.rollouts.revision import Revision
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.state.folder import DAMAGE, MEND, Folder, FolderError
 from extender.rollouts.state.history import History
+from wasm_runtime.blob import Blob
 from wasm_runtime.compile import directories
 from wasm_runtime.compile.directories import DirectoryError
 from wasm_runtime.engine import MEBIBYTE
-from wasm_runtime.guests.plugin import digest as digest_of
 
 logger = logging.getLogger(__name__)
 
@@ -94,11 +94,11 @@ class Store:
         store._last_id = store._try(lambda files: files.history.check(), 0)
         return store
 
-    def keep_module(self, digest: str, wasm: bytes) -> None:
+    def keep_module(self, module: Blob) -> None:
         """Keeps a module that a PluginState is about to name. Until then `save` does not delete it."""
-        self._try(lambda files: files.keep_module(digest, wasm), None)
+        self._try(lambda files: files.keep_module(module), None)
 
-    def module(self, digest: str) -> bytes | None:
+    def module(self, digest: str) -> Blob | None:
         """The module of a digest, if it is kept."""
         return self._try(lambda files: files.module(digest), None)
 
@@ -209,20 +209,20 @@ class _StateFiles:
         """Finds out what is there."""
         self.sizes = {f"sha256:{path.stem}": path.stat().st_size for path in self._modules.glob("*.wasm")}
 
-    def keep_module(self, digest: str, wasm: bytes) -> None:
-        if self.module(digest) is None:
-            self.folder.write(self._module_path(digest), wasm)
-        self.sizes[digest] = len(wasm)
-        self._unnamed.add(digest)
+    def keep_module(self, module: Blob) -> None:
+        if self.module(module.digest) is None:
+            self.folder.write(self._module_path(module.digest), module.content)
+        self.sizes[module.digest] = len(module.content)
+        self._unnamed.add(module.digest)
 
-    def module(self, digest: str) -> bytes | None:
+    def module(self, digest: str) -> Blob | None:
         path = self._module_path(digest)
         try:
-            wasm = path.read_bytes()
+            module = Blob(path.read_bytes())
         except FileNotFoundError:
             return None
-        if digest_of(wasm) == digest:
-            return wasm
+        if module.digest == digest:
+            return module
         logger.warning("a module that was kept is removed: its digest is wrong", extra={"path": str(path)})
         path.unlink()
         self.sizes.pop(digest, None)

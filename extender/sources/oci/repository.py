@@ -17,8 +17,8 @@ from extender.sources.oci.auth import RegistryAuth
 from extender.sources.oci.credentials import DOCKER_HUB
 from extender.sources.oci.manifest import ACCEPTED, INDEX, Descriptor
 from extender.sources.source import SourceError
+from wasm_runtime.blob import Blob
 from wasm_runtime.engine import MEBIBYTE
-from wasm_runtime.guests.plugin import digest as digest_of
 
 MANIFEST_LIMIT: Final = Limit(4 * MEBIBYTE)
 
@@ -71,7 +71,7 @@ class Repository:
         answer = self._request(f"referrers/{digest}?{query}", MANIFEST_LIMIT, INDEX, also=_NO_REFERRERS)
         return answer.body if answer.status == HTTPStatus.OK else self.manifest_if_any(digest.replace(":", "-"))
 
-    def blob(self, descriptor: Descriptor, limit: Limit) -> bytes:
+    def blob(self, descriptor: Descriptor, limit: Limit) -> Blob:
         """What a descriptor points to. Raises SourceError."""
         name = f"{self.name}@{descriptor.digest}"
         if descriptor.size > limit.size:
@@ -81,8 +81,9 @@ class Repository:
             raise self._missing(f"@{descriptor.digest}")
         if len(answer.body) != descriptor.size:
             raise SourceError(f"{name} has {len(answer.body)} bytes where its manifest says {descriptor.size}")
-        _check(name, descriptor.digest, answer.body)
-        return answer.body
+        blob = Blob(answer.body)
+        _check(name, descriptor.digest, blob)
+        return blob
 
     def _manifest(self, reference: str, name: str) -> bytes | None:
         answer = self._request(f"manifests/{reference}", MANIFEST_LIMIT, ACCEPTED)
@@ -90,7 +91,7 @@ class Repository:
             return None
         expected = reference if _is_digest(reference) else answer.headers.get(_DIGEST, "")
         if expected.startswith(_SHA256):
-            _check(f"{self.name}{name}", expected, answer.body)
+            _check(f"{self.name}{name}", expected, Blob(answer.body))
         return answer.body
 
     def _request(
@@ -129,9 +130,8 @@ def _is_digest(reference: str) -> bool:
     return reference.startswith(_SHA256)  # No tag has a colon.
 
 
-def _check(name: str, expected: str, content: bytes) -> None:
-    found = digest_of(content)
-    if found != expected:
+def _check(name: str, expected: str, blob: Blob) -> None:
+    if blob.digest != expected:
         raise SourceError(
-            f"{name} has come with other bytes: expected the digest {expected[:100]}, found {found}; push it anew"
+            f"{name} has come with other bytes: expected the digest {expected[:100]}, found {blob.digest}; push it anew"
         )

@@ -16,7 +16,7 @@ from extender.sources.oci.manifest import Descriptor, read
 from extender.sources.oci.repository import Repository
 from extender.sources.signing import MAX_SIGNATURE_BYTES, bundled, simple
 from extender.sources.source import Signature, SourceError, SourceUnreachableError
-from wasm_runtime.guests.plugin import digest as digest_of
+from wasm_runtime.blob import digest as digest_of
 
 MAX_SIGNATURES: Final = 32
 """Signatures of either kind that are looked at: the last ones, which are the newest."""
@@ -60,9 +60,9 @@ def fetch(repository: Repository, manifest: bytes, found: Sequence[Descriptor]) 
 
 def _fetch(repository: Repository, manifest: bytes, descriptor: Descriptor) -> Signature:
     if descriptor.media_type == _SIMPLE:
-        return simple(manifest, repository.blob(descriptor, _LIMIT), descriptor.annotation(_SIGNATURE))
+        return simple(manifest, repository.blob(descriptor, _LIMIT).content, descriptor.annotation(_SIGNATURE))
     name = f"{repository.name}@{descriptor.digest}"
     layers = read(name, repository.manifest(descriptor.digest)).layers or []
     if len(layers) != 1:
         raise SourceError(f"{name} has {len(layers)} layers; expected a bundle")
-    return bundled(manifest, repository.blob(layers[0], _LIMIT))
+    return bundled(manifest, repository.blob(layers[0], _LIMIT).content)

@@ -16,7 +16,7 @@ from extender.sources.oci.auth import RegistryAuth
 from extender.sources.oci.manifest import Descriptor, module, only, read
 from extender.sources.oci.repository import Repository
 from extender.sources.source import Fetched, SourceError
-from wasm_runtime.guests.plugin import digest as digest_of
+from wasm_runtime.blob import digest as digest_of
 
 
 class OciSource:

@@ -15,7 +15,7 @@ from tests.extender import guests
 from tests.extender.kwx import ON_PURPOSE, Extender, client, failure, plugin, profile
 from tests.extender.objects import filter_error, filtered, names_args, pod
 from tests.patience import PATIENCE_S
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import digest
 
 
 @pytest.fixture(scope="module")

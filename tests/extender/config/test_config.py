@@ -16,7 +16,7 @@ from extender.config import Address, ConfigError, FailurePolicy, PluginConfig, R
 from extender.rollouts import load
 from tests.extender import guests, kwx
 from wasm_runtime.abi import Severity
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import digest
 
 HEAD = "apiVersion: kwx.dev/v1alpha1\nkind: ExtenderConfiguration\n"
 NODENUMBER = digest(guests.module("nodenumber"))

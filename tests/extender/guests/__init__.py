@@ -7,7 +7,7 @@ from pathlib import Path
 
 import wasmtime
 
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import digest
 
 FOLDER = Path(__file__).parent
 EXAMPLES = Path(__file__).parents[3] / "extender" / "examples"

@@ -33,6 +33,7 @@ from extender.webhook.router import Router, make_handlers
 from tests.extender import kwx
 from tests.extender.objects import NODE_NAMES, binding_args, names_args, pod
 from tests.patience import PATIENCE_S, wait_until
+from wasm_runtime.blob import Blob
 from wasm_runtime.nodes.node_table import NodeTable
 
 T = TypeVar("T")
@@ -142,7 +143,7 @@ class Inside:
 
     def begin(self, wasm: bytes, by: str = "ann", plugin: str = "told", **order: Any) -> Rollout:
         """Begins to bring an uploaded module live."""
-        return self.rollouts.begin(self.slot(plugin), SwapCommand(FromUpload(wasm), by, **order))
+        return self.rollouts.begin(self.slot(plugin), SwapCommand(FromUpload(Blob(wasm)), by, **order))
 
     def upload(self, wasm: bytes, **order: Any) -> str:
         """Brings an uploaded module live: its revision."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from extender.rollouts.revision import Revision
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.state.store import PluginState, Store
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import Blob, digest
 
 MODULES = 4
 """Revisions that are kept at a time."""
@@ -29,7 +29,7 @@ def kept(number: int) -> PluginState:
 
 
 def save(store: Store, number: int) -> None:
-    store.keep_module(revision(number).module, module(number))
+    store.keep_module(Blob(module(number)))
     store.save("default", "plugin", kept(number))
     store.append(
         Rollout(

@@ -21,7 +21,7 @@ from tests.extender.sources import web
 from tests.extender.sources.oci import registry
 from tests.extender.sources.signer import Signer
 from tests.extender.sources.web import Conversation, Script, Web
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import digest
 
 GOOD = versions.module(10)
 NEXT = versions.module(11)

@@ -28,7 +28,7 @@ from tests.extender.sources import web
 from tests.extender.sources.signer import Signer
 from tests.extender.sources.web import Web
 from tests.patience import Beside, delay, wait_until
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import digest
 from wasm_runtime.nodes.node_table import NodeTable
 
 ONE = ["node-7"]

@@ -33,7 +33,7 @@ from tests.extender.rollouts.inside import Inside
 from tests.extender.rollouts.test_swaps import put
 from tests.extender.sources import web
 from tests.patience import PATIENCE_S, Beside
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import Blob, digest
 
 SHADOW = {"shadowTime": "10m"}
 """A candidate stays on the way until it is cancelled."""
@@ -200,7 +200,7 @@ def test_a_dry_run_reports_and_changes_nothing(inside: Inside) -> None:
     inside.filter("web-1")
     put(inside.folder / "told.wasm", versions.module(11))
     before, offered = inside.active(), inside.slot().offered
-    for what in (FromUpload(versions.module(11)), FromSource()):
+    for what in (FromUpload(Blob(versions.module(11))), FromSource()):
         rollout = inside.over(begin(inside, what, dry_run=True))
         assert (rollout.stage, rollout.dry_run, rollout.replaces) == (Stage.REHEARSED, True, before)
         assert rollout.report
@@ -256,7 +256,7 @@ def test_an_upload_is_not_taken_for_its_own_dry_run(shadowing: Inside) -> None:
 
 def test_a_second_operator_has_to_wait(shadowing: Inside) -> None:
     first = in_shadow(shadowing, shadowing.begin(versions.module(11)))
-    for what in (FromUpload(versions.module(12)), FromSource(), FromUrl("http://127.0.0.1:1/a.wasm")):
+    for what in (FromUpload(Blob(versions.module(12))), FromSource(), FromUrl("http://127.0.0.1:1/a.wasm")):
         with pytest.raises(ConflictError) as refused:
             begin(shadowing, what, by="bob")
         assert str(refused.value) == (
@@ -359,7 +359,7 @@ def test_an_order_for_what_serves_ends_a_shadow_of_the_sources_and_then_that_is_
     sources = shadowing.latest()
     with web.serving() as server:
         server.pages["/told.wasm"] = web.answer(200, versions.module(10))
-        what = FromUrl(server.url("/told.wasm")) if how == "url" else FromUpload(versions.module(10))
+        what = FromUrl(server.url("/told.wasm")) if how == "url" else FromUpload(Blob(versions.module(10)))
         ordered = begin(shadowing, what)
         assert outcome(shadowing, ordered) == (Stage.UNCHANGED, "")
     assert outcome(shadowing, sources) == (Stage.FAILED, OVERRULED)

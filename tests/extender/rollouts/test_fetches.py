@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ import yaml
 from extender import config
 from extender.rollouts import load
 from extender.rollouts.service import RolloutService
+from extender.rollouts.swap_command import FromUpload, SwapCommand
 from extender.scheduling.cycle_pins import CyclePins
 from extender.scheduling.request_samples import RequestSamples
 from extender.sources import file as file_source
@@ -28,10 +31,12 @@ from tests.extender.sources.oci.registry import File, Registry, running
 from tests.extender.sources.signer import digest
 from tests.extender.sources.web import Web
 from tests.patience import wait_until
+from wasm_runtime.blob import Blob
 from wasm_runtime.compile.compiler import Compiler
 from wasm_runtime.nodes.node_table import NodeTable
 
 MODULE, OTHER = versions.module(10), versions.module(11)
+MODULE_DIGEST, OTHER_DIGEST = digest(MODULE), digest(OTHER)
 LARGE = bytes(
     wasmtime.wat2wasm(guests.text("tell_version").replace("VERSION", "10").replace('"memory") 1', '"memory") 40'))
 )
@@ -62,6 +67,7 @@ class Sources:
     def __init__(self, folder: Path, server: Web, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
         self.looks = 0
         """At the file."""
+        self._hashed: list[bytes] = []
         self._folder = folder
         self._server = server
         self._registry = registry
@@ -95,8 +101,18 @@ class Sources:
         put(self._folder / "extender.yaml", yaml.safe_dump(content, sort_keys=False).encode())
         return self._folder / "extender.yaml"
 
+    def hashes(self, module: bytes, name: str) -> tuple[list[int], int]:
+        """How often each copy of a module was hashed, and how often an id was made of its digest and some settings.
+
+        What another plugin has kept on disk is a copy.
+        """
+        copies = Counter(id(each) for each in self._hashed if each == module)
+        named = b'{"module":"%b",' % name.encode()
+        return list(copies.values()), sum(each.startswith(named) for each in self._hashed)
+
     def _count(self, monkeypatch: pytest.MonkeyPatch) -> None:
         read, fetch, compile_ = file_source.read, FileSource.fetch, Compiler._run
+        sha256 = hashlib.sha256
 
         def counting_read(path: Path, limit: Limit) -> bytes:
             self._reads += path.name == "file.wasm"
@@ -111,6 +127,11 @@ class Sources:
             self._compiled += 1
             return compile_(compiler, wasm)
 
+        def counting_sha256(content: bytes = b"") -> Any:
+            self._hashed.append(content)
+            return sha256(content)
+
+        monkeypatch.setattr(hashlib, "sha256", counting_sha256)
         monkeypatch.setattr(file_source, "read", counting_read)
         monkeypatch.setattr(FileSource, "fetch", counting_fetch)
         monkeypatch.setattr(Compiler, "_run", counting_compile)
@@ -160,6 +181,24 @@ def test_a_source_is_asked_once_at_the_start(sources: Sources) -> None:
     assert page == [*FIRST.page, *[TAG] * (len(page) - 1)]
     assert artifact == [*FIRST.artifact, *[HEAD] * (len(artifact) - 2)]
     assert rest == [1, 1]
+
+
+def test_modules_of_sources_are_hashed_once_each(sources: Sources) -> None:
+    """At the start, and when there is another one."""
+    with serving(sources.write(source={"interval": "100ms"})) as service:
+        assert sources.hashes(MODULE, MODULE_DIGEST) == ([1] * 5, 3)
+        sources.give(OTHER, OTHER_TAG)
+        slots = service.rollouts.live.slots
+        wait_until(lambda: all(slot.live and slot.live.revision.module == OTHER_DIGEST for slot in slots), "a swap")
+    assert sources.hashes(OTHER, OTHER_DIGEST) == ([1] * 5, 3)
+
+
+def test_an_uploaded_module_is_hashed_once(sources: Sources) -> None:
+    with serving(sources.write()) as service:
+        slot, *_ = service.rollouts.live.slots
+        begun = service.rollouts.begin(slot, SwapCommand(FromUpload(Blob(OTHER)), "ann"))
+        wait_until(lambda: slot.live and slot.live.rollout.id == begun.id, "the upload")
+    assert sources.hashes(OTHER, OTHER_DIGEST) == ([1], 1)
 
 
 SETTINGS: list[Mapping[str, Any]] = [

@@ -24,7 +24,7 @@ from tests.extender.rollouts.test_swaps import put
 from tests.extender.sources import web
 from tests.extender.sources.signer import Signer
 from tests.extender.sources.web import Web
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import Blob, digest
 
 FIRST, SECOND, NEW = (versions.module(version) for version in (10, 11, 12))
 
@@ -96,12 +96,12 @@ def follow(inside: Inside) -> Rollout:
 
 
 WAYS: dict[str, tuple[Callable[[Inside, Web], Rollout], str]] = {
-    "upload": (lambda inside, _: begin(inside, FromUpload(NEW)), "upload by ann"),
+    "upload": (lambda inside, _: begin(inside, FromUpload(Blob(NEW))), "upload by ann"),
     "upload-that-expects-what-serves": (
-        lambda inside, _: begin(inside, FromUpload(NEW), expected=inside.active()),
+        lambda inside, _: begin(inside, FromUpload(Blob(NEW)), expected=inside.active()),
         "upload by ann",
     ),
-    "dry-run": (lambda inside, _: begin(inside, FromUpload(NEW), dry_run=True), "upload by ann"),
+    "dry-run": (lambda inside, _: begin(inside, FromUpload(Blob(NEW)), dry_run=True), "upload by ann"),
     "url": (lambda inside, server: begin(inside, FromUrl(server.url("/new.wasm"))), "{server}/new.wasm"),
     "settings": (lambda inside, _: begin(inside, FromSource(), settings={"weight": 2}), "{folder}/told.wasm"),
     "configured": (lambda inside, _: begin(inside, FromSource()), "{folder}/told.wasm"),
@@ -128,7 +128,7 @@ def test_nothing_goes_live_that_is_not_signed_by_the_key_of_a_file_that_was_read
 
 
 def test_what_is_signed_goes_live_though_the_configuration_is_refused(required: Inside, sign: Signer) -> None:
-    over = required.over(begin(required, FromUpload(NEW, Signature(NEW, sign(NEW)))))
+    over = required.over(begin(required, FromUpload(Blob(NEW), Signature(NEW, sign(NEW)))))
     assert (over.stage, over.problem) == (Stage.ACTIVE, "")
     assert required.slot().revisions[0].signer == PublicKey.read(sign.public_key).fingerprint
 
@@ -136,7 +136,7 @@ def test_what_is_signed_goes_live_though_the_configuration_is_refused(required: 
 def test_a_signature_of_what_serves_is_taken_from_an_upload(required: Inside, sign: Signer) -> None:
     required.wait_until(lambda: "could not go live now" in oddities(required))
     active = required.active()
-    over = required.over(begin(required, FromUpload(SECOND, Signature(SECOND, sign(SECOND)))))
+    over = required.over(begin(required, FromUpload(Blob(SECOND), Signature(SECOND, sign(SECOND)))))
     assert (over.stage, over.problem, required.active()) == (Stage.ACTIVE, "", active)
     assert "could not go live now" not in oddities(required)
 
@@ -170,7 +170,7 @@ def test_a_key_counts_though_another_plugin_keeps_the_file_from_going_live(insid
     mine = plugin("told", source={"publicKey": "cosign.pub"})
     write(inside, mine, plugin("absent"))
     inside.wait_until(lambda: "absent.wasm cannot be read" in oddities(inside))
-    assert inside.over(begin(inside, FromUpload(NEW))).problem == missing(inside, "upload by ann")
+    assert inside.over(begin(inside, FromUpload(Blob(NEW)))).problem == missing(inside, "upload by ann")
     inside.wait_until(lambda: inside.slot().revisions[0].signer)  # The source has given the signature of what serves.
     inside.wait_until(lambda: "could not go live now" not in oddities(inside))
 
@@ -179,20 +179,20 @@ def test_a_pin_counts_though_the_file_is_refused_and_one_that_is_exchanged_later
     configure(inside, digest=digest(NEW))
     refused = f"{{}} has digest {digest(FIRST)}, the configuration allows only {digest(NEW)}"
     inside.wait_until(lambda: "the configuration is refused" in oddities(inside))
-    over = inside.over(begin(inside, FromUpload(FIRST)))
+    over = inside.over(begin(inside, FromUpload(Blob(FIRST))))
     assert (over.stage, over.problem) == (Stage.FAILED, refused.format("upload by ann"))
     put(inside.folder / "told.wasm", NEW)
     inside.wait_until(lambda: not oddities(inside))
     configure(inside, digest=digest(FIRST))
     inside.wait_until(lambda: "the configuration is refused" in oddities(inside))
-    over = inside.over(begin(inside, FromUpload(FIRST)))
+    over = inside.over(begin(inside, FromUpload(Blob(FIRST))))
     assert (over.stage, over.problem) == (Stage.FAILED, refused.format("upload by ann"))
 
 
 def test_a_requirement_that_was_taken_back_is_in_force_no_more(required: Inside) -> None:
     configure(required, swap={"rollback": "manual"})
     required.wait_until(lambda: not oddities(required))
-    assert required.over(begin(required, FromUpload(NEW))).stage is Stage.ACTIVE
+    assert required.over(begin(required, FromUpload(Blob(NEW)))).stage is Stage.ACTIVE
 
 
 def test_a_requirement_is_dropped_only_with_the_rest_of_the_file(required: Inside, sign: Signer) -> None:
@@ -203,7 +203,7 @@ def test_a_requirement_is_dropped_only_with_the_rest_of_the_file(required: Insid
     )
     put(required.config, yaml.safe_dump(content).encode())
     required.wait_until(lambda: "absent.wasm cannot be read" in oddities(required))
-    assert required.over(begin(required, FromUpload(NEW))).problem == missing(required, "upload by ann")
+    assert required.over(begin(required, FromUpload(Blob(NEW)))).problem == missing(required, "upload by ann")
 
 
 # -- at the start ----------------------------------------------------------------------------------

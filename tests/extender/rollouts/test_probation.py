@@ -27,7 +27,7 @@ from tests.extender.rollouts.inside import Inside
 from tests.extender.rollouts.test_swaps import put
 from tests.extender.sources.signer import Signer
 from tests.patience import Beside
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import digest
 
 GOOD, BETTER = guests.constant_score(10), guests.constant_score(90)
 ONE = ["node-7"]

@@ -36,7 +36,7 @@ from tests.extender.rollouts.test_swaps import put
 from tests.extender.sources import web
 from tests.extender.sources.signer import Signer
 from tests.extender.sources.web import Conversation, Web
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import Blob, digest
 
 STATE = "state"
 SERVER = {"stateDirectory": STATE}
@@ -510,7 +510,7 @@ def test_it_serves_where_the_state_is_damaged_and_keeps_it_anew(tmp_path: Path) 
     with closing(Store.open(state, tmp_path / "extender.yaml")) as store:
         anew = store.load("default", "nodenumber")
         assert anew
-        assert store.module(anew.active.module) == guests.module("nodenumber")
+        assert store.module(anew.active.module) == Blob(guests.module("nodenumber"))
 
 
 def test_it_serves_where_another_version_has_kept_settings_that_this_one_does_not_know(

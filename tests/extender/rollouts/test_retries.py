@@ -23,7 +23,7 @@ from tests.extender.sources.oci.test_signatures import Repository
 from tests.extender.sources.signer import Signer, simple_signing, statement, statement_bundle
 from tests.extender.sources.web import Web
 from tests.patience import wait_until
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import digest
 
 OLD, NEW = versions.module(10), versions.module(11)
 SOON_S = 20.0

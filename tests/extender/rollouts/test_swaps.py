@@ -13,7 +13,7 @@ from tests.extender import guests, versions
 from tests.extender.kwx import Extender, plugin, profile
 from tests.extender.objects import NODE_NAMES, names_args, pod
 from tests.patience import delay
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import digest
 
 OLD, NEW = (guests.constant_score(score) for score in (10, 90))
 SETTLED_S = 1.3

@@ -17,7 +17,7 @@ from tests.extender.objects import (
     nodes_args,
     pod,
 )
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import digest
 
 ODD = 'say "no"\n\t\\ <b>&amp;</b> \u2028 größer 🚫 \x01 [red]%s'
 OTHERS = [name for name in NODE_NAMES if name not in {"node-3", "node-7"}]

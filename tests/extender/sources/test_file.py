@@ -15,6 +15,7 @@ from extender.sources.download import Limit
 from extender.sources.file import FileSource
 from extender.sources.source import Fetched, Signature, SourceError
 from tests.patience import Beside
+from wasm_runtime.blob import Blob
 
 LIMIT = Limit(1000, "runtime.moduleLimit")
 NOBODY = 65_534
@@ -44,7 +45,7 @@ def rename(path: Path, wasm: bytes) -> None:
 def test_a_file_is_read_at_once_when_nothing_is_known(module: Path) -> None:
     source = FileSource(module, LIMIT)
     fetched = fetch(source)
-    assert fetched == Fetched(b"one", str(module), fetched.version)
+    assert fetched == Fetched(Blob(b"one"), str(module), fetched.version)
     assert (source.interval, source.is_remote) == (0.5, False)
 
 
@@ -71,7 +72,7 @@ def test_a_change_is_read_once_it_looks_the_same_twice(module: Path, change: Cal
     change(module, b"second")
     assert source.fetch(version) is None
     fetched = fetch(source, version)
-    assert fetched.wasm == b"second"
+    assert fetched.module.content == b"second"
     assert source.fetch(fetched.version) is None
 
 
@@ -92,7 +93,7 @@ def test_a_file_of_the_same_size_and_time_is_a_change(module: Path) -> None:
     copy_preserving(module, b"two")
     assert source.has_changed(version)
     assert source.fetch(version) is None
-    assert fetch(source, version).wasm == b"two"
+    assert fetch(source, version).module.content == b"two"
 
 
 def test_a_file_that_grows_is_left_alone_until_it_stays(module: Path) -> None:
@@ -102,7 +103,7 @@ def test_a_file_that_grows_is_left_alone_until_it_stays(module: Path) -> None:
         with module.open("ab") as file:
             file.write(b"+")
         assert source.fetch(version) is None
-    assert fetch(source, version).wasm == b"one+++++"
+    assert fetch(source, version).module.content == b"one+++++"
 
 
 def test_a_file_that_is_read_but_not_known_is_read_again(module: Path) -> None:
@@ -125,7 +126,7 @@ def test_the_exchanged_link_of_a_mounted_configmap_is_seen(tmp_path: Path) -> No
     (tmp_path / "..data_tmp").symlink_to("..second")
     (tmp_path / "..data_tmp").rename(tmp_path / "..data")
     assert source.fetch(first.version) is None
-    assert (first.wasm, fetch(source, first.version).wasm) == (b"one", b"second")
+    assert (first.module.content, fetch(source, first.version).module.content) == (b"one", b"second")
 
 
 def test_a_file_that_is_gone_for_a_moment_is_no_error(module: Path) -> None:
@@ -135,7 +136,7 @@ def test_a_file_that_is_gone_for_a_moment_is_no_error(module: Path) -> None:
     assert source.fetch(version) is None
     module.write_bytes(b"second")
     assert source.fetch(version) is None
-    assert fetch(source, version).wasm == b"second"
+    assert fetch(source, version).module.content == b"second"
 
 
 def test_a_file_that_stays_away_is_an_error(module: Path) -> None:
@@ -178,12 +179,12 @@ def test_what_changes_while_it_is_read_is_not_taken(module: Path) -> None:
 
 def test_an_empty_file_is_for_others_to_judge(module: Path) -> None:
     module.write_bytes(b"")
-    assert fetch(FileSource(module, LIMIT)).wasm == b""
+    assert fetch(FileSource(module, LIMIT)).module.content == b""
 
 
 def test_a_file_of_the_largest_size_is_read(module: Path) -> None:
     module.write_bytes(b"x" * LIMIT.size)
-    assert fetch(FileSource(module, LIMIT)).wasm == b"x" * LIMIT.size
+    assert fetch(FileSource(module, LIMIT)).module.content == b"x" * LIMIT.size
 
 
 def enlarge(path: Path) -> None:

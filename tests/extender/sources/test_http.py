@@ -16,6 +16,7 @@ from extender.sources.source import Fetched, Signature, SourceError, SourceUnrea
 from tests.extender.sources.signer import digest
 from tests.extender.sources.web import Conversation, Web, answer, serving, tagged
 from tests.patience import Beside
+from wasm_runtime.blob import Blob
 
 LIMIT = Limit(1000, "runtime.moduleLimit")
 UNSIGNED = "unsigned"
@@ -42,7 +43,7 @@ def fetch(source: HttpSource, known: str | None = None) -> Fetched:
 def test_a_module_is_named_without_what_may_be_secret(web: Web) -> None:
     web.pages["/m.wasm?token=secret"] = answer(200, b"one")
     source = source_of(web.url("/m.wasm?token=secret"))
-    assert source.fetch() == Fetched(b"one", web.url("/m.wasm"), digest(b"one"))
+    assert source.fetch() == Fetched(Blob(b"one"), web.url("/m.wasm"), digest(b"one"))
     assert (source.interval, source.is_remote) == (30, True)
 
 
@@ -58,7 +59,7 @@ def test_a_module_with_an_etag_is_sent_again_only_when_that_has_changed(web: Web
     assert source.fetch(first.version) is None
     web.pages["/m.wasm"] = tagged('"v2"', b"second")
     second = fetch(source, first.version)
-    assert (second.wasm, second.version) == (b"second", 'etag "v2"')
+    assert (second.module.content, second.version) == (b"second", 'etag "v2"')
     assert [request.headers.get("if-none-match") for request in web.requests] == [None, tag, tag]
 
 
@@ -130,7 +131,7 @@ def test_a_folder_that_python_serves(tmp_path: Path) -> None:
         finally:
             server.shutdown()
             server_loop.end()
-    assert (first.wasm, second.wasm) == (b"one", b"second")
+    assert (first.module.content, second.module.content) == (b"one", b"second")
     assert first.version == "modified Sun, 09 Sep 2001 01:46:40 GMT"
     assert statuses == [200, 304, 200]
 
@@ -197,7 +198,7 @@ def test_a_signature_that_comes_after_its_module_is_news(web: Web) -> None:
     first = fetch(source)
     web.pages["/m.wasm.sig"] = answer(200, signature(b"signature"))
     second = fetch(source, first.version)
-    assert (second.wasm, second.signatures) == (b"one", (Signature(b"one", b"signature"),))
+    assert (second.module.content, second.signatures) == (b"one", (Signature(b"one", b"signature"),))
     assert source.fetch(second.version) is None
     asked = [each.headers.get("if-none-match") for each in web.requests if each.target == "/m.wasm"]
     assert asked == [None, None, '"v1"']
@@ -248,7 +249,7 @@ def test_the_login_of_a_netrc_file_is_shown(web: Web, home: Path) -> None:
         "machine other login a password b\nmachine 127.0.0.1\n login user\n password password\n"
     )
     web.pages |= {"/m.wasm": guarded, "/m.wasm.sig": guarded}
-    assert fetch(source_of(web.url("/m.wasm"))).wasm == b"one"
+    assert fetch(source_of(web.url("/m.wasm"))).module.content == b"one"
     with pytest.raises(SourceError, match=r"\.sig: expected a signature "):
         source_of(web.url("/m.wasm"), signed=True).fetch()
 
@@ -261,7 +262,7 @@ def test_the_netrc_file_may_be_elsewhere(
     monkeypatch.setenv("NETRC", str(file))
     (home / ".netrc").write_text("no netrc")
     web.pages["/m.wasm"] = guarded
-    assert fetch(source_of(web.url("/m.wasm"))).wasm == b"one"
+    assert fetch(source_of(web.url("/m.wasm"))).module.content == b"one"
 
 
 @pytest.mark.parametrize("entry", ["machine localhost", "default"])
@@ -280,7 +281,7 @@ def test_a_login_is_not_shown_to_who_is_redirected_to(web: Web, home: Path) -> N
     with serving() as other:
         web.pages["/m.wasm"] = answer(302, Location=other.url("/m.wasm"))
         other.pages["/m.wasm"] = answer(200, b"one")
-        assert fetch(source_of(web.url("/m.wasm"))).wasm == b"one"
+        assert fetch(source_of(web.url("/m.wasm"))).module.content == b"one"
         shown_to = [each.headers.get("authorization") for each in [*web.requests, *other.requests]]
     assert shown_to == [LOGIN, None]
 

@@ -57,7 +57,7 @@ def test_a_path_is_relative_to_the_folder(tmp_path: Path, monkeypatch: pytest.Mo
     for folder in (tmp_path, Path()):
         fetched = open_at(folder, url.format(folder=tmp_path)).fetch()
         assert fetched
-        assert (fetched.wasm, fetched.origin) == (b"module", f"{tmp_path}/{path}")
+        assert (fetched.module.content, fetched.origin) == (b"module", f"{tmp_path}/{path}")
 
 
 def test_the_home_of_a_user_who_is_not_known_is_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from tests.extender.sources.signer import (
     statement_bundle,
     write,
 )
+from wasm_runtime.blob import Blob
 
 WASM = b"\0asm\1\0\0\0"
 OTHER = b"\0asm\1\0\0\0\0"
@@ -36,7 +37,7 @@ def signer(tmp_path: Path) -> Signer:
 
 
 def fetched(*signatures: Signature) -> Fetched:
-    return Fetched(WASM, "oci://registry.example/spread:v1", "1", signatures)
+    return Fetched(Blob(WASM), "oci://registry.example/spread:v1", "1", signatures)
 
 
 # -- keys ------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from tests.extender import guests
 from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import binding_args, filtered, names_args, pod
 from tests.patience import PATIENCE_S
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import digest
 
 DONE = {"Error": ""}
 NODES = ["node-1", "node-2", "node-3"]

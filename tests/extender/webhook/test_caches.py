@@ -26,8 +26,8 @@ from tests.extender.objects import (
     pod,
     preemption_args,
 )
+from wasm_runtime.blob import digest
 from wasm_runtime.errors import Fault
-from wasm_runtime.guests.plugin import digest
 
 NODES, PODS = 3, 700
 """More pods than a page of a list has."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 import wasmer
 from wasmer_compiler_cranelift import Compiler
 
+from wasm_runtime.blob import Blob
 from wasm_runtime.compile.compiler import Compiled
 from wasm_runtime.engine import Handle, Settings
 from wasm_runtime.engines.wasmer import start
@@ -47,9 +48,9 @@ class WasmerEngine:
         code = self.thread.run(lambda: wasmer.Module(_store(), EMPTY).serialize())
         return f"{metadata.version('wasmer')}-{hashlib.sha256(code).hexdigest()[:16]}"
 
-    def compile(self, wasm: bytes) -> WasmerModule:
+    def compile(self, module: bytes | Blob) -> WasmerModule:
         """Compiles a binary module. Raises ModuleError if it is none, or uses what wasmer cannot do."""
-        return self.load(self.precompile(wasm))
+        return self.load(self.precompile(Blob.of(module).content))
 
     def precompile(self, wasm: bytes) -> Compiled:
         """Compiles a binary module as `compile` does, to bytes for `load`."""

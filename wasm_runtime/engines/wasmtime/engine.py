@@ -11,6 +11,7 @@ from typing import Final
 import wasmtime
 
 from wasm_runtime import driver
+from wasm_runtime.blob import Blob
 from wasm_runtime.compile.cache import CodeFile
 from wasm_runtime.compile.compiler import Compiled
 from wasm_runtime.engine import MAX_STACK_BYTES, MEBIBYTE, Handle, Settings
@@ -62,8 +63,9 @@ class WasmtimeEngine:
         code = wasmtime.Module(self.native, EMPTY).serialize()
         return f"{metadata.version('wasmtime')}-{hashlib.sha256(code).hexdigest()[:16]}"
 
-    def compile(self, wasm: bytes) -> WasmtimeModule:
+    def compile(self, module: bytes | Blob) -> WasmtimeModule:
         """Compiles a binary module. Raises ModuleError if it is none, or uses what wasmtime cannot do."""
+        wasm = Blob.of(module).content
         return self._module(self._compile(wasm), interface(wasm))
 
     def precompile(self, wasm: bytes) -> Compiled:

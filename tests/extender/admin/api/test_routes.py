@@ -26,7 +26,7 @@ from extender.rollouts.revision import Revision
 from tests.extender import guests
 from tests.extender.kwx import ON_PURPOSE, Extender, condition, plugin, profile
 from tests.patience import PATIENCE_S
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import digest
 
 API = "/api/v1"
 NODENUMBER = digest(guests.module("nodenumber"))

@@ -18,7 +18,7 @@ from tests.extender import guests, objects
 from tests.extender.commands.command import Command, Ended
 from tests.extender.commands.terminal import run_on_terminal
 from tests.extender.kwx import KWX, environment_of
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import digest
 
 CYCLE = guests.EXAMPLES / "cycle"
 NAMES = [f"node-{at}" for at in (3, 5, 6, 7, 8, 9, 0, 2, 4, 1)]

@@ -23,7 +23,7 @@ from tests.extender.kwx import KWX, Extender, condition, environment_of, plugin,
 from tests.extender.objects import names_args
 from tests.extender.sources.web import answer, serving
 from tests.patience import PATIENCE_S, Beside
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import digest
 
 OWN = ["swapped", "configured", "judged", "refused", "returned", "expected", "slow"]
 LONG, LONG_PROFILE, LONG_NODES = "n" * 63, "p" * 253, [f"{'n' * 252}{at}" for at in (1, 7)]

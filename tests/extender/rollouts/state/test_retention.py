@@ -12,12 +12,12 @@ import pytest
 from extender import config
 from extender.rollouts.revision import Revision, Stage
 from extender.rollouts.state.retention import Served, within
-from extender.rollouts.state.store import MAX_REMOVED_S, Kept, Store
+from extender.rollouts.state.store import MAX_REMOVED_S, PluginState, Store
 from tests.extender import versions
 from tests.extender.kwx import plugin, profile
 from tests.extender.rollouts.inside import Inside
 from tests.extender.rollouts.test_swaps import put
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import Blob, digest
 
 SIZE = len(versions.module(10))
 """Bytes of a module of any version."""
@@ -144,8 +144,8 @@ def reopen(tmp_path: Path) -> Iterator[Callable[..., Store]]:
 def save(store: Store, name: str, letter: bytes = b"") -> None:
     """Keeps a plugin with a module of 100 bytes of its own."""
     wasm = (letter or name.encode()) * 100
-    store.keep_module(digest(wasm), wasm)
-    store.save("default", name, Kept(Revision(f"sha256:{name}", digest(wasm), {}, name)))
+    store.keep_module(Blob(wasm))
+    store.save("default", name, PluginState(Revision(f"sha256:{name}", digest(wasm), {}, name)))
 
 
 def kept(store: Store, *names: str) -> list[bool]:

@@ -21,7 +21,7 @@ from extender.rollouts.revision import Revision
 from extender.rollouts.state.store import MAX_REVISIONS, PluginState, Store, default_directory
 from tests.extender.rollouts import saving
 from tests.patience import PATIENCE_S, Beside, delay
-from wasm_runtime.guests.plugin import digest
+from wasm_runtime.blob import Blob, digest
 
 CONFIG = Path("/etc/kwx/kwx.yaml")
 WASM = b"\0asm" + bytes(range(256)) * 40
@@ -82,7 +82,7 @@ def folder(store: Store, tmp_path: Path) -> Path:  # noqa: ARG001 - makes it
 
 
 def fill(store: Store) -> None:
-    store.keep_module(MODULE, WASM)
+    store.keep_module(Blob(WASM))
     store.save("default", "plugin", KEPT)
 
 
@@ -103,7 +103,7 @@ def test_what_is_kept_is_there_after_a_restart(reopen: Callable[[], Store], warn
     fill(reopen())
     store = reopen()
     assert store.load("default", "plugin") == KEPT
-    assert store.module(MODULE) == WASM
+    assert store.module(MODULE) == Blob(WASM)
     assert (store.problem, warnings()) == (None, [])
 
 
@@ -127,7 +127,7 @@ NAMES = ["..", ".", "a", "A", "a.b", "a-b", "con", "x" * 253]
 
 
 def test_names_of_any_kind_keep_apart(store: Store, folder: Path) -> None:
-    store.keep_module(MODULE, WASM)
+    store.keep_module(Blob(WASM))
     slots = [(profile, plugin) for profile in NAMES for plugin in ("a", "A", "x" * 63)]
     for at, slot in enumerate(slots):
         store.save(*slot, PluginState(REVISION, str(at)))
@@ -139,8 +139,8 @@ def test_names_of_any_kind_keep_apart(store: Store, folder: Path) -> None:
 def test_the_oldest_beyond_the_bounds_are_dropped(reopen: Callable[[], Store]) -> None:
     revisions = [saving.revision(number) for number in range(MAX_REVISIONS + 2)]
     store = reopen()
-    for number, revision in enumerate(revisions):
-        store.keep_module(revision.module, saving.module(number))
+    for number in range(len(revisions)):
+        store.keep_module(Blob(saving.module(number)))
     store.save("default", "plugin", PluginState(revisions[0], None, revisions))
     kept = reopen().load("default", "plugin")
     assert kept
@@ -165,8 +165,8 @@ def test_only_the_user_can_read_it(tmp_path: Path) -> None:
 class TestModules:
     def test_that_nobody_names_any_more_are_removed(self, store: Store, folder: Path) -> None:
         numbers = [saving.revision(number) for number in range(4)]
-        for number, revision in enumerate(numbers):
-            store.keep_module(revision.module, saving.module(number))
+        for number in range(4):
+            store.keep_module(Blob(saving.module(number)))
         store.save("default", "a", PluginState(numbers[0], None, [numbers[0], numbers[1]]))
         store.save("default", "b", PluginState(numbers[1], None, [numbers[1], numbers[2]]))
         assert modules(folder) == {each.module for each in numbers}, "the last is about to be named"
@@ -178,7 +178,7 @@ class TestModules:
     def test_that_a_process_which_died_has_left_are_removed(self, reopen: Callable[[], Store], folder: Path) -> None:
         store = reopen()
         fill(store)
-        store.keep_module(digest(b"other"), b"other")
+        store.keep_module(Blob(b"other"))
         (folder / "unfinished").write_bytes(bytes(1000))
         store = reopen()
         fill(store)
@@ -189,7 +189,7 @@ class TestModules:
     def test_that_are_there_are_not_written_again(self, store: Store, folder: Path) -> None:
         fill(store)
         before = only(folder, "modules/*").stat()
-        store.keep_module(MODULE, WASM)
+        store.keep_module(Blob(WASM))
         after = only(folder, "modules/*").stat()
         assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
@@ -205,7 +205,7 @@ class TestModules:
         assert not path.exists()
         assert store.module(MODULE) is None
         fill(store)
-        assert store.module(MODULE) == WASM
+        assert store.module(MODULE) == Blob(WASM)
         assert (store.problem, warnings()) == (None, [])
 
     def test_that_are_damaged_are_mended_when_they_come_again(
@@ -214,8 +214,8 @@ class TestModules:
         fill(store)
         path = only(folder, "modules/*")
         path.write_bytes(b"")
-        store.keep_module(MODULE, WASM)
-        assert store.module(MODULE) == WASM
+        store.keep_module(Blob(WASM))
+        assert store.module(MODULE) == Blob(WASM)
         assert warnings() == [f"a module that was kept is removed: its digest is wrong {path}"]
 
     def test_without_its_module_nothing_is_saved(
@@ -229,7 +229,7 @@ class TestModules:
         assert store.problem == f"{path} is gone; leave the files of a kwx that runs alone"
         assert warnings() == [warning(store.problem)]
         assert store.load("default", "plugin") == KEPT
-        store.keep_module(other.module, b"other")
+        store.keep_module(Blob(b"other"))
         store.save("default", "plugin", PluginState(other))
         assert store.load("default", "plugin") == PluginState(other)
         assert store.problem is None
@@ -301,7 +301,7 @@ class TestDamage:
         fill(store)
         path = folder / slot(folder, "json")
         path.write_bytes(b"")
-        store.keep_module(digest(b"other"), b"other")
+        store.keep_module(Blob(b"other"))
         store.save("default", "other", PluginState(Revision("sha256:other", digest(b"other"), {}, "somewhere")))
         assert warnings() == [f"a damaged file is set aside: its checksum is wrong {path}"]
         assert modules(folder) == {digest(b"other")}
@@ -383,7 +383,7 @@ class TestProcesses:
         paths = [Path("kwx.yaml"), Path("other.yaml"), Path("/kwx.yaml"), Path("/KWX.yaml"), Path("/kwx\udcff.yaml")]
         stores = [Store.open(tmp_path / "base", path) for path in paths]
         for at, store in enumerate(stores):
-            store.keep_module(MODULE, WASM)
+            store.keep_module(Blob(WASM))
             store.save("default", "plugin", PluginState(REVISION, str(at)))
         kept = [store.load("default", "plugin") for store in stores]
         for store in stores:
@@ -415,7 +415,7 @@ class TestProcesses:
     ) -> None:
         def work(plugin: int) -> None:
             for number in range(plugin * 100, plugin * 100 + 10):
-                store.keep_module(saving.revision(number).module, saving.module(number))
+                store.keep_module(Blob(saving.module(number)))
                 store.save("default", str(plugin), PluginState(saving.revision(number)))
 
         for beside in [Beside(partial(work, plugin)) for plugin in range(4)]:
@@ -554,7 +554,7 @@ class TestWhatTheDiskRefuses:
         with closing(Store.open(disk, CONFIG)) as store:
             assert store.problem == f"{folder}: {os.strerror(errno.ENOSPC)}; {MEND}"
             assert warnings() == [warning(store.problem)]
-            assert (store.load("default", "plugin"), store.module(MODULE)) == (KEPT, WASM)
+            assert (store.load("default", "plugin"), store.module(MODULE)) == (KEPT, Blob(WASM))
             (disk / "ballast").unlink()
             saving.save(store, 3)
             assert (store.load("default", "plugin"), store.problem) == (saving.kept(3), None)
@@ -565,7 +565,7 @@ class TestWhatTheDiskRefuses:
         subprocess.run(["mount", "-o", "remount,ro", disk], check=True, timeout=PATIENCE_S)
         with closing(Store.open(disk, CONFIG)) as store:
             saving.save(store, 1)
-            assert (store.load("default", "plugin"), store.module(MODULE)) == (KEPT, WASM)
+            assert (store.load("default", "plugin"), store.module(MODULE)) == (KEPT, Blob(WASM))
             assert store.problem == f"{only(disk, '*')}: Read-only file system; {MEND}"
             assert warnings() == [warning(store.problem)]
 
@@ -628,7 +628,7 @@ def test_a_kill_at_any_moment_leaves_something_whole(tmp_path: Path, warnings: C
                 told += said
                 assert kept == saving.kept(number)
                 assert [store.module(each.module) for each in kept.revisions] == [
-                    saving.module(each) for each in range(number, number - len(kept.revisions), -1)
+                    Blob(saving.module(each)) for each in range(number, number - len(kept.revisions), -1)
                 ]
                 rollouts = store.history(1000)
                 assert {rollout.origin for rollout in rollouts} >= set(map(str, told[-50:]))

@@ -21,6 +21,7 @@ from tests.extender.sources.certificates import authority
 from tests.extender.sources.oci.registry import HTPASSWD, PASSWORD, USER, Registry, running
 from tests.extender.sources.oci.test_source import PLUGIN, WASM, refusal, source
 from tests.extender.sources.web import Conversation, Script, Web, answer, serving
+from wasm_runtime.blob import Blob
 
 SERVICE = "the registry"
 
@@ -49,7 +50,7 @@ def test_a_login_is_shown_to_its_registry(closed: Registry, repository: str, log
     log_in(logins, closed.address)
     reference = f"{closed.address}/{repository}:v1"
     followed = source(reference)
-    assert followed.fetch() == Fetched(WASM, f"oci://{reference}@{digest}", digest)
+    assert followed.fetch() == Fetched(Blob(WASM), f"oci://{reference}@{digest}", digest)
     assert followed.fetch(digest) is None
 
 
@@ -178,7 +179,7 @@ def test_a_token_is_asked_for_once(
     service.web.pages[service.url("spread")] = _json(**{name: service.token("spread")}, expires_in=300)
     reference = f"{registry.address}/spread:v1"
     followed = source(reference)
-    assert followed.fetch() == Fetched(WASM, f"oci://{reference}@{digest}", digest)
+    assert followed.fetch() == Fetched(Blob(WASM), f"oci://{reference}@{digest}", digest)
     assert followed.fetch(digest) is None
     (request,) = service.web.requests
     shown = f"Basic {_text(f'{USER}:{PASSWORD}'.encode())}" if login else None

@@ -13,6 +13,7 @@ from tests.extender.sources.oci.registry import descriptor
 from tests.extender.sources.oci.test_source import LIMIT, OTHER, WASM, refusal, source
 from tests.extender.sources.signer import digest
 from tests.extender.sources.web import Conversation, Script, Web, answer, head
+from wasm_runtime.blob import Blob
 
 BLOB = f"/v2/spread/blobs/{digest(WASM)}"
 QUICK = 0.3
@@ -44,7 +45,7 @@ def test_a_look_at_what_is_known_asks_for_no_body(web: Web, address: str) -> Non
         else head(200, Content_Length=str(len(manifest()))) + manifest()
     )
     followed = source(f"{address}/spread:v1")
-    assert followed.fetch() == Fetched(WASM, f"oci://{address}/spread:v1@{version}", version)
+    assert followed.fetch() == Fetched(Blob(WASM), f"oci://{address}/spread:v1@{version}", version)
     asked = [(request.method, request.target, request.headers["accept"]) for request in web.requests]
     assert asked == [("GET", "/v2/spread/manifests/v1", ACCEPTED), ("GET", BLOB, "*/*")]
     web.requests.clear()
@@ -69,7 +70,7 @@ def test_what_signs_another_version_is_not_looked_for(told: str, web: Web, addre
     )
     version = digest(manifest())
     fetched = source(f"{address}/spread:v1", signed=True).fetch(f"{version} {version}")
-    assert fetched == Fetched(WASM, f"oci://{address}/spread:v1@{version}", version)
+    assert fetched == Fetched(Blob(WASM), f"oci://{address}/spread:v1@{version}", version)
     tag = version.replace(":", "-")
     assert [request.target.partition("?")[0] for request in web.requests] == [
         page,
@@ -229,7 +230,9 @@ def test_a_blob_may_be_elsewhere(web: Web, address: str) -> None:
     web.pages[BLOB] = redirected("/bucket?signature=secret")
     web.pages["/bucket?signature=secret"] = answer(200, WASM)
     version = digest(manifest())
-    assert source(f"{address}/spread:v1").fetch() == Fetched(WASM, f"oci://{address}/spread:v1@{version}", version)
+    assert source(f"{address}/spread:v1").fetch() == Fetched(
+        Blob(WASM), f"oci://{address}/spread:v1@{version}", version
+    )
 
 
 def test_a_blob_is_not_taken_by_another_scheme(web: Web, address: str) -> None:

@@ -28,6 +28,7 @@ from tests.extender.sources.signer import (
     statement_bundle,
 )
 from tests.extender.sources.web import Web, answer
+from wasm_runtime.blob import Blob
 
 BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 SIMPLE = "application/vnd.dev.cosign.simplesigning.v1+json"
@@ -77,7 +78,7 @@ class Repository:
     @property
     def unsigned(self) -> Fetched:
         """The module without signatures."""
-        return Fetched(WASM, f"oci://{self.reference}@{self.subject}", self.subject)
+        return Fetched(Blob(WASM), f"oci://{self.reference}@{self.subject}", self.subject)
 
 
 @pytest.fixture
@@ -238,7 +239,7 @@ def test_a_signature_that_is_not_by_the_key_is_refused(
     with pytest.raises(SourceError, match=r" is signed, but none of its 2 signatures is by this key; expected"):
         checked(artifact, signer)
     put(artifact, signer)
-    assert checked(artifact, signer).wasm == WASM
+    assert checked(artifact, signer).module.content == WASM
 
 
 class Fraud(NamedTuple):

@@ -21,6 +21,7 @@ from extender.sources.source import Fetched, SourceError, SourceUnreachableError
 from tests.extender.sources.certificates import authority
 from tests.extender.sources.oci.registry import Descriptor, File, Registry, running
 from tests.patience import join
+from wasm_runtime.blob import Blob
 
 WASM, OTHER = b"\0asm\1\0\0\0", b"\0asm\1\0\0\0\0"
 PLUGIN = File("plugin.wasm", "application/wasm", WASM)
@@ -69,14 +70,14 @@ def refusal(refused: OciSource, kind: type[SourceError] = SourceError) -> str:
 def test_what_tools_push_is_taken(files: list[File], config: File | None, registry: Registry, repository: str) -> None:
     digest = registry.push(f"{repository}:v1", *files, config=config)
     reference = f"{registry.address}/{repository}:v1"
-    assert source(reference).fetch() == Fetched(WASM, f"oci://{reference}@{digest}", digest)
+    assert source(reference).fetch() == Fetched(Blob(WASM), f"oci://{reference}@{digest}", digest)
 
 
 def test_a_manifest_of_docker_is_taken(registry: Registry, repository: str) -> None:
     layer = registry.blob(repository, WASM, "application/wasm")
     digest = registry.artifact(repository, "latest", [layer], kind=DOCKER_MANIFEST)["digest"]
     reference = f"{registry.address}/{repository}"
-    assert source(reference).fetch() == Fetched(WASM, f"oci://{reference}:latest@{digest}", digest)
+    assert source(reference).fetch() == Fetched(Blob(WASM), f"oci://{reference}:latest@{digest}", digest)
 
 
 def entry(registry: Registry, repository: str, content: bytes, architecture: str | None) -> Descriptor:
@@ -95,7 +96,7 @@ def test_of_an_index_the_entry_for_webassembly_is_taken(
     named = [entry(registry, repository, content, architecture) for architecture, content in entries.items()]
     digest = registry.index(repository, "v1", named, kind=kind)["digest"]
     reference = f"{registry.address}/{repository}:v1"
-    assert source(reference).fetch() == Fetched(WASM, f"oci://{reference}@{digest}", digest)
+    assert source(reference).fetch() == Fetched(Blob(WASM), f"oci://{reference}@{digest}", digest)
 
 
 @pytest.mark.parametrize(
@@ -174,10 +175,10 @@ def test_a_tag_is_followed(registry: Registry, repository: str) -> None:
     reference = f"{registry.address}/{repository}:v1"
     followed = source(reference)
     first = registry.push(f"{repository}:v1", PLUGIN)
-    assert followed.fetch() == Fetched(WASM, f"oci://{reference}@{first}", first)
+    assert followed.fetch() == Fetched(Blob(WASM), f"oci://{reference}@{first}", first)
     assert followed.fetch(first) is None
     second = registry.push(f"{repository}:v1", PLUGIN._replace(content=OTHER))
-    assert followed.fetch(first) == Fetched(OTHER, f"oci://{reference}@{second}", second)
+    assert followed.fetch(first) == Fetched(Blob(OTHER), f"oci://{reference}@{second}", second)
     assert followed.fetch(second) is None
 
 
@@ -186,7 +187,7 @@ def test_a_digest_is_pinned(tag: str, registry: Registry, repository: str) -> No
     first = registry.push(f"{repository}:v1", PLUGIN)
     registry.push(f"{repository}:v1", PLUGIN._replace(content=OTHER))
     pinned = source(f"{registry.address}/{repository}{tag}@{first}")
-    assert pinned.fetch() == Fetched(WASM, f"oci://{registry.address}/{repository}@{first}", first)
+    assert pinned.fetch() == Fetched(Blob(WASM), f"oci://{registry.address}/{repository}@{first}", first)
     assert pinned.fetch(first) is None
     assert pinned.fetch("sha256:another") == pinned.fetch()
 
@@ -212,7 +213,7 @@ def test_a_registry_with_a_ca_of_its_own_is_spoken_to_by_tls(tmp_path: Path, rep
         layer = registry.blob(repository, WASM, "application/wasm")
         digest = registry.artifact(repository, "v1", [layer])["digest"]
         reference = f"{registry.address}/{repository}:v1"
-        assert source(reference, ca_file=ca_file).fetch() == Fetched(WASM, f"oci://{reference}@{digest}", digest)
+        assert source(reference, ca_file=ca_file).fetch() == Fetched(Blob(WASM), f"oci://{reference}@{digest}", digest)
         (tmp_path / "other").mkdir()
         other, _ = authority(tmp_path / "other")
         assert refusal(source(reference, ca_file=other), SourceUnreachableError) == (
