@@ -9,13 +9,16 @@ from typing import Final, Protocol
 from extender.cluster import PodKey
 from extender.scheduling.node_source import NotSyncedError
 from extender.scheduling.requests import PodRequest, Preemption, encode_victim
+from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.protobuf import scheduler_name
 
-MAX_REMEMBERED_PODS: Final = 4_096
-"""Pods of filter requests that are kept for their bind."""
-MAX_REMEMBERED_POD_BYTES: Final = 65_536
-"""Bytes of such a pod."""
+MAX_REMEMBERED_BYTES: Final = 64 * MEBIBYTE
+"""What pods of filter requests may take that are kept for their bind."""
+MAX_REMEMBERED_POD_BYTES: Final = 2 * MEBIBYTE
+"""Bytes of such a pod. etcd takes 1.5 MiB (`--max-request-bytes`): a larger one is none, and would push others out."""
+POD_OVERHEAD_BYTES: Final = 1024
+"""What a pod takes beside its object: names, and its place in a dictionary."""
 
 Reader = Callable[[PodKey], Awaitable[bytes]]
 """Reads a pod, a protobuf v1.Pod. Raises ClusterError."""
@@ -51,15 +54,17 @@ class PodSource:
         self._needs_sync = needs_sync
         self._read = read
         self._remembered: OrderedDict[str, PodRequest] = OrderedDict()
+        self._bytes = 0
 
     def remember(self, request: PodRequest) -> None:
         """Keeps the pod of a request until it is bound, or newer ones push it out."""
+        self.forget(request.pod.uid)
         if len(request.pod.object) > MAX_REMEMBERED_POD_BYTES:
             return
         self._remembered[request.pod.uid] = request
-        self._remembered.move_to_end(request.pod.uid)
-        if len(self._remembered) > MAX_REMEMBERED_PODS:
-            self._remembered.popitem(last=False)
+        self._bytes += _size(request)
+        while self._bytes > MAX_REMEMBERED_BYTES:
+            self._bytes -= _size(self._remembered.popitem(last=False)[1])
 
     def known(self, uid: str, version: str) -> bytes | None:
         """The cluster's pod at a resourceVersion, if it is kept: it spares converting that of a request."""
@@ -67,7 +72,8 @@ class PodSource:
 
     def forget(self, uid: str) -> None:
         """Drops a pod that is bound."""
-        self._remembered.pop(uid, None)
+        if request := self._remembered.pop(uid, None):
+            self._bytes -= _size(request)
 
     async def find(self, key: PodKey) -> PodRequest:
         """The pod of a bind request. Raises PodNotKnownError or ClusterError."""
@@ -106,3 +112,7 @@ class PodSource:
         if pod is None:
             raise PodNotKnownError(f"the pod of UID {uid}, a victim on node {node}, is not in the cluster any more")
         return pod
+
+
+def _size(request: PodRequest) -> int:
+    return len(request.pod.object) + POD_OVERHEAD_BYTES

@@ -19,7 +19,7 @@ from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.guests.guest import Pod
 
 MAX_SAMPLES: Final = 16
-"""Requests that are kept of a verb of a profile, the last ones."""
+"""Requests that are kept of a verb of a profile, the last ones; and those that wait for one who listens."""
 
 MAX_SAMPLES_BYTES: Final = 8 * MEBIBYTE
 """Bytes that they may hold together, about 100,000 names of nodes; one alone may hold more."""
@@ -89,11 +89,14 @@ class _Listener:
         self.due = 0.0
 
     def offer(self, sample: Sample, _: Candidates | None, now: float) -> None:
-        """Hands over a sample if that is due, and if those before it do not wait."""
+        """Hands over a sample if that is due, and if there is room for it beside those that wait."""
         if now >= self.due:
             self.due = now + 1 / MAX_SHADOWED_PER_S
-            with suppress(queue.Full):
-                self.queue.put_nowait(sample)
+            with self.queue.mutex:
+                waiting = sum(each.size for each in self.queue.queue)
+            if not waiting or waiting + sample.size <= MAX_SAMPLES_BYTES:
+                with suppress(queue.Full):
+                    self.queue.put_nowait(sample)
 
 
 class RecordedRequest(NamedTuple):

@@ -22,6 +22,9 @@ _Image: TypeAlias = tuple[str, int]
 _MAX_CACHED_IMAGES: Final = 16_384
 """Images that are kept once they were read: those of a cluster are few, and most are on many nodes."""
 
+_MAX_CACHED_IMAGE_BYTES: Final = 1024
+"""Bytes of such an image; a name with its digest takes some 150."""
+
 
 class ImageStates:
     """The image states of all nodes of a node table, each a JSON object.
@@ -95,12 +98,18 @@ def _image_messages(node: bytes) -> Iterator[bytes]:
         yield from _messages(status, _STATUS_IMAGES)
 
 
-@lru_cache(_MAX_CACHED_IMAGES)
 def _named(image: bytes) -> tuple[_Image, ...]:
     """The names of a v1.ContainerImage, each with its size."""
+    return _read_once(image) if len(image) <= _MAX_CACHED_IMAGE_BYTES else _read(image)
+
+
+def _read(image: bytes) -> tuple[_Image, ...]:
     sizes = (value for number, _, value in fields(image) if number == _IMAGE_SIZE and isinstance(value, int))
     size = next(sizes, 0)
     return tuple((name.decode(errors="replace"), size) for name in _messages(image, _IMAGE_NAMES))
+
+
+_read_once = lru_cache(_MAX_CACHED_IMAGES)(_read)
 
 
 def _messages(data: bytes, number: int) -> Iterator[bytes]:

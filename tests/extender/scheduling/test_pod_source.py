@@ -108,15 +108,32 @@ def test_what_hinders_the_reading_is_told() -> None:
     assert str(failed.value) == "get pods: no answer about default/web-7"
 
 
+def sized(name: str, size: int) -> PodRequest:
+    """A pod that takes so many bytes in all."""
+    return PodRequest(Pod(f"uid-of-{name}", f"default/{name}", bytes(size - pod_source.POD_OVERHEAD_BYTES)), "")
+
+
 def test_the_pods_that_were_shown_longest_ago_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_source, "MAX_REMEMBERED_PODS", 3)
+    monkeypatch.setattr(pod_source, "MAX_REMEMBERED_BYTES", 12_000)
     source = PodSource(None, None)
-    for name in ("a", "b", "c", "a", "d", "d"):
-        source.remember(shown(name))
+    for name, size in (("a", 5_000), ("b", 5_000), ("a", 2_000), ("c", 5_000), ("d", 7_000), ("d", 4_000)):
+        source.remember(sized(name, size))
     with pytest.raises(PodNotKnownError):
         find(source, key("b"))
-    for name in ("a", "c", "d"):
-        assert find(source, key(name)) == shown(name)
+    with pytest.raises(PodNotKnownError):
+        find(source, key("a"))
+    for name, size in (("c", 5_000), ("d", 4_000)):
+        assert find(source, key(name)) == sized(name, size)
+
+
+def test_a_pod_that_is_bound_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_source, "MAX_REMEMBERED_BYTES", 12_000)
+    source = PodSource(None, None)
+    for name in "abcd":
+        source.remember(sized(name, 6_000))
+        if name != "a":
+            source.forget(f"uid-of-{name}")
+    assert find(source, key("a")) == sized("a", 6_000)
 
 
 def test_a_pod_that_is_too_large_is_not_remembered() -> None:
@@ -127,6 +144,15 @@ def test_a_pod_that_is_too_large_is_not_remembered() -> None:
     assert find(source, key("largest")).pod.object == content
     with pytest.raises(PodNotKnownError):
         find(source, key("larger"))
+
+
+def test_a_pod_that_has_grown_too_large_is_not_taken_for_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_source, "MAX_REMEMBERED_POD_BYTES", 10_000)
+    source = PodSource(None, None)
+    for size in (5_000, 15_000):
+        source.remember(sized("a", size))
+    with pytest.raises(PodNotKnownError):
+        find(source, key("a"))
 
 
 # -- the pod of a request --------------------------------------------------------------------------

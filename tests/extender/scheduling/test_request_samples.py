@@ -131,6 +131,15 @@ def test_who_takes_too_long_misses_what_comes(taking_all: RequestSamples) -> Non
         assert heard.get_nowait() == sample(99)
 
 
+def test_what_waits_for_who_listens_is_bounded_in_bytes(taking_all: RequestSamples) -> None:
+    with taking_all.listening("default") as heard:
+        record(taking_all, [sample(0, names=MANY), sample(1)])
+        assert [heard.get_nowait() for _ in range(heard.qsize())] == [sample(0, names=MANY)]
+        half = sample(2, "preempt", held=MAX_SAMPLES_BYTES // 2)
+        record(taking_all, [sample(3), half, half, sample(4)])
+        assert [heard.get_nowait() for _ in range(heard.qsize())] == [sample(3), half, sample(4)]
+
+
 def test_who_listens_gets_but_so_many_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_samples, "MAX_SHADOWED_PER_S", 1e-9)
     busy = RequestSamples()

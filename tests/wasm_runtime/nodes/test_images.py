@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -95,6 +96,17 @@ def test_only_holders_of_what_was_gained_or_lost_are_concerned(states: ImageStat
 def test_an_image_that_moves_between_nodes_concerns_no_third(states: ImageStates) -> None:
     states.update([(0, listing((["a"], 1))), (1, ABSENT), (2, listing((["a"], 3)))])
     assert states.update([(0, ABSENT), (1, listing((["a"], 2)))]) == {0: b"{}", 1: b'{"a":{"Size":2,"NumNodes":2}}'}
+
+
+def test_what_is_very_long_is_kept_no_longer_than_its_node(states: ImageStates) -> None:
+    tracemalloc.start()
+    try:
+        states.update([(0, listing((["a" * 5_000_000], 1)))])
+        states.update([(0, ABSENT)])
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1_000_000
 
 
 def from_scratch(nodes: Mapping[int, Listing]) -> dict[int, bytes]:
