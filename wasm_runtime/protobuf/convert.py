@@ -13,9 +13,9 @@ from typing import Final, cast
 import msgspec
 from wasmtime import Engine, Func, Instance, Memory, Module, Store
 
-from wasm_runtime.native import Function
 from wasm_runtime.protobuf import table
 from wasm_runtime.protobuf.encode import encode_node, encode_pod
+from wasm_runtime.wasmtime_capi import Function
 
 MODULE: Final = Path(__file__).with_name("convert.wasm")
 

@@ -37,9 +37,9 @@ from wasm_runtime.engines.wasmtime.ticker import Ticker
 from wasm_runtime.engines.wasmtime.trap import EngineFailure, describe
 from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
 from wasm_runtime.module.binary import Interface
-from wasm_runtime.native import EpochDeadline, Function
 from wasm_runtime.nodes.node_feed import ALL_NODES, NodeFeed
 from wasm_runtime.nodes.node_table import Nodes
+from wasm_runtime.wasmtime_capi import EpochDeadline, Function
 from wasm_runtime.weak import weak_method
 
 T = TypeVar("T")

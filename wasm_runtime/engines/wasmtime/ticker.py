@@ -9,8 +9,8 @@ from typing import Final
 
 import wasmtime
 
-from wasm_runtime.native import EpochDeadline
 from wasm_runtime.supervision import SupervisedThread
+from wasm_runtime.wasmtime_capi import EpochDeadline
 
 TICK_S: Final = 0.002
 """Seconds between two epochs: a guest is interrupted at most this late."""

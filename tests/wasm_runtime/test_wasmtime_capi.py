@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from wasmtime import Engine, Func, Instance, Module, Store, Trap
 
-from wasm_runtime.native import Function
+from wasm_runtime.wasmtime_capi import Function
 
 WAT = """
 (module
