@@ -16,6 +16,9 @@ from wasm_runtime.nodes.node_table import Nodes
 KIBIBYTE = 1024
 MEBIBYTE = 1024 * KIBIBYTE
 
+DEFAULT_STACK_BYTES: Final = MEBIBYTE
+"""Bytes of stack that wasm may use, of the thread's own."""
+
 MAX_STACK_BYTES: Final = 2 * MEBIBYTE
 """The largest stack of a guest. wasmtime ends the process when it is asked for more (its `async_stack_size`)."""
 

@@ -23,10 +23,15 @@ from pydantic.alias_generators import to_camel
 from extender.config.quantity import Bytes, Seconds
 from extender.config.urls import check_url
 from wasm_runtime.abi import EXTENSION_POINTS, Severity
-from wasm_runtime.engine import KIBIBYTE, MAX_STACK_BYTES, MEBIBYTE
+from wasm_runtime.compile.cache import DEFAULT_CACHE_BYTES
+from wasm_runtime.engine import DEFAULT_STACK_BYTES, KIBIBYTE, MAX_STACK_BYTES, MEBIBYTE, Settings
 
 MIN_MEMORY_BYTES: Final = MEBIBYTE
+DEFAULT_STATE_BYTES: Final = 256 * MEBIBYTE
 MIN_STACK_BYTES: Final = 64 * KIBIBYTE
+
+_DEFAULTS: Final = Settings("")
+"""The limits of a guest that the runtime sets by itself."""
 MAX_TOP_NODES: Final = 100
 """So many nodes are the least for which kube-scheduler itself stops looking for more (`minFeasibleNodesToFind`)."""
 
@@ -107,7 +112,7 @@ class ServerConfig(_Model):
     state_directory: Annotated[Path, AfterValidator(_expand)] | None = None
     """Directory that keeps revisions and their history. The default is `$XDG_STATE_HOME/kwx`, else
     `~/.local/state/kwx`."""
-    state_limit: Bytes = 256 * MEBIBYTE
+    state_limit: Bytes = DEFAULT_STATE_BYTES
     """Size of all modules in the state directory. Above it the oldest are deleted, except those that serve or that a
     rollback leads to."""
     admin_tokens: Annotated[Path, AfterValidator(_expand)] | None = None
@@ -118,13 +123,13 @@ class ServerConfig(_Model):
 class RuntimeConfig(_Model):
     """Limits for all plugins."""
 
-    stack_limit: Annotated[Bytes, Field(ge=MIN_STACK_BYTES, le=MAX_STACK_BYTES)] = MEBIBYTE
+    stack_limit: Annotated[Bytes, Field(ge=MIN_STACK_BYTES, le=MAX_STACK_BYTES)] = DEFAULT_STACK_BYTES
     """Stack of a guest. A guest that needs more is stopped."""
     module_limit: Bytes = 64 * MEBIBYTE
     """Size of a module. Modules in standard Go have some 20 MiB."""
     compile_timeout: Seconds = 60.0
     """Time for compiling a module."""
-    cache_limit: Bytes = 512 * MEBIBYTE
+    cache_limit: Bytes = DEFAULT_CACHE_BYTES
     """Size of the compiled code that is kept under `~/.cache/kwx`."""
 
 
@@ -201,7 +206,7 @@ class PluginConfig(_Model):
     """Configuration that the guest reads. A mapping is passed on as JSON."""
     args: tuple[Annotated[Text, AfterValidator(_argument)], ...] = ()
     """The whole argv of the guest. If empty, it is the plugin's name."""
-    log_severity: Severity = Severity.INFO
+    log_severity: Severity = _DEFAULTS.log_severity
     """Lowest severity that is logged: 0 info, 1 warning, 2 error, 3 fatal."""
     weight: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
     """Weight of the plugin's scores in the mean of the profile."""
@@ -211,15 +216,15 @@ class PluginConfig(_Model):
     """Required for engine wasmer, which keeps none of the limits."""
     failure_policy: FailurePolicy = FailurePolicy.FAIL
     """What a failure of the plugin does. Fail: the verb fails. Ignore: the verb is answered without the plugin."""
-    timeout: Seconds = 0.5
+    timeout: Seconds = _DEFAULTS.timeout
     """Time of one verb in the plugin."""
-    memory_limit: Annotated[Bytes, Field(ge=MIN_MEMORY_BYTES)] = 256 * MEBIBYTE
+    memory_limit: Annotated[Bytes, Field(ge=MIN_MEMORY_BYTES)] = _DEFAULTS.memory_limit
     """Linear memory of one guest."""
-    table_limit: Annotated[int, Field(strict=True, ge=1, le=1 << 24)] = 1 << 20
+    table_limit: Annotated[int, Field(strict=True, ge=1, le=1 << 24)] = _DEFAULTS.table_limit
     """Elements in each table of one guest."""
-    output_limit: Annotated[Bytes, Field(ge=KIBIBYTE, le=MEBIBYTE)] = 8 * KIBIBYTE
+    output_limit: Annotated[Bytes, Field(ge=KIBIBYTE, le=MEBIBYTE)] = _DEFAULTS.output_limit
     """Size of the log lines and Events of one verb, and of what a guest prints in one call. The rest is dropped."""
-    instances: Annotated[int, Field(strict=True, ge=1, le=256)] = 8
+    instances: Annotated[int, Field(strict=True, ge=1, le=256)] = _DEFAULTS.instances
     """Guests at a time. One serves scheduling, each further one a binding cycle."""
     extension_points: tuple[str, ...] | None = None
     """Extension points that are used. The default is all that the module exports."""

@@ -23,6 +23,9 @@ SUFFIX: Final = ".compiled"
 FORMAT: Final = 1
 """Raised when entries are laid out in another way, or `binary` reads another interface off the same module."""
 
+DEFAULT_CACHE_BYTES: Final = 512 * MEBIBYTE
+"""Bytes of all entries of a cache."""
+
 _CODE_SIZE: Final = struct.Struct("<Q")
 _CHUNK: Final = MEBIBYTE
 
@@ -64,7 +67,7 @@ class CompileCache:
     there are more than `limit` bytes, the least recently used entries go, but never the one just put.
     """
 
-    def __init__(self, directory: Path | None = None, limit: int = 1024 * MEBIBYTE) -> None:
+    def __init__(self, directory: Path | None = None, limit: int = DEFAULT_CACHE_BYTES) -> None:
         """Makes the directory, `default_directory` if none is given. One that cannot be made keeps nothing.
 
         Raises CacheError for a directory that others can write to.

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from extender.config.models import DEFAULT_STATE_BYTES
 from extender.rollouts.revision import Revision
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.state.folder import DAMAGE, MEND, Folder, FolderError
@@ -19,7 +20,6 @@ from extender.rollouts.state.history import History
 from wasm_runtime.blob import Blob
 from wasm_runtime.compile import directories
 from wasm_runtime.compile.directories import DirectoryError
-from wasm_runtime.engine import MEBIBYTE
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class Store:
             self._complain(problem)
 
     @classmethod
-    def open(cls, directory: Path | None, config_file: Path, limit: int = 256 * MEBIBYTE) -> Store:
+    def open(cls, directory: Path | None, config_file: Path, limit: int = DEFAULT_STATE_BYTES) -> Store:
         """The store of a configuration file, in a folder of its own below a directory, or `default_directory`.
 
         It is for modules of `limit` bytes.

@@ -32,8 +32,7 @@ from wasm_runtime.compile.compiler import (
     Compiled,
     Compiler,
 )
-from wasm_runtime.engine import MAX_STACK_BYTES, MEBIBYTE, NodeResults
-from wasm_runtime.engines.wasmtime.engine import DEFAULT_STACK_BYTES
+from wasm_runtime.engine import DEFAULT_STACK_BYTES, MAX_STACK_BYTES, MEBIBYTE, NodeResults
 from wasm_runtime.module.binary import Interface
 
 GUEST = module(export("filter", call(REASON, 1024, 5), "(i32.const 2)"), uses=[REASON], text="hello")
