@@ -31,6 +31,7 @@ from tests.extender.objects import (
     priorities,
 )
 from tests.extender.rollouts.inside import Inside
+from wasm_runtime.blob import Blob
 
 DIGIT = plugin("score_by_digit")
 EQUAL = plugin("score_from_config", "50", name="equal")
@@ -246,7 +247,7 @@ class TestRollouts:
 
     @pytest.mark.parametrize("dry_run", [False, True])
     def test_the_last_score_is_not_swapped_away(self, inside: Inside, dry_run: bool) -> None:
-        order = SwapCommand(FromUpload(guests.module("reject")), "ann", dry_run=dry_run)
+        order = SwapCommand(FromUpload(Blob(guests.module("reject"))), "ann", dry_run=dry_run)
         over = inside.over(inside.rollouts.begin(inside.slot("score_by_digit"), order))
         assert (over.stage, over.problem) == (Stage.FAILED, NOTHING_TO_CHOOSE_BY)
         assert kept(inside, "served", "", ["node-3", "node-4"]) == ["node-4"]
