@@ -6,6 +6,7 @@ A run that is given the journal of one that died goes on behind the test in whic
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -29,23 +30,27 @@ class Record:
     """What pytest would have shown at its end of failures in runs that died."""
     has_ended: bool = False
     """Whether the last run came to its end."""
+    running: str | None = None
+    """The test in which the last run is, or died."""
+    running_since: float = 0.0
+    """On the clock of `time.time`."""
 
     @classmethod
     def read(cls, file: Path) -> Record:
         """A file that is not there tells nothing; a last line that is cut is left out."""
         record = cls()
-        running, reports = None, []
+        reports: list[str] = []
         lines = file.read_text().splitlines(keepends=True) if file.exists() else []
         for entry in (json.loads(line) for line in lines if line.endswith("\n")):
             match entry:
                 case {"is": "run"}:
-                    record._died(running, reports)
-                    running, reports, record.has_ended = None, [], False
-                case {"is": "begun", "test": test}:
-                    running = test
+                    record._died(reports)
+                    record.running, reports, record.has_ended = None, [], False
+                case {"is": "begun", "test": test, "at": at}:
+                    record.running, record.running_since = test, at
                     record.begun.add(test)
                 case {"is": "over"}:
-                    running = None
+                    record.running = None
                 case {"is": "passed"}:
                     record.passed += 1
                 case {"is": "failed", "test": test, "why": why, "report": report}:
@@ -55,13 +60,13 @@ class Record:
                     record.skipped[why] += 1
                 case {"is": "ended"}:
                     reports, record.has_ended = [], True
-        record._died(running, reports)
+        record._died(reports)
         return record
 
-    def _died(self, running: str | None, reports: Iterable[str]) -> None:
+    def _died(self, reports: Iterable[str]) -> None:
         self.untold.extend(reports)
-        if running is not None:
-            self.failed.setdefault(running, "the run died in it; its last words are above")
+        if self.running is not None:
+            self.failed.setdefault(self.running, "the run died in it; its last words are above")
 
 
 class Writer:
@@ -82,7 +87,7 @@ class Writer:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        self._tell({"is": "begun", "test": item.nodeid})
+        self._tell({"is": "begun", "test": item.nodeid, "at": time.time()})
         result = yield
         self._tell({"is": "over"})
         return result

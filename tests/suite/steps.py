@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal, Protocol
@@ -23,6 +25,8 @@ PLUGINS: Final = ("-p", "tests.suite.timeouts", "-p", "tests.suite.journal")
 MAX_DEATHS: Final = 5
 """After as many the rest of a run is left out."""
 STOP_TIMEOUT_S: Final = 20.0
+PROGRESS_INTERVAL_S: Final = 60.0
+"""A test that takes longer is told of so often: who watches sees that the run goes on."""
 NOTHING_LEFT: Final = 5
 """pytest's exit status when it ran no test."""
 
@@ -94,7 +98,9 @@ class Suite:
         """What the tests came to, and what was wrong with the run itself."""
         for death in range(MAX_DEATHS):
             before = len(Record.read(journal).begun)
-            status = _run([*pytest, f"--journal={journal}", *self.arguments], None)
+            status = _run(
+                [*pytest, f"--journal={journal}", *self.arguments], math.inf, partial(_tell_progress, journal)
+            )
             record = Record.read(journal)
             if record.has_ended:
                 all_well = status == 0 or record.failed or (death and status == NOTHING_LEFT)
@@ -123,14 +129,26 @@ def _trouble(status: int | None) -> str:
     }.get(status, f"pytest ended with status {status}")
 
 
-def _run(command: Sequence[str], timeout_s: float | None) -> int | None:
-    """The exit status, None if it was ended because it took too long. What it has started ends with it."""
+def _tell_progress(journal: Path) -> None:
+    record = Record.read(journal)
+    seconds = time.time() - record.running_since
+    if record.running and seconds >= PROGRESS_INTERVAL_S:
+        print(f"\n{record.running} has been running for {seconds:.0f} s", flush=True)
+
+
+def _run(command: Sequence[str], timeout_s: float, meanwhile: Callable[[], None] = lambda: None) -> int | None:
+    """The exit status, None if it was ended because it took too long. What it has started ends with it.
+
+    Until then, `meanwhile` is called now and then.
+    """
     process = subprocess.Popen(leashed(command), cwd=ROOT, start_new_session=True)
+    deadline = time.monotonic() + timeout_s
     with _ended_with_us(process):
-        try:
-            return process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            return None
+        while (left := deadline - time.monotonic()) > 0:
+            with suppress(subprocess.TimeoutExpired):
+                return process.wait(min(left, PROGRESS_INTERVAL_S))
+            meanwhile()
+    return None
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.suite import steps
 from tests.suite.run import run, summary
 from tests.suite.steps import Command, Outcome, Suite
 
@@ -112,6 +113,15 @@ def test_the_last_one_may_end_the_run(tmp_path: Path) -> None:
     came = outcome_of(tmp_path, "def test_dies(): os._exit(0)")
     failed = ("test_it.py::test_dies: the run died in it; its last words are above",)
     assert came == Outcome("suite", "red", "0 passed, 1 failed, 0 skipped", 0, failed)
+
+
+def test_one_that_takes_long_is_told_of_meanwhile(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "PROGRESS_INTERVAL_S", 0.1)
+    came = outcome_of(tmp_path, "def test_slow(): time.sleep(1)")
+    assert came == Outcome("suite", "green", "1 passed, 0 failed, 0 skipped")
+    assert re.search(r"^test_it.py::test_slow has been running for \d s$", capfd.readouterr().out, re.MULTILINE)
 
 
 def test_a_thread_that_is_left_does_not_hold_the_run(tmp_path: Path) -> None:

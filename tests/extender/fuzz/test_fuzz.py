@@ -15,7 +15,7 @@ def test_mutated_requests_are_answered_as_they_may_be(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(3600)  # Each of 300,000 requests is answered before it is judged.
 def test_so_are_many(tmp_path: Path) -> None:
     report = run(tmp_path, seed=2, requests=300_000)
     print(f"{report.requests} requests in {report.seconds:.0f} s, {report.grown_mib:+.0f} MiB")

@@ -106,7 +106,7 @@ def test_a_dozen_hostile_modules_live(hostile: Hostile) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(3600)  # Each module is compiled, goes live, and is asked until its pods are judged.
 def test_130_hostile_modules_live(hostile: Hostile) -> None:
     """Half of them first, so that what all keep is there before it is measured."""
     modules = invented(7)
