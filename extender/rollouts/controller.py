@@ -296,17 +296,20 @@ class RolloutController:
 
     def _return(self, run: RolloutRun, slot: Slot, revision: Revision, problem: str) -> None:
         """Brings a revision back: with its guests if they are still there, else with new ones."""
+        fits = partial(self._switch.require_scores, slot)
         try:
             with failing(run):
                 self._pipeline.allow(slot.config, revision)
                 with self._lock:
                     run.check()
+                    if drained := self._drain.find(slot, revision.id):
+                        fits(drained.profile_plugin.plugin)
                     live = self._drain.take(slot, revision.id)
                     if live:
                         run.advance(Stage.WARMED)
                         self._switch.alone(Change(run, slot, live), problem)
                         return
-                self._switch.alone(Change(run, slot, self._pipeline.restore(run, slot, revision)), problem)
+                self._switch.alone(Change(run, slot, self._pipeline.restore(run, slot, revision, fits)), problem)
         except RolloutFailedError:
             pass  # The run has said why.
         finally:

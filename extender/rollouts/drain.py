@@ -26,6 +26,9 @@ class _Drained(NamedTuple):
     rollout: Rollout
     since: float
 
+    def holds(self, slot: Slot, revision: str) -> bool:
+        return self.slot is slot and self.live.revision.id == revision
+
 
 class Drain:
     """Gives guests back once no pod's cycle is on their revision. May be used from any thread."""
@@ -45,16 +48,17 @@ class Drain:
 
     def stage(self, slot: Slot, revision: str) -> Stage:
         """Whether a revision that was replaced still drains."""
+        return Stage.DRAINING if self.find(slot, revision) else Stage.RETIRED
+
+    def find(self, slot: Slot, revision: str) -> ActiveRevision | None:
+        """A revision that was replaced, if its guests are still there."""
         with self._lock:
-            drains = any(each.slot is slot and each.live.revision.id == revision for each in self._drained)
-        return Stage.DRAINING if drains else Stage.RETIRED
+            return next((each.live for each in self._drained if each.holds(slot, revision)), None)
 
     def take(self, slot: Slot, revision: str) -> ActiveRevision | None:
         """Takes a revision out that is to serve again, if its guests are still there."""
         with self._lock:
-            found = next(
-                (each for each in self._drained if each.slot is slot and each.live.revision.id == revision), None
-            )
+            found = next((each for each in self._drained if each.holds(slot, revision)), None)
             if found is None:
                 return None
             self._drained.remove(found)

@@ -212,12 +212,22 @@ class Pipeline:
             return True
         return False
 
-    def restore(self, run: RolloutRun, slot: Slot, revision: Revision) -> ActiveRevision:
-        """A revision that has served before, ready to be switched in; it is not probed. Raises RolloutFailedError."""
+    def restore(
+        self, run: RolloutRun, slot: Slot, revision: Revision, fits: Callable[[Plugin], None]
+    ) -> ActiveRevision:
+        """A revision that has served before, ready to be switched in; it is not probed.
+
+        `fits` is as with `prepare`. Raises RolloutFailedError.
+        """
         with failing(run):
             config = revision.configure(slot.config)
             fetched, _ = verify(run, config, lambda: self.kept(revision), self._folder, revision)
             plugin = self._plugin_factory.make(fetched.module, fetched.origin, config, self._nodes())
+            try:
+                fits(plugin)
+            except LoadError:
+                plugin.close()
+                raise
             return warmed(run, self.store, Candidate(fetched, revision), config, plugin)
 
     def open(self, config: PluginConfig) -> Source:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from extender import config
+from extender.rollouts import drain
 from extender.rollouts.controller import NotConfiguredError
 from extender.rollouts.report import Difference, NodeDifference
 from extender.rollouts.revision import Stage
@@ -251,6 +252,24 @@ class TestRollouts:
         over = inside.over(inside.rollouts.begin(inside.slot("score_by_digit"), order))
         assert (over.stage, over.problem) == (Stage.FAILED, NOTHING_TO_CHOOSE_BY)
         assert kept(inside, "served", "", ["node-3", "node-4"]) == ["node-4"]
+
+    @pytest.mark.parametrize(("rollback", "stage"), [("automatic", Stage.DRAINING), ("manual", Stage.RETIRED)])
+    def test_it_is_not_rolled_back_to_none(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rollback: str, stage: Stage
+    ) -> None:
+        """A start would refuse what then serves."""
+        monkeypatch.setattr(drain, "MIN_DRAIN_S", 0.0)
+        told = plugin("reject", name="told", swap={"rollback": rollback})
+        (tmp_path / "back").mkdir()
+        with Inside(tmp_path / "back", profile("default", told)) as inside:
+            scoring = inside.upload(guests.module("score_by_digit"))
+            content = kwx.configuration(profile("default", told, topNodes=1))
+            inside.rollouts.configure(config.read(kwx.write(inside.folder, content)).profiles)
+            inside.reconcile()
+            over = inside.over(inside.rollouts.roll_back(inside.slot(), by="ann"))
+            assert (over.stage, over.problem) == (Stage.FAILED, NOTHING_TO_CHOOSE_BY)
+            assert inside.active() == scoring
+            assert [stage for _, stage in inside.rollouts.revisions(inside.slot())] == [Stage.ACTIVE, stage]
 
     def test_another_plugin_may_lose_its_score(self, inside: Inside) -> None:
         inside.upload(guests.module("reject"), plugin="no-sevens")
