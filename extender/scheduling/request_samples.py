@@ -31,7 +31,7 @@ SAMPLE_INTERVAL_S: Final = 0.1
 """Seconds between two requests that are kept, once there are enough: of thousands a second the others cost nothing."""
 
 MAX_SHADOWED_PER_S: Final = 50
-"""Requests a second that are handed to one who listens."""
+"""Requests of a verb a second that are handed to one who listens. One of another verb may follow at once."""
 
 MAX_WAITING_BYTES: Final = 64 * MEBIBYTE
 """Bytes of requests that wait for one who records, beyond which none is added."""
@@ -86,12 +86,13 @@ class _Listener:
     def __init__(self, profile: str) -> None:
         self.profile = profile
         self.queue: queue.Queue[Sample] = queue.Queue(MAX_SAMPLES)
-        self.due = 0.0
+        self.due: dict[JudgingVerb, float] = {}
+        """When the next one of a verb is handed over, on the clock of `time.monotonic`."""
 
     def offer(self, sample: Sample, _: Candidates | None, now: float) -> None:
         """Hands over a sample if that is due, and if there is room for it beside those that wait."""
-        if now >= self.due:
-            self.due = now + 1 / MAX_SHADOWED_PER_S
+        if now >= self.due.get(sample.verb, 0.0):
+            self.due[sample.verb] = now + 1 / MAX_SHADOWED_PER_S
             with self.queue.mutex:
                 waiting = sum(each.size for each in self.queue.queue)
             if not waiting or waiting + sample.size <= MAX_SAMPLES_BYTES:
@@ -175,7 +176,10 @@ class RequestSamples:
         self._lock = threading.Lock()
 
     def record(self, profile: str, sample: Sample, asked: Candidates | None = None) -> None:
-        """Takes note of a request that was judged; `asked` is one of filter, whole. For the serving thread only."""
+        """Takes note of a request that was judged. May be called from any thread: a sample that two lose does no harm.
+
+        `asked` is one of filter, whole; it comes from the serving thread only.
+        """
         now = time.monotonic()
         ring = self._rings.get((profile, sample.verb))
         if ring is None:
@@ -202,7 +206,7 @@ class RequestSamples:
 
     @contextmanager
     def listening(self, profile: str) -> Iterator[queue.Queue[Sample]]:
-        """What comes while the context lasts, at most `MAX_SHADOWED_PER_S` a second. May be entered in any thread.
+        """What comes while the context lasts, of each verb `MAX_SHADOWED_PER_S` at most. May be entered in any thread.
 
         The queue is short: who takes too long misses some.
         """

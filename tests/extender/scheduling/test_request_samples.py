@@ -150,6 +150,15 @@ def test_who_listens_gets_but_so_many_a_second(monkeypatch: pytest.MonkeyPatch) 
             heard.get_nowait()
 
 
+def test_who_listens_gets_requests_of_each_verb_though_one_follows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_samples, "MAX_SHADOWED_PER_S", 1e-9)
+    busy = RequestSamples()
+    cycle = [sample(1), sample(1, "prioritize"), sample(1, "preempt")]
+    with busy.listening("default") as heard:
+        record(busy, cycle)
+        assert [heard.get_nowait() for _ in range(heard.qsize())] == cycle
+
+
 ASKED = Candidates(list(NAMES), held=1000)
 
 
