@@ -9,7 +9,8 @@ from typing import Final
 
 from extender import config
 from extender.config import ConfigError, ExtenderConfiguration, ProfileConfig
-from extender.rollouts.controller import NotConfiguredError, RolloutController
+from extender.rollouts.config_rollout import NotConfiguredError
+from extender.rollouts.controller import RolloutController
 from extender.rollouts.polling import RetryTrigger
 from extender.scheduling.top_nodes import notice
 from extender.sources import SourceError
@@ -108,9 +109,9 @@ class ConfigWatcher:
     def _configure(self, profiles: Sequence[ProfileConfig]) -> bool:
         """Makes other profiles live. What is refused is so while the sources of their plugins give the same."""
         try:
-            self._rollouts.configure(profiles, asks=self._retry is not None)
+            self._rollouts.configuration.apply(profiles, asks=self._retry is not None)
         except NotConfiguredError as error:
-            retry = self._rollouts.retry_trigger(profiles, error.given)
+            retry = self._rollouts.configuration.retry_trigger(profiles, error.given)
             later = "it is tried again when what their sources give, its signature or its key is another"
             self._refuse([*error.problems, f"{later}; they are looked at every {retry.interval:g} s"])
             self._retry = retry

@@ -4,49 +4,33 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final
 
-from extender.config import PluginConfig, ProfileConfig
+from extender.config import ProfileConfig
 from extender.rollouts import conditions
+from extender.rollouts.config_rollout import ConfigRollout
 from extender.rollouts.drain import Drain
 from extender.rollouts.journal import Journal
-from extender.rollouts.live_plugins import LivePlugins, unscored
+from extender.rollouts.live_plugins import LivePlugins
 from extender.rollouts.module_admission import ModuleAdmission
 from extender.rollouts.pipeline import Candidate, Pipeline, RolloutFailedError, failing
-from extender.rollouts.polling import RetryTrigger, SourcePollState
-from extender.rollouts.revision import REVISED, Revision, Stage
+from extender.rollouts.revision import Revision, Stage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.runs import RolloutRun, RolloutRuns
 from extender.rollouts.slot import ActiveRevision, Slot
 from extender.rollouts.swap_command import SwapCommand
 from extender.rollouts.swap_plan import SwapPlan, before, earlier, expect, understand
-from extender.rollouts.switch import REMOVED, Change, Switch, check, withdraw
-from extender.sources import Fetched, Source, SourceError, SourceUnreachableError
+from extender.rollouts.switch import Change, Switch
+from extender.sources import Fetched, Source
 
 CLOSE_TIMEOUT_S: Final = 5.0
 """Seconds that the end of the process waits for rollouts that are under way."""
 
-CONFIGURED: Final = "the configuration has changed"
-
-
-Given = dict[tuple[str, str], str]
-"""The versions of what sources have given, by profile and plugin."""
-
-
-class NotConfiguredError(RolloutFailedError):
-    """A configuration cannot be had. Has every reason, and what the sources gave."""
-
-    def __init__(self, problems: list[str], given: Given) -> None:
-        super().__init__(problems)
-        self.given = given
-
 
 class RolloutController:
-    """Carries out what sources, the configuration file and operators want to become live. May be used from any thread.
+    """Carries out what sources and operators want to become live. May be used from any thread.
 
     A slot has one rollout at a time. An operator's ends one of the source's, a rollback ends any.
     """
@@ -70,11 +54,9 @@ class RolloutController:
         self._lock = self._switch.lock
         self._runs = RolloutRuns(journal, pipeline.store, self._lock)
         self.admission = ModuleAdmission(live, pipeline, self._switch, self._runs)
+        self.configuration = ConfigRollout(live, pipeline, self._switch, self._runs, self.admission)
+        """Makes the profiles of another configuration live."""
         self._threads: list[threading.Thread] = []
-
-    def slot(self, profile: str, plugin: str) -> Slot | None:
-        """The place of a plugin."""
-        return next((slot for slot in self.live.slots if (slot.profile, slot.name) == (profile, plugin)), None)
 
     def revisions(self, slot: Slot) -> list[tuple[Revision, Stage]]:
         """Those that have served, the newest first."""
@@ -195,47 +177,6 @@ class RolloutController:
             conditions.of_slot(slot)  # It dates those that have changed.
         self._pipeline.samples.retain({profile.name for profile in self.live.profiles})
 
-    def configure(self, profiles: Sequence[ProfileConfig], *, asks: bool = True) -> None:
-        """Makes other profiles live, all at once.
-
-        A plugin whose module or settings change is rolled out like any other candidate. Where nothing serves yet it is
-        not waited for: its source brings it live. Unless it `asks`, sources are left alone where settings alone change.
-        Raises NotConfiguredError if a plugin cannot be had; then none is.
-        """
-        configs = self._places(profiles)
-        changing = self._changing(configs)
-        given: Given = {}
-        self._runs.cancel(changing, CONFIGURED)
-        with ExitStack() as stack:
-            for slot in changing:
-                stack.enter_context(slot.turn)
-            changes = self._prepare_all(changing, configs, stack, given, asks=asks)
-            candidates = {change.slot: change.live.profile_plugin.plugin for change in changes}
-            if problems := list(unscored(profiles, configs, candidates)):
-                withdraw(changes, "; ".join(problems))
-                raise NotConfiguredError(problems, given)
-            with self._lock:
-                try:
-                    check(changes)
-                except RolloutFailedError as error:
-                    raise NotConfiguredError(error.problems, given) from error
-                for slot in set(self.live.slots) - set(configs):
-                    self._runs.cancel([slot], REMOVED)
-                    self._switch.remove(slot)
-                for key, slot in zip(keys(profiles), configs, strict=True):
-                    self._reconfigure(slot, configs[slot], given.get(slot.place), is_ready=slot in changing)
-                    slot.key = key
-                self._switch.all(changes, list(configs), profiles)
-        self.admission.review(self.live.slots)
-
-    def retry_trigger(self, profiles: Sequence[ProfileConfig], given: Given) -> RetryTrigger:
-        """Fires when one of the sources of refused profiles gives another version than `given`."""
-        configs = self._places(profiles)
-        changing = self._changing(configs)
-        return RetryTrigger(
-            [SourcePollState(self._pipeline.open(configs[slot]), given.get(slot.place)) for slot in changing]
-        )
-
     def close(self) -> None:
         """Ends what is under way; nothing goes live any more."""
         self._runs.close()
@@ -315,97 +256,6 @@ class RolloutController:
         finally:
             self._runs.end(slot, run)
 
-    def _places(self, profiles: Sequence[ProfileConfig]) -> dict[Slot, PluginConfig]:
-        """The slot of each plugin, in order, and what it is to be configured to be."""
-        return {
-            self.slot(profile.name, plugin.name) or self._place(profile.name, plugin): plugin
-            for profile in profiles
-            for plugin in profile.plugins
-        }
-
-    def _changing(self, configs: Mapping[Slot, PluginConfig]) -> list[Slot]:
-        """The plugins that a switch waits for: new ones, and those that serve and are to be others."""
-        return [
-            slot
-            for slot, config in configs.items()
-            if not slot.key or (slot.live and _differs(self._switch.configured(slot), config))
-        ]
-
-    def _place(self, profile: str, plugin: PluginConfig) -> Slot:
-        """A new place; of a plugin that was there before what has served there is known."""
-        kept = self._store.load(profile, plugin.name)
-        return Slot("", profile, plugin, self._pipeline.open(plugin), revisions=list(kept.revisions) if kept else [])
-
-    def _prepare_all(
-        self,
-        slots: Sequence[Slot],
-        configs: Mapping[Slot, PluginConfig],
-        stack: ExitStack,
-        given: Given,
-        *,
-        asks: bool,
-    ) -> list[Change]:
-        """Candidates that may be cancelled until the stack ends; `given` is told of what they are made of.
-
-        Raises NotConfiguredError with the problems of all.
-        """
-        changes: list[Change] = []
-        problems: list[str] = []
-        for slot in slots:
-            config, served = configs[slot], slot.live.revision if slot.live else None
-            with self._lock:
-                self._runs.cancel([slot], CONFIGURED)
-                run = self._runs.begin(slot, "configuration", is_operators=True)
-                stack.callback(self._runs.end, slot, run)
-            try:
-                fetch = partial(self._fetch if asks else self._fetch_if_need_be, slot, config, given)
-                live = self._pipeline.prepare(run, slot, config, fetch, served)
-                if live:
-                    changes.append(Change(run, slot, live, offers=True))
-            except RolloutFailedError as error:
-                problems += [f"plugin {slot.name} of profile {slot.profile}: {problem}" for problem in error.problems]
-                if run.may_be_repeated:
-                    given.pop(slot.place, None)  # So that what the source gives is news.
-        if problems:
-            withdraw(changes, "another plugin of the same configuration cannot be had")
-            raise NotConfiguredError(problems, given)
-        return changes
-
-    def _fetch_if_need_be(self, slot: Slot, config: PluginConfig, given: Given) -> Candidate:
-        """What the source has given last, if that was good and settings alone change; else what it gives."""
-        is_good = not (slot.refusal or slot.unmet)
-        if slot.version and is_good and _origin(self._switch.configured(slot)) == _origin(config):
-            last = next((each for each in slot.revisions if each.id == slot.offered), None)
-            with suppress(SourceError):
-                if last and not slot.source.has_changed(slot.version):
-                    self._pipeline.allow(config, last)
-                    candidate = self._pipeline.kept(last.under(config))
-                    given[slot.place] = slot.version
-                    return candidate
-        return self._fetch(slot, config, given)
-
-    def _fetch(self, slot: Slot, config: PluginConfig, given: Given) -> Candidate:
-        """What the source gives. While it cannot be reached, what it gave last, if that serves. Raises SourceError."""
-        try:
-            candidate = self._pipeline.fetch(config)
-        except SourceUnreachableError:
-            is_there = slot.serves(slot.offered) and _origin(self._switch.configured(slot)) == _origin(config)
-            if not (slot.live and is_there):
-                raise
-            return self._pipeline.kept(slot.live.revision.under(config))
-        given[slot.place] = candidate.fetched.version
-        return candidate
-
-    def _reconfigure(self, slot: Slot, config: PluginConfig, version: str | None, *, is_ready: bool) -> None:
-        """Without `is_ready` what the new configuration wants of a plugin that changes has yet to be had."""
-        is_late = not is_ready and _differs(slot.config, config)
-        if is_late:
-            self._runs.cancel([slot], CONFIGURED)
-        slot.version = None if is_late else version or slot.version  # Before the source: who follows it looks here.
-        if is_late or (slot.config.guest_url, slot.config.source) != (config.guest_url, config.source):
-            slot.source = self._pipeline.open(config)  # Another one is offered, whatever this one has given.
-        slot.config = config
-
     def _in_background(self, run: RolloutRun, slot: Slot, work: Callable[[], None]) -> None:
         thread = threading.Thread(target=work, name="rollout", daemon=True)
         self._threads = [each for each in self._threads if each.is_alive()]
@@ -431,22 +281,3 @@ def _settled(run: RolloutRun, plan: SwapPlan) -> str | None:
         return rollout.revision if plan.offers else run.overrules
     was_refused = rollout.stage is Stage.FAILED and rollout.report is not None and not run.is_cancelled
     return rollout.revision if plan.offers and was_refused and not rollout.dry_run else None
-
-
-def _differs(old: PluginConfig, new: PluginConfig) -> bool:
-    """Whether a plugin has to be rolled out again, and is not only followed or watched over in another way."""
-    return _origin(old) != _origin(new) or any(getattr(old, name) != getattr(new, name) for name in REVISED)
-
-
-def _origin(config: PluginConfig) -> tuple[str | Path | None, ...]:
-    """Where modules come from, and which are allowed."""
-    return config.guest_url, config.digest, config.source.public_key
-
-
-def keys(profiles: Sequence[ProfileConfig]) -> list[str]:
-    """Where the configuration speaks of each plugin, in their order."""
-    return [
-        f"profiles[{at}].plugins[{index}]"
-        for at, profile in enumerate(profiles)
-        for index, _ in enumerate(profile.plugins)
-    ]

@@ -28,6 +28,10 @@ class LivePlugins:
         self.profiles.switch(_assemble(configs, slots))
         self.slots = tuple(slots)
 
+    def slot(self, profile: str, plugin: str) -> Slot | None:
+        """The place of a plugin."""
+        return next((slot for slot in self.slots if slot.place == (profile, plugin)), None)
+
     @property
     def plugins(self) -> list[Plugin]:
         """Those that serve, and those that are kept ready to come back."""

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from extender import config
 from extender.config import ConfigError, ExtenderConfiguration, PluginConfig, RuntimeConfig
 from extender.config.urls import public
-from extender.rollouts.controller import keys
+from extender.rollouts.config_rollout import keys
 from extender.rollouts.engines import EngineError
 from extender.rollouts.journal import START, Journal
 from extender.rollouts.live_plugins import LivePlugins, unscored

@@ -131,7 +131,7 @@ class Inside:
 
     def slot(self, plugin: str = "told", profile: str = "default") -> Slot:
         """A plugin's place."""
-        slot = self.rollouts.slot(profile, plugin)
+        slot = self.live.slot(profile, plugin)
         assert slot
         return slot
 

@@ -298,7 +298,7 @@ def offer_next(inside: Inside) -> None:
 
 def configure_next(inside: Inside) -> None:
     kwx.write(inside.folder, kwx.configuration(told(weight=2), profile("other", plugin("told", swap=ENDLESS))))
-    inside.rollouts.configure(config.read(inside.config).profiles)
+    inside.rollouts.configuration.apply(config.read(inside.config).profiles)
 
 
 def go_back(inside: Inside) -> None:

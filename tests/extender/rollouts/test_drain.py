@@ -298,7 +298,7 @@ def test_a_profile_that_is_taken_out_leaves_no_requests_behind(tmp_path: Path) -
         inside.reconcile()
         assert [len(inside.samples.last(name)) for name in ("default", "other")] == [1, 1]
         kwx.write(tmp_path, kwx.configuration(profile("default", plugin("told"))))
-        inside.rollouts.configure(config.read(inside.config).profiles)
+        inside.rollouts.configuration.apply(config.read(inside.config).profiles)
         inside.reconcile()
         assert [len(inside.samples.last(name)) for name in ("default", "other")] == [1, 0]
         assert recording.is_gone
@@ -312,7 +312,7 @@ def test_a_configuration_that_is_refused_leaves_nothing_behind(tmp_path: Path) -
         before = slots()
         for _ in range(3):
             with pytest.raises(RolloutFailedError, match="is no valid WebAssembly module"):
-                inside.rollouts.configure(profiles)
+                inside.rollouts.configuration.apply(profiles)
         assert slots() == before
 
 

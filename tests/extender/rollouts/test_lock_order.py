@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from extender import config
-from extender.rollouts.controller import NotConfiguredError
+from extender.rollouts.config_rollout import NotConfiguredError
 from extender.rollouts.swap_command import SwapRefusedError
 from tests.extender import kwx, versions
 from tests.extender.kwx import plugin, profile
@@ -145,7 +145,7 @@ def test_rollouts_take_locks_in_one_order(inside: Inside) -> None:
             kwx.write(inside.folder, kwx.configuration(*profiles(weight=weight)))
             with suppress(NotConfiguredError):
                 inside.rollouts.admission.enforce(config.read(inside.config).profiles)
-                inside.rollouts.configure(config.read(inside.config).profiles)
+                inside.rollouts.configuration.apply(config.read(inside.config).profiles)
 
     def look() -> None:
         while not is_over.is_set():

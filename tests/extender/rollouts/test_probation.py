@@ -77,7 +77,7 @@ def ask(inside: Inside, count: int, name: str = "bad") -> None:
 def write(inside: Inside, *plugins: Mapping[str, Any]) -> None:
     """Makes another configuration live."""
     kwx.write(inside.folder, kwx.configuration(profile("default", *plugins)))
-    inside.rollouts.configure(config.read(inside.config).profiles)
+    inside.rollouts.configuration.apply(config.read(inside.config).profiles)
 
 
 def story(inside: Inside) -> list[tuple[Stage, str, str, str]]:

@@ -12,7 +12,7 @@ import pytest
 
 from extender import config
 from extender.rollouts import drain
-from extender.rollouts.controller import NotConfiguredError
+from extender.rollouts.config_rollout import NotConfiguredError
 from extender.rollouts.report import Difference, NodeDifference
 from extender.rollouts.revision import Stage
 from extender.rollouts.swap_command import FromUpload, SwapCommand
@@ -287,14 +287,14 @@ class TestRollouts:
     ) -> None:
         written = config.read(kwx.write(inside.folder, kwx.configuration(profiles)))
         with pytest.raises(NotConfiguredError) as refused:
-            inside.rollouts.configure(written.profiles)
+            inside.rollouts.configuration.apply(written.profiles)
         assert refused.value.problems == [NOTHING_TO_CHOOSE_BY]
         assert kept(inside, "served", "", ["node-3", "node-4"]) == ["node-4"]
 
     def test_it_may_come_and_go_with_the_configuration(self, inside: Inside) -> None:
         for more, expected in (({}, ["node-3", "node-4"]), ({"topNodes": 1}, ["node-4"])):
             content = kwx.configuration(profile("default", NO_SEVENS, DIGIT, **more))
-            inside.rollouts.configure(config.read(kwx.write(inside.folder, content)).profiles)
+            inside.rollouts.configuration.apply(config.read(kwx.write(inside.folder, content)).profiles)
             assert kept(inside, f"of-{len(expected)}", "", ["node-3", "node-4"]) == expected
 
     def test_a_candidate_is_probed_on_the_nodes_that_were_scored(self, inside: Inside) -> None:

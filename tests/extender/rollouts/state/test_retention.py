@@ -109,9 +109,9 @@ def test_a_plugin_that_comes_back_finds_what_has_served(tmp_path: Path) -> None:
     with start(tmp_path, "one", "other", limit=100 * SIZE) as inside:
         inside.over(inside.begin(versions.module(11), plugin="one"))
         both = config.read(inside.config).profiles
-        inside.rollouts.configure([both[0].model_copy(update={"plugins": both[0].plugins[1:]})])
+        inside.rollouts.configuration.apply([both[0].model_copy(update={"plugins": both[0].plugins[1:]})])
         inside.over(inside.begin(versions.module(12), plugin="other"))
-        inside.rollouts.configure(both)
+        inside.rollouts.configuration.apply(both)
         assert versions_of(inside, "one") == [10, 11]
         slot = inside.slot("one")
         assert inside.over(inside.rollouts.roll_back(slot, by="ann")).problem == ""
