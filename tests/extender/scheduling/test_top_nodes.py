@@ -264,7 +264,7 @@ class TestRollouts:
         with Inside(tmp_path / "back", profile("default", told)) as inside:
             scoring = inside.upload(guests.module("score_by_digit"))
             content = kwx.configuration(profile("default", told, topNodes=1))
-            inside.rollouts.configure(config.read(kwx.write(inside.folder, content)).profiles)
+            inside.rollouts.configuration.apply(config.read(kwx.write(inside.folder, content)).profiles)
             inside.reconcile()
             over = inside.over(inside.rollouts.roll_back(inside.slot(), by="ann"))
             assert (over.stage, over.problem) == (Stage.FAILED, NOTHING_TO_CHOOSE_BY)
