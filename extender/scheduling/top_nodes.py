@@ -147,10 +147,8 @@ def _positions(names: Sequence[str], wanted: Collection[str]) -> list[int]:
 
 def _best(scores: Sequence[int], most: int) -> tuple[list[int], list[int], int]:
     """The positions of the best scores; those that tie for the last places; and how many of these there is room for."""
-    surely: list[int] = []
-    for score in nlargest(most, set(scores)):
-        tied = [at for at, each in enumerate(scores) if each == score]
-        if len(surely) + len(tied) >= most:
-            return surely, tied, most - len(surely)
-        surely += tied
-    return surely, [], 0
+    best = nlargest(most, scores)
+    least = best[-1]
+    surely = [at for at, each in enumerate(scores) if each > least] if best[0] > least else []
+    tied = [at for at, each in enumerate(scores) if each == least]
+    return surely, tied, most - len(surely)
