@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from extender.scheduling import prioritize
 from extender.scheduling.cycle_pins import Key
 from extender.scheduling.profile import Profile
+from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.nodes.node_table import Nodes
 
@@ -20,8 +21,15 @@ ATTEMPT_S: Final = 1.0
 """Seconds for which a pod's filters belong to one attempt. After an error in Reserve, PreBind or Bind kube-scheduler
 lets the pod rest longer (`podInitialBackoffSeconds`, `pkg/scheduler/backend/queue/backoff_queue.go`)."""
 
-MAX_NAMES: Final = 131_072
-"""Names of nodes that are remembered, some 20 MiB; beyond it the pods go that were answered longest ago."""
+MAX_ANSWERS_BYTES: Final = 32 * MEBIBYTE
+"""What all answers may take; beyond it the pods go that were answered longest ago."""
+
+ANSWER_BYTES: Final = 512
+NAME_BYTES: Final = 128
+"""What an answer takes with its pod, and each name in it."""
+
+MAX_TURNS: Final = 32_768
+"""Nodes of which it is known when they were answered, some 10 MiB; beyond it those go that were longest ago."""
 
 MAX_TRIED: Final = 256
 """Names that are remembered of a pod's earlier attempts, the last ones."""
@@ -55,7 +63,8 @@ class _Answer(NamedTuple):
 
     @property
     def size(self) -> int:
-        return len(self.names) + len(self.tried)
+        """Bytes that it takes, by a rule of thumb."""
+        return ANSWER_BYTES + NAME_BYTES * (len(self.names) + len(self.tried))
 
 
 class TopNodes:
@@ -69,8 +78,8 @@ class TopNodes:
     def __init__(self) -> None:
         self._answers: OrderedDict[Key, _Answer] = OrderedDict()
         """The oldest first."""
-        self._size = 0
-        """Names in all answers."""
+        self._bytes = 0
+        """What all answers take."""
         self._turns: OrderedDict[str, int] = OrderedDict()
         """When each node was last answered, in turns, the oldest first."""
         self._turn = 0
@@ -110,14 +119,14 @@ class TopNodes:
                 self._turn += 1
                 self._turns.pop(name, None)
                 self._turns[name] = self._turn
-            while len(self._turns) > MAX_NAMES:
+            while len(self._turns) > MAX_TURNS:
                 self._turns.popitem(last=False)
             before = self._answers.pop(key, None)
             self._answers[key] = answer
-            self._size += answer.size - (before.size if before else 0)
-            while self._size > MAX_NAMES:
+            self._bytes += answer.size - (before.size if before else 0)
+            while self._bytes > MAX_ANSWERS_BYTES:
                 _, oldest = self._answers.popitem(last=False)
-                self._size -= oldest.size
+                self._bytes -= oldest.size
 
 
 def _tried(last: _Answer) -> dict[str, int]:

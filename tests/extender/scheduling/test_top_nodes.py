@@ -156,6 +156,12 @@ class TestSpread:
             chosen.update(kept(inside, f"even-{at}", "equal", names))
         assert chosen == dict.fromkeys(names, 10)
 
+    def test_turns_are_bounded(self, inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(top_nodes, "MAX_TURNS", 1)
+        names = ["turn-1", "turn-2", "turn-3"]
+        chosen = [kept(inside, f"turn-{at}", "equal", names)[0] for at in range(4)]
+        assert chosen == ["turn-1", "turn-2"] * 2
+
     def test_the_same_pod_gets_the_same_nodes_within_an_attempt(self, inside: Inside) -> None:
         first = kept(inside, "again", "equal-three")
         kept(inside, "between", "equal-three")
@@ -199,7 +205,7 @@ class TestAttempts:
         assert kept(inside, "refused-2", "best") == ["node-9"]
 
     def test_pods_are_bounded(self, inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(top_nodes, "MAX_NAMES", 3)
+        monkeypatch.setattr(top_nodes, "MAX_ANSWERS_BYTES", 3 * (top_nodes.ANSWER_BYTES + top_nodes.NAME_BYTES))
         for at in range(4):
             assert kept(inside, f"bounded-{at}", "best") == ["node-9"]
         assert kept(inside, "bounded-3", "best") == ["node-8"]
