@@ -288,8 +288,8 @@ class TestDeadline:
     def test_is_kept(self, load: Loader, timeout: float) -> None:
         plugin = load.plugin(self.SPINNER, timeout=timeout)
         began = time.monotonic()
-        failure(plugin, ONE)
-        assert timeout <= time.monotonic() - began < timeout + 1
+        assert failure(plugin, ONE).fault is Fault.DEADLINE
+        assert time.monotonic() - began >= timeout
 
     def test_is_that_of_all_nodes_together(self, load: Loader) -> None:
         counting = "(local $n i32) (loop $more (local.set $n (i32.add (local.get $n) (i32.const 1)))"
@@ -299,11 +299,10 @@ class TestDeadline:
         assert error.fault is Fault.DEADLINE
 
     def test_in_the_past_is_met_at_once(self, load: Loader) -> None:
-        plugin = load.plugin(self.SPINNER)
-        began = time.monotonic()
-        with pytest.raises(GuestError), plugin.guest(ONE.pod, ONE.nodes, "filter") as (guest, _):
-            guest.filter(ONE.nodes, began - 100)
-        assert time.monotonic() - began < 1
+        plugin = load.plugin(self.SPINNER, timeout=3600)
+        with pytest.raises(GuestError) as caught, plugin.guest(ONE.pod, ONE.nodes, "filter") as (guest, _):
+            guest.filter(ONE.nodes, time.monotonic() - 100)
+        assert caught.value.fault is Fault.DEADLINE
 
     def test_that_was_missed_is_not_left_over(self, load: Loader) -> None:
         """Neither for another instance nor for what the host calls for itself."""
@@ -322,7 +321,7 @@ class TestDeadline:
             wait_until(lambda: not engine.ticker._awake.is_set(), "the clock goes on")
             began = time.monotonic()
             assert failure(plugin, ONE.with_pod("s", b"s")).fault is Fault.DEADLINE
-            assert 0.1 <= time.monotonic() - began < 1
+            assert time.monotonic() - began >= 0.1
 
     def test_is_not_early_after_the_clock_was_held_up(self, load: Loader) -> None:
         """The host's own work keeps the clock's thread from running; that is not the guest's time."""
@@ -338,7 +337,7 @@ class TestDeadline:
 
     def test_of_several_threads(self, load: Loader) -> None:
         """Each instance has its own."""
-        plugins = [load.plugin(self.SPINNER, timeout=timeout) for timeout in (0.05, 0.15, 0.3)]
+        plugins = [load.plugin(self.SPINNER, timeout=timeout) for timeout in (2.0, 0.05)]
         took: dict[float, float] = {}
 
         def run(plugin: Plugin) -> None:
@@ -348,8 +347,8 @@ class TestDeadline:
 
         for running in [Beside(partial(run, plugin)) for plugin in plugins]:
             running.end()
-        assert all(timeout <= time_taken < timeout + 1 for timeout, time_taken in took.items())
-        assert len(took) == 3
+        assert list(took) == [0.05, 2.0]
+        assert all(seconds >= timeout for timeout, seconds in took.items())
 
     def test_of_random_numbers(self, load: Loader) -> None:
         fill = " ".join([f"(drop {call(RANDOM, 0, 64 << 20)})"] * 20) + " (i32.const 0)"
@@ -412,11 +411,9 @@ class TestSleep:
     def test_is_over_at_once(
         self, load: Loader, subscriptions: list[tuple[int, int]], events: list[tuple[int, int, int]]
     ) -> None:
-        began = time.monotonic()
         answer = once(load.instance(self.polls(*subscriptions)), ONE)
         written = b"".join(self.event(*event) for event in events).ljust(96, b"*")
         assert answer == CallResult(len(events) << 8, 0, written.decode())
-        assert time.monotonic() - began < 10
 
     def test_of_nothing_is_invalid(self, load: Loader) -> None:
         assert once(load.instance(self.polls()), ONE) == CallResult(28, 0, "*" * 96)
