@@ -11,7 +11,7 @@ import wasmtime
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import SIGNATURES, binary, export, module, types
 from tests.wasm_runtime.world import filter_nodes, once, world
-from wasm_runtime import Fault, GuestError, WasmtimeEngine, abi, driver, native
+from wasm_runtime import Fault, GuestError, WasmtimeEngine, abi, driver, wasmtime_capi
 from wasm_runtime.abi import FunctionType, Import
 from wasm_runtime.driver import layout
 from wasm_runtime.engine import CallResult, NodeResults
@@ -119,16 +119,16 @@ def test_every_document_has_a_place_in_the_header() -> None:
 class OtherFunction:
     """What the generated declaration of the call might become in another release."""
 
-    argtypes = native._ARGUMENTS
-    restype = ctypes.POINTER(native._bindings.wasmtime_error_t)
+    argtypes = wasmtime_capi._ARGUMENTS
+    restype = ctypes.POINTER(wasmtime_capi._bindings.wasmtime_error_t)
 
 
 class OtherArguments(OtherFunction):
-    argtypes = native._ARGUMENTS[:-1]
+    argtypes = wasmtime_capi._ARGUMENTS[:-1]
 
 
 class OtherOrder(OtherFunction):
-    argtypes = (*native._ARGUMENTS[:2], ctypes.c_size_t, native._ARGUMENTS[2], native._ARGUMENTS[4])
+    argtypes = tuple(wasmtime_capi._ARGUMENTS[at] for at in (0, 1, 3, 2, 4))
 
 
 class OtherResult(OtherFunction):
@@ -145,7 +145,7 @@ class SmallerUnion:
 
 class TestCheckBindings:
     def test_accepts_the_installed_release(self) -> None:
-        native.check_bindings()
+        wasmtime_capi.check_bindings()
 
     @pytest.mark.parametrize(
         ("name", "declaration"),
@@ -160,17 +160,17 @@ class TestCheckBindings:
     def test_refuses_a_release_that_declares_them_otherwise(
         self, monkeypatch: pytest.MonkeyPatch, name: str, declaration: type
     ) -> None:
-        monkeypatch.setattr(native._bindings, name, declaration)
+        monkeypatch.setattr(wasmtime_capi._bindings, name, declaration)
         with pytest.raises(ImportError) as caught:
-            native.check_bindings()
+            wasmtime_capi.check_bindings()
         assert str(caught.value) == (
             "this release of wasmtime declares the calls of its C API in a way that is not known;"
             " install the release that pyproject.toml names"
         )
 
     def test_a_stand_in_with_the_known_declaration_is_accepted(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(native._bindings, "_wasmtime_func_call_unchecked", OtherFunction)
-        native.check_bindings()
+        monkeypatch.setattr(wasmtime_capi._bindings, "_wasmtime_func_call_unchecked", OtherFunction)
+        wasmtime_capi.check_bindings()
 
 
 def test_call_has_two_halves(engine: WasmtimeEngine) -> None:
@@ -182,7 +182,7 @@ def test_call_has_two_halves(engine: WasmtimeEngine) -> None:
         " (i64.extend_i32_u (local.get 0)) (i64.shl (i64.extend_i32_u (local.get 1)) (i64.const 32)))))"
     )
     exports = wasmtime.Instance(store, wasmtime.Module(engine.native, text), []).exports(store)
-    same = native.Function(store, exports["same"], 2)
+    same = wasmtime_capi.Function(store, exports["same"], 2)
     for low in (0, 1, -1, 2**31 - 1, -(2**31), 2**32 - 1):
         for high in (0, 1, -1, 2**31 - 1, -(2**31)):
             assert same(low, high) == (high << 32) | (low & 0xFFFF_FFFF)
