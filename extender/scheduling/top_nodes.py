@@ -98,9 +98,10 @@ class TopNodes:
         else:
             began, tried, again = now, _tried(last) if last else {}, ()
         surely, tied, left = _best(_demoted(nodes.names, totals.scores, tried), most)
-        positions = sorted(surely + self._least_recent(nodes.names, tied, left, again))
-        best = nodes.at(positions)
-        self._remember(key, _Answer(best.names, began, tried))
+        with self._lock:  # Pods at the same time take turns, too.
+            positions = sorted(surely + self._least_recent(nodes.names, tied, left, again))
+            best = nodes.at(positions)
+            self._remember(key, _Answer(best.names, began, tried))
         return Best(best, {nodes.names[at]: totals.mean(totals.scores[at]) for at in positions})
 
     def _least_recent(self, names: Sequence[str], tied: Sequence[int], count: int, again: Sequence[str]) -> list[int]:
@@ -114,19 +115,18 @@ class TopNodes:
         return [tied[at] for at in sorted(range(len(tied)), key=turns.__getitem__)[:count]]
 
     def _remember(self, key: Key, answer: _Answer) -> None:
-        with self._lock:
-            for name in answer.names:
-                self._turn += 1
-                self._turns.pop(name, None)
-                self._turns[name] = self._turn
-            while len(self._turns) > MAX_TURNS:
-                self._turns.popitem(last=False)
-            before = self._answers.pop(key, None)
-            self._answers[key] = answer
-            self._bytes += answer.size - (before.size if before else 0)
-            while self._bytes > MAX_ANSWERS_BYTES:
-                _, oldest = self._answers.popitem(last=False)
-                self._bytes -= oldest.size
+        for name in answer.names:
+            self._turn += 1
+            self._turns.pop(name, None)
+            self._turns[name] = self._turn
+        while len(self._turns) > MAX_TURNS:
+            self._turns.popitem(last=False)
+        before = self._answers.pop(key, None)
+        self._answers[key] = answer
+        self._bytes += answer.size - (before.size if before else 0)
+        while self._bytes > MAX_ANSWERS_BYTES:
+            _, oldest = self._answers.popitem(last=False)
+            self._bytes -= oldest.size
 
 
 def _tried(last: _Answer) -> dict[str, int]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from extender.rollouts.report import Difference, NodeDifference
 from extender.rollouts.revision import Stage
 from extender.rollouts.swap_command import FromUpload, SwapCommand
 from extender.scheduling import top_nodes
+from extender.scheduling.top_nodes import TopNodes
 from tests.extender import guests, kwx
 from tests.extender.kwx import failure, plugin, profile
 from tests.extender.objects import (
@@ -32,7 +35,10 @@ from tests.extender.objects import (
     priorities,
 )
 from tests.extender.rollouts.inside import Inside
+from tests.patience import PATIENCE_S
 from wasm_runtime.blob import Blob
+from wasm_runtime.guests.guest import Pod
+from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
 DIGIT = plugin("score_by_digit")
 EQUAL = plugin("score_from_config", "50", name="equal")
@@ -155,6 +161,22 @@ class TestSpread:
             rng.shuffle(names)
             chosen.update(kept(inside, f"even-{at}", "equal", names))
         assert chosen == dict.fromkeys(names, 10)
+
+    def test_pods_at_the_same_time_do_not_pile_up(self, inside: Inside) -> None:
+        """Threads change places as often as they can."""
+        names = [f"same-{at}" for at in range(100)]
+        equal = inside.live.profiles.named("equal")
+        assert equal
+        top, nodes, asked = TopNodes(), Nodes(NodeTable(), names), Pod("", "default/web", b"")
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            with ThreadPoolExecutor(4) as threads:
+                keys = [(f"pod-{at}", "") for at in range(400)]
+                best = list(threads.map(lambda key: top.choose(key, equal, asked, nodes, 1), keys, timeout=PATIENCE_S))
+        finally:
+            sys.setswitchinterval(interval)
+        assert Counter(each.nodes.names[0] for each in best) == dict.fromkeys(names, 4)
 
     def test_turns_are_bounded(self, inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(top_nodes, "MAX_TURNS", 1)
