@@ -135,6 +135,14 @@ DocumentFactory = Callable[[], bytes]
 """Makes a document when a guest asks for it."""
 
 
+_NOTHING: Final = {
+    HostDocument.FILTERED_NODES: b"[]",
+    HostDocument.NODE_STATUSES: b"{}",
+    HostDocument.NODE_SCORES: b"{}",
+}
+"""What a guest gets that asks for a document at a point that has none."""
+
+
 @dataclass(slots=True)
 class Call:
     """One call of an extension point: what the guest may ask for and what it handed over."""
@@ -142,13 +150,19 @@ class Call:
     nodes: Nodes
     deadline: float
     """When the guest is interrupted, on the clock of `time.monotonic`."""
-    documents: Mapping[HostDocument, DocumentFactory] = field(default_factory=dict)
-    """Makers of what the guest may ask for; a missing one is an empty document."""
+    documents: Mapping[HostDocument, DocumentFactory] | None = None
+    """Makers of what only this call has."""
     guest_results: dict[GuestResult, bytes] = field(default_factory=dict)
     target: bytes = b""
     """The pod that AddPod or RemovePod is about, a protobuf v1.Pod."""
     sync_seconds: float = 0.0
     """How long the instance took to bring its nodes up to date. The instance adds to it."""
+
+    def document(self, document: HostDocument) -> bytes:
+        """Makes what the guest has asked for."""
+        if self.documents and document in self.documents:
+            return self.documents[document]()
+        return self.nodes.node_table.node_list() if document is HostDocument.NODE_LIST else _NOTHING.get(document, b"")
 
 
 class CallResult(NamedTuple):
@@ -175,12 +189,17 @@ class NodeResults(NamedTuple):
 
     called: int
     """How many nodes it was called for: fewer than asked if a code was not tolerated."""
-    codes: list[int]
-    """Status code of each node called; empty if all are Success."""
+    codes: bytes
+    """Status code of each node called, one a byte; empty if all are Success."""
     values: list[int]
     """The signed high half of each result; empty for exports that return a code only."""
     reasons: list[str]
     """The reasons of those nodes whose code is not Success, in their order."""
+    refused: int = 0
+    """The code that was not tolerated, of which the last node has a byte; 0 if there was none."""
+
+
+NO_RESULTS: Final = NodeResults(0, b"", [], [])
 
 
 class ListResults(NamedTuple):

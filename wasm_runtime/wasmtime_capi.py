@@ -7,6 +7,7 @@ wasmtime-py generates from its headers. Nothing else in the project touches thos
 from __future__ import annotations
 
 import ctypes
+import struct
 from typing import Final, cast
 
 from wasmtime import Func, Store, Trap, WasmtimeError, _bindings
@@ -53,8 +54,14 @@ _SET_DEADLINE: Final = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64)
     cast(int, ctypes.cast(_bindings._wasmtime_context_set_epoch_deadline, ctypes.c_void_p).value)
 )
 
-_WORDS: Final = ctypes.sizeof(_bindings.wasmtime_val_raw_t) // 8
-"""Per value."""
+_VIEW: Final = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)(
+    ("PyMemoryView_FromMemory", ctypes.pythonapi)
+)
+_WRITABLE: Final = 0x200
+"""`PyBUF_WRITE` of Python's C API."""
+
+_VALUE: Final = f"q{ctypes.sizeof(_bindings.wasmtime_val_raw_t) - 8}x"
+"""A value as `struct` packs it: the number, and what a wider one would take."""
 
 
 class Function:
@@ -63,13 +70,15 @@ class Function:
     It must not be called once the store is closed. One thread at a time.
     """
 
-    __slots__ = ("_arguments", "_call", "_func", "_store", "_trap", "_words")
+    __slots__ = ("_arguments", "_call", "_func", "_pack", "_store", "_trap", "_values", "_words")
 
     def __init__(self, store: Store, func: Func, parameters: int, *, keeps_gil: bool = False) -> None:
         """`keeps_gil` is for what takes microseconds and never calls the host: to have the GIL back may take longer."""
         values = (_bindings.wasmtime_val_raw_t * max(parameters, 1))()
         self._call = _CALL_WITH_GIL if keeps_gil else _CALL
-        self._words = memoryview(values).cast("B").cast("q")
+        self._values = memoryview(values).cast("B")
+        self._words = self._values.cast("q")
+        self._pack = struct.Struct("=" + _VALUE * parameters).pack_into
         self._store, self._func = store, func._func
         self._trap = ctypes.c_void_p()
         addresses = map(ctypes.addressof, (store._context().contents, self._func, values))
@@ -84,16 +93,22 @@ class Function:
 
         Raises Trap, or WasmtimeError for what is no trap (ExitTrap among them).
         """
-        words = self._words
-        for at, argument in enumerate(arguments):
-            words[at * _WORDS] = argument
+        self._pack(self._values, 0, *arguments)
         error = self._call(*self._arguments)
         if error:
             raise WasmtimeError._from_ptr(ctypes.cast(error, ctypes.POINTER(_bindings.wasmtime_error_t)))
         if self._trap:
             trap, self._trap.value = ctypes.cast(self._trap, ctypes.POINTER(_bindings.wasm_trap_t)), None
             raise Trap._from_ptr(trap)
-        return words[0]
+        return self._words[0]
+
+
+def view_memory(address: int, size: int) -> memoryview:
+    """A view of so many bytes, to be read and written. Whoever uses it must know that they are still there.
+
+    An array of ctypes would do as well, but has a type for each size, which stays until Python collects garbage.
+    """
+    return cast(memoryview, _VIEW(address, size, _WRITABLE))
 
 
 class EpochDeadline:

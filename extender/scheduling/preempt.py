@@ -15,6 +15,8 @@ from wasm_runtime.guests.guest import Guest, Pod
 from wasm_runtime.guests.plugin import Plugin
 from wasm_runtime.nodes.node_table import Nodes
 
+_PASSES: Final = bytes([Code.SUCCESS])
+
 
 def run(profile: Profile, pod: Pod, nodes: Nodes, victims: Victims) -> Sequence[str]:
     """The names of the candidates that stay. Raises PluginFailedError and what `victims` raises."""
@@ -42,9 +44,9 @@ def filter_without_victims(plugin: Plugin, pod: Pod, nodes: Nodes, victims: Vict
 
     def filter_without(guest: Guest, nodes: Nodes, deadline: float) -> NodeResults:
         results = [_filter_without(plugin, guest, node, evicted[node.names[0]], deadline) for node in nodes.singly()]
-        codes = [code for result in results for code in result.codes or (0,)]
+        codes = b"".join([result.codes or _PASSES for result in results])
         reasons = [reason for result in results for reason in result.reasons]
-        return NodeResults(len(codes), codes if any(codes) else [], [], reasons)
+        return NodeResults(len(codes), codes if any(codes) else b"", [], reasons)
 
     return judge(plugin, pod, nodes, "preempt", filter_without)
 

@@ -120,7 +120,7 @@ def answers(plugin: Plugin, at: World) -> list[policy.Answer]:
     """What Filter and Score say of each node."""
     passed = filter_nodes(plugin, at)
     count = len(at.nodes.names)
-    codes = passed.codes or [0] * count
+    codes = passed.codes or bytes(count)
     reasons = iter(passed.reasons)
     scores = score(plugin, at)
     assert scores is not None

@@ -88,7 +88,7 @@ def answers(plugin: Plugin, at: World) -> list[policy.Answer]:
     filtered = filter_nodes(plugin, at)
     reasons = iter(filtered.reasons)
     scores = score(plugin, at) or [0] * len(at.nodes)
-    codes = filtered.codes or [0] * len(at.nodes)
+    codes = filtered.codes or bytes(len(at.nodes))
     return [
         policy.Answer(code, next(reasons) if code else "", value) for code, value in zip(codes, scores, strict=True)
     ]
@@ -182,7 +182,7 @@ def test_quantities_are_exact(load: Load) -> None:
             "less memory": with_room(f"{cpu}m", f"{memory - 1}"),
         }
         codes = filter_nodes(plugin, at(nodes, asking_for(quantity, quantity)))
-        assert (codes.codes, codes.reasons) == ([0, 2, 2], ["Insufficient cpu", "Insufficient memory"]), quantity
+        assert (codes.codes, codes.reasons) == (b"\x00\x02\x02", ["Insufficient cpu", "Insufficient memory"]), quantity
 
 
 def random_quantity(source: random.Random) -> tuple[str, Fraction]:

@@ -176,7 +176,7 @@ def filter_nodes(scene: Scene) -> list[Status]:
 
 def _statuses(results: NodeResults) -> list[Status]:
     reasons = iter(results.reasons)
-    return [Status(Code(code), next(reasons) if code else "") for code in results.codes or [0] * results.called]
+    return [Status(Code(code), next(reasons) if code else "") for code in results.codes or bytes(results.called)]
 
 
 METHODS = {

@@ -177,7 +177,7 @@ def _result(case: Case, name: str) -> object:
     rejections = [reason for reason, code in zip(said, codes, strict=True) if code]
     return {
         "prefilter": PreFilter(Status(Code.SUCCESS, case.said()), frozenset({case.said()})),
-        "filter": NodeResults(len(codes), codes if rejections else [], [], rejections),
+        "filter": NodeResults(len(codes), bytes(codes) if rejections else b"", [], rejections),
         "postfilter": Nomination(Status(Code.SUCCESS, case.said()), case.number, case.said()),
         "normalizescore": [case.mixed(node) % 101 for node in case.nodes],
         "reserve": Status(Code.UNSCHEDULABLE, said[0]),

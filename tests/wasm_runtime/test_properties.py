@@ -215,8 +215,8 @@ class Caller:
             instance.close()
 
     def _call(self, instance: WasmtimeInstance, numbers: tuple[int, ...]) -> Outcome:
-        memory = instance._guest_memory
-        memory.write(0, MEMORY)
+        memory, store = instance._guest["memory"], instance._store
+        memory.write(store, MEMORY)
         instance.begin(pack(numbers))
         made = Call(self._world.nodes, time.monotonic() + 60, dict.fromkeys(HostDocument, lambda: DOCUMENT))
         try:
@@ -225,7 +225,7 @@ class Caller:
             assert error.fault is Fault.TRAP, error
             raise TrapError from None
         finally:
-            self.after = memory.read_now(0, SIZE)
+            self.after = bytes(memory.read(store, 0, SIZE))
         return Outcome(low, {}, reason, instance.take_journal(), made.guest_results, instance._memory.output())
 
     def check(self, function: str, *numbers: int) -> None:

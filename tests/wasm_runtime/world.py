@@ -118,3 +118,8 @@ def each(instance: Instance, at: World, export: str = "filter", tolerated: int =
     """Begins the pod's cycle and calls an export for each node."""
     instance.begin(at.pod.object)
     return instance.each(export, Call(at.nodes, time.monotonic() + 5), tolerated)
+
+
+def whole_code(results: NodeResults) -> int:
+    """The code of the only node, of which `codes` has a byte."""
+    return results.refused or (results.codes[0] if results.codes else 0)

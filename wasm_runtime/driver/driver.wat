@@ -471,10 +471,18 @@
   (func (export "once") (param $point i32) (param $kind i32) (result i64)
     (call $enter (local.get $point) (local.get $kind)))
 
-  ;; Calls a point for each of `count` nodes and writes the low half of each result to `codes` and the high half to
-  ;; `values` (u32 each), and for each code other than 0, counted by header.failures, the place of the reason to
-  ;; `reasons`. Stops behind the first node whose code is not among `tolerated` (a bit a code) and when there is no
-  ;; node data at all. Returns the number of nodes that were called.
+  ;; Whether a code is not among `tolerated` (a bit a code). It ends the call then, and is left in header.refused.
+  (func $is_refused (param $code i32) (param $tolerated i32) (result i32)
+    (if (i32.lt_u (local.get $code) (i32.const 32))
+      (then (if (i32.and (i32.const 1) (i32.shr_u (local.get $tolerated) (local.get $code)))
+        (then (return (i32.const 0))))))
+    (i32.store $call offset=@refused (i32.const 0) (local.get $code))
+    (i32.const 1))
+
+  ;; Calls a point for each of `count` nodes and writes the low half of each result to `codes` (a byte each) and the
+  ;; high half to `values` (u32 each), and for each code other than 0, counted by header.failures, the place of the
+  ;; reason to `reasons`. Stops behind the first node whose code is not among `tolerated` (a bit a code), which is left
+  ;; in header.refused, and when there is no node data at all. Returns the number of nodes that were called.
   (func (export "each") (param $point i32) (param $kind i32) (param $tolerated i32) (param $count i32)
                         (param $nodes i32) (param $codes i32) (param $values i32) (param $reasons i32)
                         (result i32)
@@ -486,8 +494,7 @@
         (i32.load $call (i32.add (local.get $nodes) (i32.shl (local.get $i) (i32.const 2)))))
       (local.set $result (call $enter (local.get $point) (local.get $kind)))
       (local.set $code (i32.wrap_i64 (local.get $result)))
-      (i32.store $call (i32.add (local.get $codes) (i32.shl (local.get $i) (i32.const 2)))
-        (local.get $code))
+      (i32.store8 $call (i32.add (local.get $codes) (local.get $i)) (local.get $code))
       (i32.store $call (i32.add (local.get $values) (i32.shl (local.get $i) (i32.const 2)))
         (i32.wrap_i64 (i64.shr_u (local.get $result) (i64.const 32))))
       (if (local.get $code)
@@ -501,8 +508,7 @@
             (then (local.set $previous (local.get $reason))))))
       (local.set $i (i32.add (local.get $i) (i32.const 1)))
       (br_if $stop (i32.load $call offset=@data_absent (i32.const 0)))
-      (br_if $stop (i32.ge_u (local.get $code) (i32.const 32)))
-      (br_if $next (i32.and (i32.const 1) (i32.shr_u (local.get $tolerated) (local.get $code))))))
+      (br_if $next (i32.eqz (call $is_refused (local.get $code) (local.get $tolerated))))))
     (i32.store $call offset=@failures (i32.const 0) (local.get $failures))
     (i32.store $call offset=@current (i32.const 0) (i32.const %NONE))
     (local.get $i))
@@ -572,14 +578,13 @@
       (local.set $number (i32.load $call (i32.add (local.get $answers) (local.get $offset))))
       (local.set $code (i32.and (local.get $number) (i32.const 255)))
       (local.set $number (i32.sub (i32.shr_u (local.get $number) (i32.const 8)) (i32.const 1)))
-      (i32.store $call (i32.add (local.get $codes) (local.get $offset)) (local.get $code))
+      (i32.store8 $call (i32.add (local.get $codes) (local.get $i)) (local.get $code))
       (local.set $i (i32.add (local.get $i) (i32.const 1)))
       (br_if $next (i32.eqz (local.get $code)))
       (i32.store $call (i32.add (local.get $reasons) (i32.shl (local.get $failures) (i32.const 2)))
         (call $reason_of (local.get $number)))
       (local.set $failures (i32.add (local.get $failures) (i32.const 1)))
-      (br_if $stop (i32.ge_u (local.get $code) (i32.const 32)))
-      (br_if $next (i32.and (i32.const 1) (i32.shr_u (local.get $tolerated) (local.get $code))))))
+      (br_if $next (i32.eqz (call $is_refused (local.get $code) (local.get $tolerated))))))
     (i32.store $call offset=@failures (i32.const 0) (local.get $failures))
     (local.get $i))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from typing import Final
 
 from wasm_runtime.abi import HostDocument
@@ -50,6 +51,7 @@ class Header(ctypes.LittleEndianStructure):
         ("numbered_count", U32),
         ("data_absent", U32),
         ("failures", U32),
+        ("refused", ctypes.c_int32),
         ("documents", U32),
         ("document_lengths", U32),
         ("more_documents", U32 * (2 * len(HostDocument) - 2)),
@@ -68,6 +70,7 @@ class Header(ctypes.LittleEndianStructure):
     slot_mask: int
     data_absent: int
     failures: int
+    refused: int
     reason: int
     reasons: int
     reasons_end: int
@@ -88,8 +91,8 @@ DOCUMENTS: Final = Header.documents.offset // 4
 
 CALL: Final[int] = vars(Header)["current"].offset
 """Where in the header begins what is about one call."""
-NO_CALL: Final = NONE.to_bytes(4, "little") + bytes(ctypes.sizeof(Header) - CALL - 4)
-"""That part before a call: an interrupt may come before the driver has come to a node."""
+CALL_HEAD: Final = struct.Struct(f"<6I{ctypes.sizeof(Header) - CALL - 24}x")
+"""That part before a call: `current` to `reasons_end`, and zeros."""
 
 UNREADABLE: Final = 256
 NULL: Final = 296

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Final, NamedTuple, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 import msgspec
 
 from wasm_runtime import abi
 from wasm_runtime.abi import ClusterEvent, Code, GuestResult, HostDocument
-from wasm_runtime.engine import Call, CallResult, DocumentFactory, GuestJournal, Instance, NodeResults, Span
+from wasm_runtime.engine import Call, CallResult, GuestJournal, Instance, NodeResults, Span
 from wasm_runtime.errors import Fault, GuestError
-from wasm_runtime.guests.guest import GC_IDLE_S, Guest, Nomination, Permission, Pod, PreFilter, Stage, Status, name
+from wasm_runtime.guests.guest import (
+    GC_IDLE_S,
+    SUCCESS,
+    Guest,
+    Nomination,
+    Permission,
+    Pod,
+    PreFilter,
+    Stage,
+    Status,
+    name,
+)
 from wasm_runtime.nodes.node_feed import ALL_NODES
 from wasm_runtime.nodes.node_table import Nodes
 
@@ -20,13 +31,18 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _mask(codes: Collection[Code]) -> int:
+def _mask(*codes: Code) -> int:
     return sum(1 << code for code in codes)
 
 
-_FILTER_CODES: Final = _mask({Code.SUCCESS, *abi.REJECTED})
-_SCORE_CODES: Final = _mask({Code.SUCCESS})
+# The codes that exports may return, a bit a code.
+_SUCCESS: Final = _mask(Code.SUCCESS)
+_ANSWER: Final = _mask(Code.SUCCESS, *abi.REJECTED)
+_ANSWER_OR_SKIP: Final = _ANSWER | _mask(Code.SKIP)
+_ANSWER_OR_WAIT: Final = _ANSWER | _mask(Code.WAIT)
 
+_CODES: Final = tuple(Code)
+_NO_PRE_FILTER: Final = PreFilter()
 
 MAX_CLUSTER_EVENTS: Final = 256
 """Events that a guest may name. Kubernetes has some ten resources and as many actions."""
@@ -36,14 +52,6 @@ GC_INTERVAL_S: Final = 10.0
 
 _ORDER: Final[tuple[Stage, ...]] = ("filter", "score", "preempt", "postFilter", "bind")
 """Stages as they may follow each other in one cycle."""
-
-
-class PackedResult(NamedTuple):
-    """The answer of an extension point that packs a number with its code."""
-
-    status: Status
-    value: int
-    """Signed; without meaning where the export returns a code only."""
 
 
 class CoreGuest(Guest):
@@ -75,21 +83,22 @@ class CoreGuest(Guest):
     def _begin(self, pod: Pod, nodes: Nodes, deadline: float) -> None:
         """Sets the current pod and calls PreFilter."""
         self.uid = None
-        self.pre_filter = PreFilter()
+        self.pre_filter = _NO_PRE_FILTER
         self._ask(self._instance.begin, pod.object)
         if "prefilter" in self._exports:
-            call = _call(nodes, deadline)
-            status, _ = self._once("prefilter", call, {Code.SUCCESS, Code.SKIP, *abi.REJECTED})
-            names = abi.split_names(call.guest_results.get(GuestResult.NODE_NAMES, b""))
-            self.pre_filter = PreFilter(status, frozenset(names) or None)
+            call = Call(nodes, deadline)
+            status, _ = self._once("prefilter", call, _ANSWER_OR_SKIP)
+            if status is not SUCCESS or call.guest_results:
+                names = abi.split_names(call.guest_results.get(GuestResult.NODE_NAMES, b""))
+                self.pre_filter = PreFilter(status, frozenset(names) or None)
         self.uid = pod.uid
 
     def enqueue(self, nodes: Nodes, deadline: float) -> list[ClusterEvent]:
         """Calls enqueue: the changes after which a pod that the guest rejected is worth another attempt."""
         self._is_called = True
-        call = _call(nodes, deadline)
+        call = Call(nodes, deadline)
         try:
-            self._once("enqueue", call, {Code.SUCCESS})
+            self._once("enqueue", call, _SUCCESS)
         except GuestError as error:
             # No node need be known yet when a module is loaded, and its guest is told so by an empty answer.
             if error.fault is not Fault.NO_NODE_DATA or error.fatal:
@@ -102,21 +111,21 @@ class CoreGuest(Guest):
 
     def filter(self, nodes: Nodes, deadline: float) -> NodeResults:
         """Calls Filter on each node: the codes are Success or rejections."""
-        return self._each("filter", nodes, deadline, _FILTER_CODES)
+        return self._each("filter", nodes, deadline, _ANSWER)
 
     def add_pod(self, target: bytes, node: Nodes, deadline: float) -> None:
         """Calls AddPod: what would be if the target, a protobuf v1.Pod, were on the node as well."""
-        self._once("addpod", _call(node, deadline, target=target), {Code.SUCCESS})
+        self._once("addpod", Call(node, deadline, target=target), _SUCCESS)
 
     def remove_pod(self, target: bytes, node: Nodes, deadline: float) -> None:
         """Calls RemovePod: what would be if the target, a protobuf v1.Pod, were not on the node any more."""
-        self._once("removepod", _call(node, deadline, target=target), {Code.SUCCESS})
+        self._once("removepod", Call(node, deadline, target=target), _SUCCESS)
 
     def post_filter(self, nodes: Nodes, deadline: float) -> Nomination:
         """Calls PostFilter, for which every one of `nodes` was found unschedulable."""
         statuses = dict.fromkeys(nodes.names, int(Code.UNSCHEDULABLE))
-        call = _call(nodes, deadline, {HostDocument.NODE_STATUSES: lambda: msgspec.json.encode(statuses)})
-        status, mode = self._once("postfilter", call, {Code.SUCCESS, *abi.REJECTED})
+        call = Call(nodes, deadline, {HostDocument.NODE_STATUSES: lambda: msgspec.json.encode(statuses)})
+        status, mode = self._once("postfilter", call, _ANSWER)
         node = call.guest_results.get(GuestResult.NOMINATED_NODE_NAME, b"").decode(errors="replace")
         return Nomination(status, mode, node)
 
@@ -127,10 +136,10 @@ class CoreGuest(Guest):
         """
         if "prescore" in self._exports:
             filtered = {HostDocument.FILTERED_NODES: lambda: msgspec.json.encode(nodes.names)}
-            status, _ = self._once("prescore", _call(nodes, deadline, filtered), {Code.SUCCESS, Code.SKIP})
+            status, _ = self._once("prescore", Call(nodes, deadline, filtered), _mask(Code.SUCCESS, Code.SKIP))
             if status.code is Code.SKIP:
                 return None
-        scores = self._each("score", nodes, deadline, _SCORE_CODES).values
+        scores = self._each("score", nodes, deadline, _SUCCESS).values
         if "normalizescore" in self._exports:
             scores = self._normalize(nodes, scores, deadline)
             _check_range("normalizescore", nodes, scores)
@@ -140,30 +149,30 @@ class CoreGuest(Guest):
 
     def reserve(self, node: Nodes, deadline: float) -> Status:
         """Calls Reserve for the node that was chosen: Success or a rejection."""
-        return self._once("reserve", _call(node, deadline), {Code.SUCCESS, *abi.REJECTED}).status
+        return self._once("reserve", Call(node, deadline), _ANSWER)[0]
 
     def unreserve(self, node: Nodes, deadline: float) -> None:
         """Calls Unreserve: the pod will not come to the node after all."""
-        self._once("unreserve", _call(node, deadline), {Code.SUCCESS})
+        self._once("unreserve", Call(node, deadline), _SUCCESS)
 
     def permit(self, node: Nodes, deadline: float) -> Permission:
         """Calls Permit. The halves of its result are the other way round: the code is the high one."""
-        call = _call(node, deadline)
+        call = Call(node, deadline)
         result = self._run_once("permit", call)
-        status = self._status("permit", call, result.high, result.reason, {Code.SUCCESS, Code.WAIT, *abi.REJECTED})
+        status = self._status("permit", call, result.high, result.reason, _ANSWER_OR_WAIT)
         return Permission(status, (result.low & 0xFFFF_FFFF) / 1000)
 
     def pre_bind(self, node: Nodes, deadline: float) -> Status:
         """Calls PreBind: Success or a rejection."""
-        return self._once("prebind", _call(node, deadline), {Code.SUCCESS, *abi.REJECTED}).status
+        return self._once("prebind", Call(node, deadline), _ANSWER)[0]
 
     def bind(self, node: Nodes, deadline: float) -> Status:
         """Calls Bind: Success if the guest has bound the pod, Skip if it leaves that to others, or a rejection."""
-        return self._once("bind", _call(node, deadline), {Code.SUCCESS, Code.SKIP, *abi.REJECTED}).status
+        return self._once("bind", Call(node, deadline), _ANSWER_OR_SKIP)[0]
 
     def post_bind(self, node: Nodes, deadline: float) -> None:
         """Calls PostBind: the pod is bound."""
-        self._once("postbind", _call(node, deadline), {Code.SUCCESS})
+        self._once("postbind", Call(node, deadline), _SUCCESS)
 
     def sync_nodes(self, nodes: Nodes, deadline: float, max_nodes: int = ALL_NODES) -> bool:
         """Brings the guest's view of the nodes up to date before a call needs it.
@@ -200,31 +209,40 @@ class CoreGuest(Guest):
     def _run_once(self, export: str, call: Call) -> CallResult:
         begun = time.perf_counter()
         try:
-            return self._ask(self._instance.once, export, call)
+            return self._instance.once(export, call)
+        except BaseException as error:
+            self._consider(error)
+            raise
         finally:
             self._note(export, call, begun)
 
-    def _once(self, export: str, call: Call, expected: Collection[Code]) -> PackedResult:
+    def _once(self, export: str, call: Call, tolerated: int) -> tuple[Status, int]:
+        """Calls an export once. Returns its status, and the number that it packs with its code if it does."""
         result = self._run_once(export, call)
-        return PackedResult(self._status(export, call, result.low, result.reason, expected), result.high)
+        return self._status(export, call, result.low, result.reason, tolerated), result.high
 
     def _each(self, export: str, nodes: Nodes, deadline: float, tolerated: int) -> NodeResults:
         """Calls an export for each node, or its list for all of them unless one is not resident."""
-        call = _call(nodes, deadline)
+        call = Call(nodes, deadline)
         begun = time.perf_counter()
         called, listed = abi.LISTS[export], None
         try:
             if called in self._exports:
-                listed = self._ask(self._instance.at_once, called, call, tolerated)
+                listed = self._instance.at_once(called, call, tolerated)
             if listed is None:
                 called = export
-                results = self._ask(self._instance.each, called, call, tolerated)
+                results = self._instance.each(called, call, tolerated)
+        except BaseException as error:
+            self._consider(error)
+            raise
         finally:
             self._note(called, call, begun)
         if listed is not None:
             status, results = listed
-            self._status(called, call, status.low, status.reason, {Code.SUCCESS})
-        self._check_last(export, results, nodes, tolerated)
+            self._status(called, call, status.low, status.reason, _SUCCESS)
+        if results.refused:
+            node, output = nodes.names[results.called - 1], self._instance.output()
+            raise _unexpected(export, results.refused, results.reasons[-1], tolerated, node=node, output=output)
         return results
 
     def _note(self, export: str, call: Call, begun: float) -> None:
@@ -232,32 +250,25 @@ class CoreGuest(Guest):
         self.spans.append(Span(export, call.sync_seconds, time.perf_counter() - begun - call.sync_seconds))
 
     def _ask(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Asks something of the instance. Notes whether it can be used again: not after what has no name, either."""
+        """Asks something of the instance."""
         try:
             return ask(*args, **kwargs)
-        except GuestError as error:
-            self.is_broken |= error.fatal
-            raise
-        except BaseException:
-            self.is_broken = True
+        except BaseException as error:
+            self._consider(error)
             raise
 
-    def _status(self, export: str, call: Call, code: int, reason: str, expected: Collection[Code]) -> Status:
+    def _consider(self, error: BaseException) -> None:
+        """Notes whether the instance can be used again after an error: not after what has no name, either."""
+        self.is_broken |= error.fatal if isinstance(error, GuestError) else True
+
+    def _status(self, export: str, call: Call, code: int, reason: str, tolerated: int) -> Status:
         """The status of a call that is done once. Raises for a code that the export may not return."""
-        if code in expected:
-            return Status(Code(code), reason)
+        if not (code or reason):
+            return SUCCESS
+        if 0 <= code < len(_CODES) and tolerated >> code & 1:
+            return Status(_CODES[code], reason)
         node = call.nodes.names[0] if export in abi.EXPORTS and abi.EXPORTS[export].on_node else ""
-        raise _unexpected(export, code, reason, expected, node=node, output=self._instance.output())
-
-    def _check_last(self, export: str, results: NodeResults, nodes: Nodes, tolerated: int) -> None:
-        """Raises for the code that ended the loop over the nodes, if one did: only the last can have."""
-        if not results.codes:
-            return
-        code = results.codes[-1]
-        if not 0 <= code < len(Code) or not tolerated >> code & 1:
-            expected = [each for each in Code if tolerated >> each & 1]
-            node, output = nodes.names[results.called - 1], self._instance.output()
-            raise _unexpected(export, code, results.reasons[-1], expected, node=node, output=output)
+        raise _unexpected(export, code, reason, tolerated, node=node, output=self._instance.output())
 
     def _normalize(self, nodes: Nodes, scores: list[int], deadline: float) -> list[int]:
         """Calls NormalizeScore. A guest that hands nothing over leaves the scores as they are."""
@@ -265,8 +276,8 @@ class CoreGuest(Guest):
         def given() -> bytes:
             return msgspec.json.encode(dict(zip(nodes.names, scores, strict=True)))
 
-        call = _call(nodes, deadline, {HostDocument.NODE_SCORES: given})
-        self._once("normalizescore", call, {Code.SUCCESS})
+        call = Call(nodes, deadline, {HostDocument.NODE_SCORES: given})
+        self._once("normalizescore", call, _SUCCESS)
         delivered = call.guest_results.get(GuestResult.NORMALIZED_SCORES, b"")
         normalized = _scores(delivered) if delivered else {}
         if not normalized:
@@ -278,25 +289,6 @@ class CoreGuest(Guest):
             raise GuestError(Fault.RESULT, "normalizescore", cause) from None
 
 
-_NOTHING: Final = {
-    HostDocument.FILTERED_NODES: lambda: b"[]",
-    HostDocument.NODE_STATUSES: lambda: b"{}",
-    HostDocument.NODE_SCORES: lambda: b"{}",
-}
-"""What a guest gets that asks for a document at a point that has none."""
-
-
-def _call(
-    nodes: Nodes,
-    deadline: float,
-    documents: Mapping[HostDocument, DocumentFactory] | None = None,
-    *,
-    target: bytes = b"",
-) -> Call:
-    made = {**_NOTHING, HostDocument.NODE_LIST: nodes.node_table.node_list, **(documents or {})}
-    return Call(nodes, deadline, made, target=target)
-
-
 def _scores(data: bytes) -> Mapping[str, int]:
     try:
         return msgspec.json.decode(data, type=dict[str, int] | None) or {}
@@ -305,12 +297,10 @@ def _scores(data: bytes) -> Mapping[str, int]:
         raise GuestError(Fault.RESULT, "normalizescore", cause) from None
 
 
-def _unexpected(
-    export: str, code: int, reason: str, expected: Collection[Code], *, node: str, output: str
-) -> GuestError:
+def _unexpected(export: str, code: int, reason: str, tolerated: int, *, node: str, output: str) -> GuestError:
     if code == Code.ERROR:
         return GuestError(Fault.STATUS, export, reason or "Error without a reason", node=node, output=output)
-    allowed = ", ".join(f"{each.value} {name(each)}" for each in sorted({*expected, Code.ERROR}))
+    allowed = ", ".join(f"{each.value} {name(each)}" for each in Code if each is Code.ERROR or tolerated >> each & 1)
     given = f"{code} {name(Code(code))}" if 0 <= code < len(Code) else str(code)
     said = f" ({reason})" if reason else ""
     return GuestError(Fault.RESULT, export, f"status code {given}{said} is none of {allowed}", node=node, output=output)

@@ -106,30 +106,31 @@ class Plugin:
         """Whether an export is there, enabled and called."""
         return export in self._enabled
 
-    @contextmanager
-    def guest(self, pod: Pod, nodes: Nodes, stage: Stage) -> Iterator[tuple[Guest, float]]:
-        """A guest that is on the pod's cycle, and the deadline for what is asked of it.
+    def guest(self, pod: Pod, nodes: Nodes, stage: Stage) -> Lease:
+        """A guest that is on the pod's cycle, and the deadline for what is asked of it, while the context lasts.
 
         It is the guest that has seen the pod's PreFilter, if there is one and its cycle can go on;
         else a new cycle begins with PreFilter. A guest that failed for good is not used again. The binding cycle,
-        which may take long, leaves one guest to the scheduling cycle. Raises GuestError.
+        which may take long, leaves one guest to the scheduling cycle. To enter it raises GuestError.
         """
+        return Lease(self, pod, nodes, stage)
+
+    def _take(self, pod: Pod, nodes: Nodes, stage: Stage) -> tuple[Guest, float, float]:
+        """Takes a guest, with the deadline for what is asked of it, and the seconds that it was waited for."""
         begun = time.monotonic()
         deadline = begun + self.settings.timeout
         self._nodes = nodes.node_table
         guest = self._pool.take(pod.uid, deadline, keep_free=1 if stage == "bind" else 0)
-        waited = time.monotonic() - begun
+        return guest, deadline, time.monotonic() - begun
+
+    def _put_back(self, guest: Guest, pod: Pod, waited: float) -> None:
         try:
-            guest.enter(pod, nodes, stage, deadline)
-            yield guest, deadline
+            journal = guest.take_journal()
+            spans, guest.spans = guest.spans, []
         finally:
-            try:
-                journal = guest.take_journal()
-                spans, guest.spans = guest.spans, []
-            finally:
-                self._pool.put_back(guest)
-            self._observer(self.name, waited, spans)
-            self._pass_on(journal, pod)
+            self._pool.put_back(guest)
+        self._observer(self.name, waited, spans)
+        self._pass_on(journal, pod)
 
     def deadline(self) -> float:
         """When a call that begins now is interrupted, on the clock of `time.monotonic`."""
@@ -228,6 +229,31 @@ class Plugin:
                 return guest.enqueue(Nodes(NodeTable() if self._nodes is None else self._nodes, ()), deadline)
         finally:
             self._pool.put_back(guest)
+
+
+class Lease:
+    """A guest of a plugin for as long as the context lasts. A generator would take twice as long, in each verb."""
+
+    __slots__ = ("_guest", "_nodes", "_plugin", "_pod", "_stage", "_waited")
+
+    def __init__(self, plugin: Plugin, pod: Pod, nodes: Nodes, stage: Stage) -> None:
+        self._plugin = plugin
+        self._pod = pod
+        self._nodes = nodes
+        self._stage: Stage = stage
+
+    def __enter__(self) -> tuple[Guest, float]:
+        guest, deadline, self._waited = self._plugin._take(self._pod, self._nodes, self._stage)
+        self._guest = guest
+        try:
+            guest.enter(self._pod, self._nodes, self._stage, deadline)
+        except BaseException:
+            self.__exit__()
+            raise
+        return guest, deadline
+
+    def __exit__(self, *_: object) -> None:
+        self._plugin._put_back(self._guest, self._pod, self._waited)
 
 
 def _enabled(module: Module, extension_points: Collection[str] | None) -> frozenset[str]:

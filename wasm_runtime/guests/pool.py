@@ -83,7 +83,8 @@ class Pool:
         self._limit = limit
         self._keeps_cycles = keeps_cycles
         self._learns = learns
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._places: list[_GuestPlace] = []
         """Those that are idle in the order in which they came back. Whatever is counted is counted here."""
         self._reserved: dict[int, _GuestPlace] = {}
@@ -107,7 +108,7 @@ class Pool:
     @property
     def problem(self) -> str:
         """Why there is no guest, since none can be made; empty otherwise."""
-        with self._changed:
+        with self._lock:
             if any(place.guest and place.state != "due" for place in self._places):
                 return ""
             return _death(self._maker) if self._maker and self._maker.has_died else self._failure
@@ -122,7 +123,7 @@ class Pool:
             return _unbroken(reserved)
         max_guests = max(self._limit - keep_free, 1)
         asked: _GuestPlace | None = None
-        with self._changed:
+        with self._lock:
             while True:
                 found = self._find(uid, len(self._places) < max_guests) if self._in_use < max_guests else None
                 if found and found.guest:
@@ -147,7 +148,7 @@ class Pool:
         thread = threading.get_ident()
         if thread in self._reserved:
             return True
-        with self._changed:
+        with self._lock:
             found = self._find(uid, len(self._places) < self._limit)
             if found is None:
                 return False
@@ -162,7 +163,7 @@ class Pool:
 
     def forget(self, uid: str) -> None:
         """Ends a pod's cycle."""
-        with self._changed:
+        with self._lock:
             own = self._reserved.get(threading.get_ident())
             for place in self._places:
                 if place.guest and place.guest.uid == uid and (place.state != "used" or place is own):
@@ -174,7 +175,7 @@ class Pool:
         Who needs the guest meanwhile waits for it, and nothing is done while anybody waits. If there is no guest, one
         is made when it is time. Raises what `work` raises.
         """
-        with self._changed:
+        with self._lock:
             if not self._places and not self._closed and time.monotonic() >= self._retry_at:
                 self._places.append(_GuestPlace("due"))
         self._see_to_what_is_due()
@@ -182,7 +183,7 @@ class Pool:
         return any(left)
 
     def _maintain(self, place: _GuestPlace, work: Callable[[Guest], bool]) -> bool:
-        with self._changed:
+        with self._lock:
             if self._waiting or place.state != "idle" or not place.guest or self._closed:
                 return False
             place.state = "maintained"
@@ -196,12 +197,12 @@ class Pool:
         guest.left = time.monotonic()
         if threading.get_ident() in self._reserved:
             return
-        with self._changed:
+        with self._lock:
             place = next(place for place in self._places if place.guest is guest)
         self._take_back(place)
 
     def _take_back(self, place: _GuestPlace) -> None:
-        with self._changed:
+        with self._lock:
             is_over = self._closed
             self._places.remove(place)
             if not is_over:
@@ -216,7 +217,7 @@ class Pool:
 
     def close(self) -> None:
         """Closes the guests, those in use when they come back."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             idle = [place for place in self._places if place.state == "idle"]
             self._places = [place for place in self._places if place.state != "idle"]
@@ -297,7 +298,7 @@ class Pool:
 
     def _see_to_what_is_due(self) -> None:
         """Starts a thread for it if there is none, or it has died. Where none can be had, it gives its place up."""
-        with self._changed:
+        with self._lock:
             if (self._maker and not self._maker.has_died) or not self._count("due"):
                 return
             if self._maker:
@@ -306,7 +307,7 @@ class Pool:
         try:
             maker.start()
         except Exception as error:
-            with self._changed:
+            with self._lock:
                 self._maker = None
                 due = [place for place in self._places if place.state == "due"]
                 self._give_up(due, error)
@@ -319,7 +320,7 @@ class Pool:
             self._fill(place)
 
     def _next_due(self) -> _GuestPlace | None:
-        with self._changed:
+        with self._lock:
             place = next((place for place in self._places if place.state == "due"), None)
             if place is None:
                 self._maker = None  # With the lock: what comes due from now on has another.
@@ -334,7 +335,7 @@ class Pool:
         except BaseException as error:
             self._give_up([place], error)
             return
-        with self._changed:
+        with self._lock:
             self._places.remove(place)
             if not self._closed:
                 place.guest, place.state, guest = guest, "idle", None
@@ -345,7 +346,7 @@ class Pool:
 
     def _give_up(self, places: Collection[_GuestPlace], error: BaseException) -> None:
         """Gives up places for which there is no guest now."""
-        with self._changed:
+        with self._lock:
             for place in places:
                 self._places.remove(place)
                 place.error = error if isinstance(error, Exception) else None

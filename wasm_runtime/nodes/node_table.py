@@ -135,11 +135,11 @@ class NodeTable:
 
     def changes(self, epoch: int, position: int) -> Changes | None:
         """What changed after `position` of `epoch`, or all of it once that epoch is over."""
+        if epoch == self._epoch and position == self._position:
+            return None  # Without the lock: each change moves one of them, and most calls come between two changes.
         with self._lock:
             if epoch != self._epoch:
                 return self._changes(range(len(self._names)))
-            if position == self._position:
-                return None
             latest = takewhile(lambda change: change[1] > position, reversed(self._changed.items()))
             return self._changes(sorted(at for at, _ in latest))
 

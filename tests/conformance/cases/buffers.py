@@ -154,7 +154,7 @@ def _logged(text: str, *pairs: str) -> Log:
 
 
 def _rejected(reason: str) -> NodeResults:
-    return NodeResults(1, [2], [], [reason])
+    return NodeResults(1, b"\x02", [], [reason])
 
 
 TAKES: Final = (

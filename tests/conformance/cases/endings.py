@@ -79,7 +79,7 @@ def _starting(name: str, body: str, value: object) -> Case:
     )
 
 
-STARTED: Final = NodeResults(1, [2], [], [""])
+STARTED: Final = NodeResults(1, b"\x02", [], [""])
 
 
 def _at_the_start() -> Iterator[Case]:

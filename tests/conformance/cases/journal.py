@@ -214,7 +214,7 @@ def _places() -> Iterator[Case]:
         "each of two nodes has its own records",
         guest(only("filter", HI), uses=[LOG], data={TEXT: "hi"}),
         calls("filter", at=world({"node-a": b"A", "node-b": b"B"})),
-        NodeResults(2, [], [], []),
+        NodeResults(2, b"", [], []),
         [Log(Severity.INFO, "hi", (), "node-a"), Log(Severity.INFO, "hi", (), "node-b")],
     )
     yield Case(

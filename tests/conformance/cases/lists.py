@@ -73,7 +73,7 @@ def _answers(answers: Sequence[int], reasons: Iterable[str | bytes] = ()) -> str
 
 
 def _filtered(codes: list[int], *reasons: str) -> NodeResults:
-    return NodeResults(len(codes), codes if any(codes) else [], [], list(reasons))
+    return NodeResults(len(codes), bytes(codes) if any(codes) else b"", [], list(reasons))
 
 
 def _at(code: int, reason: int = 0) -> int:

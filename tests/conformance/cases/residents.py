@@ -95,7 +95,7 @@ A: Final = {"node-a": "A"}
 B: Final = {"node-b": "B"}
 C: Final = {"node-c": "C"}
 ASK: Final = filters("node-b")
-PASS: Final = NodeResults(1, [], [], [])
+PASS: Final = NodeResults(1, b"", [], [])
 
 
 def _keeper(*fields: str) -> str:
@@ -353,7 +353,7 @@ def _looking() -> Iterator[Case]:
             export("prefilter"),
             export("filter", code=2),
         ],
-        value=[NodeResults(1, [2], [], [""])] * 2,
+        value=[NodeResults(1, b"\x02", [], [""])] * 2,
     )
 
 

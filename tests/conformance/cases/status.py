@@ -38,8 +38,8 @@ MEANINGS: Final[dict[str, dict[int, Callable[[Status], object]]]] = {
     "addpod": {0: lambda _: None},
     "removepod": {0: lambda _: None},
     "filter": {
-        0: lambda _: NodeResults(1, [], [], []),
-        **dict.fromkeys(REJECTIONS, lambda status: NodeResults(1, [status.code], [], [status.reason])),
+        0: lambda _: NodeResults(1, b"", [], []),
+        **dict.fromkeys(REJECTIONS, lambda status: NodeResults(1, bytes([status.code]), [], [status.reason])),
     },
     "postfilter": dict.fromkeys({0} | REJECTIONS, lambda status: Nomination(status, 0, "")),
     "prescore": {0: lambda _: [0], 5: lambda _: None},

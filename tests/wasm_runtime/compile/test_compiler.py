@@ -37,7 +37,7 @@ from wasm_runtime.module.binary import Interface
 
 GUEST = module(export("filter", call(REASON, 1024, 5), "(i32.const 2)"), uses=[REASON], text="hello")
 SMALL = binary(GUEST)
-ANSWER = NodeResults(1, [2], [], ["hello"])
+ANSWER = NodeResults(1, b"\x02", [], ["hello"])
 ONE = world({"node-a": b"A"})
 
 LONG = 300.0

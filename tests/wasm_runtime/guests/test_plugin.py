@@ -90,7 +90,7 @@ def test_a_call_waits_for_a_guest_at_most_until_its_deadline(load: Loader) -> No
             "instance: all 1 that may be used here are in use; raise the plugin's instances",
             Fault.BUSY,
         )
-    assert filter_nodes(plugin, ONE) == NodeResults(1, [], [], [])
+    assert filter_nodes(plugin, ONE) == NodeResults(1, b"", [], [])
 
 
 def test_the_wait_for_a_guest_is_part_of_the_time_of_the_call(load: Loader) -> None:
@@ -164,7 +164,7 @@ def test_the_guest_in_place_of_a_broken_one_knows_the_nodes(load: Loader) -> Non
     (guest,) = idle_guests(plugin._pool)
     assert [guest._instance._snapshot.name(at) for at in range(2)] == ["bad", "other"]
     at.node_table.remove("bad")
-    assert filter_nodes(plugin, at) == NodeResults(2, [], [], [])
+    assert filter_nodes(plugin, at) == NodeResults(2, b"", [], [])
 
 
 def test_a_guest_that_cannot_take_the_nodes_is_given_back(
@@ -182,7 +182,7 @@ def test_a_guest_that_cannot_take_the_nodes_is_given_back(
             filter_nodes(plugin, world({"bad": b"B"}))
         load.settle()
     assert open_instances() == len(plugin._pool) == 0
-    assert filter_nodes(plugin, world({"good": b"G"})) == NodeResults(1, [], [], [])
+    assert filter_nodes(plugin, world({"good": b"G"})) == NodeResults(1, b"", [], [])
     assert open_instances() == 1
 
 
@@ -389,7 +389,7 @@ def test_close_leaves_a_guest_in_use_alone_until_it_is_done(load: Loader, open_i
     with plugin.guest(ONE.pod, ONE.nodes, "filter") as (guest, deadline):
         plugin.close()
         assert open_instances() == 1
-        assert guest.filter(ONE.nodes, deadline) == NodeResults(1, [], [], [])
+        assert guest.filter(ONE.nodes, deadline) == NodeResults(1, b"", [], [])
     assert open_instances() == 0
 
 
@@ -415,7 +415,7 @@ def test_a_closed_plugin_still_answers_who_holds_it(load: Loader, open_instances
     """A verb that took the plugin just before it was exchanged."""
     plugin = load.plugin(NOOP)
     plugin.close()
-    assert filter_nodes(plugin, ONE) == NodeResults(1, [], [], [])
+    assert filter_nodes(plugin, ONE) == NodeResults(1, b"", [], [])
     assert open_instances() == 0
 
 
@@ -453,7 +453,7 @@ def test_a_plugin_that_cannot_be_made_leaves_nothing(
 
 def test_text_is_compiled_too(engine: WasmtimeEngine) -> None:
     plugin = Plugin(engine, binary(NOOP), Settings("plugin"))
-    assert filter_nodes(plugin, ONE) == NodeResults(1, [], [], [])
+    assert filter_nodes(plugin, ONE) == NodeResults(1, b"", [], [])
     plugin.close()
 
 

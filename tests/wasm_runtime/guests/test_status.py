@@ -61,8 +61,8 @@ def _statuses(*codes: int) -> dict[int, Callable[[str], Status]]:
 _ONE_NODE: dict[str, dict[int, Callable[[str], Any]]] = {
     "prefilter": {code: lambda reason, code=code: PreFilter(Status(Code(code), reason)) for code in (0, 2, 3, 5, 6)},
     "filter": {
-        0: lambda _: NodeResults(1, [], [], []),
-        **{code: lambda reason, code=code: NodeResults(1, [code], [], [reason]) for code in (2, 3, 6)},
+        0: lambda _: NodeResults(1, b"", [], []),
+        **{code: lambda reason, code=code: NodeResults(1, bytes([code]), [], [reason]) for code in (2, 3, 6)},
     },
     "postfilter": {
         code: lambda reason, code=code: Nomination(Status(Code(code), reason), 0, "") for code in (0, 2, 3, 6)
@@ -144,10 +144,10 @@ NAMES = ["n0", "n1", "n2", "n3", "n4"]
 @pytest.mark.parametrize(
     ("codes", "expected"),
     [
-        ([0, 0, 0, 0, 0], NodeResults(5, [], [], [])),
-        ([0, 2, 0, 3, 6], NodeResults(5, [0, 2, 0, 3, 6], [], ["b", "d", "e"])),
-        ([2, 2, 2, 2, 2], NodeResults(5, [2] * 5, [], list("abcde"))),
-        ([0, 0, 0, 0, 2], NodeResults(5, [0, 0, 0, 0, 2], [], ["e"])),
+        ([0, 0, 0, 0, 0], NodeResults(5, b"", [], [])),
+        ([0, 2, 0, 3, 6], NodeResults(5, b"\x00\x02\x00\x03\x06", [], ["b", "d", "e"])),
+        ([2, 2, 2, 2, 2], NodeResults(5, b"\x02" * 5, [], list("abcde"))),
+        ([0, 0, 0, 0, 2], NodeResults(5, b"\x00\x00\x00\x00\x02", [], ["e"])),
     ],
 )
 def test_filter_goes_on_while_codes_are_tolerated(load: Loader, codes: list[int], expected: NodeResults) -> None:
@@ -174,12 +174,12 @@ def test_filter_stops_at_the_first_other_code_and_names_the_node(load: Loader, c
 
 
 def test_filter_of_no_nodes(load: Loader) -> None:
-    assert filter_nodes(load.plugin(NUMBERED), world(names=[])) == NodeResults(0, [], [], [])
+    assert filter_nodes(load.plugin(NUMBERED), world(names=[])) == NodeResults(0, b"", [], [])
 
 
 def test_filter_of_a_node_named_twice(load: Loader) -> None:
     at = world({"node-a": b"A"}, names=["node-a", "node-a"], pod=bytes([2, 3]))
-    assert filter_nodes(load.plugin(NUMBERED), at) == NodeResults(2, [2, 3], [], ["a", "b"])
+    assert filter_nodes(load.plugin(NUMBERED), at) == NodeResults(2, b"\x02\x03", [], ["a", "b"])
 
 
 @pytest.mark.parametrize("value", [0, 1, 99, 100])
@@ -244,7 +244,7 @@ def gives_reason(*calls: tuple[int, int], code: int = 2, pages: str = "1", setup
 )
 def test_a_reason_is_what_was_given_last(load: Loader, calls: list[tuple[int, int]], reason: str) -> None:
     results = filter_nodes(load.plugin(gives_reason(*calls)), world())
-    assert results == NodeResults(2, [2, 2], [], [reason, reason])
+    assert results == NodeResults(2, b"\x02\x02", [], [reason, reason])
 
 
 @pytest.mark.parametrize("length", [LIMIT - 1, LIMIT, LIMIT + 1, 60_000])
@@ -266,7 +266,7 @@ def test_a_reason_in_utf8(load: Loader) -> None:
 
 def test_a_reason_of_a_success_is_not_kept(load: Loader) -> None:
     results = filter_nodes(load.plugin(gives_reason((TEXT, 5), code=0)), world())
-    assert results == NodeResults(2, [], [], [])
+    assert results == NodeResults(2, b"", [], [])
 
 
 def test_a_reason_does_not_reach_the_next_node(load: Loader) -> None:
@@ -306,7 +306,7 @@ def test_reasons_that_differ_are_all_kept(load: Loader) -> None:
     names = [f"node-{at:04}" for at in range(5_000)]
     plugin = load.plugin(rejects_with_node_name_over_pod(9))
     at = world(dict.fromkeys(names, b"N"), pod=b"." * 9)
-    assert filter_nodes(plugin, at) == NodeResults(5_000, [2] * 5_000, [], names)
+    assert filter_nodes(plugin, at) == NodeResults(5_000, b"\x02" * 5_000, [], names)
 
 
 def test_reasons_that_repeat_take_room_once(load: Loader) -> None:
@@ -314,7 +314,7 @@ def test_reasons_that_repeat_take_room_once(load: Loader) -> None:
     names = [f"node-{at:04}" for at in range(5_000)]
     plugin = load.plugin(rejects_with_node_name_over_pod(0))
     at = world(dict.fromkeys(names, b"N"), pod=b"x" * LIMIT)
-    assert filter_nodes(plugin, at) == NodeResults(5_000, [2] * 5_000, [], ["x" * LIMIT] * 5_000)
+    assert filter_nodes(plugin, at) == NodeResults(5_000, b"\x02" * 5_000, [], ["x" * LIMIT] * 5_000)
 
 
 def test_reasons_beyond_the_room_are_said_to_be_left_out(load: Loader) -> None:
@@ -324,7 +324,7 @@ def test_reasons_beyond_the_room_are_said_to_be_left_out(load: Loader) -> None:
     results = filter_nodes(plugin, world(dict.fromkeys(names, b"N"), pod=b"x" * LIMIT))
     kept = 64 + 160 * 200 // layout.REASON_ROOM
     whole = [name + "x" * (LIMIT - 9) for name in names]
-    assert results == NodeResults(200, [2] * 200, [], [*whole[:kept], *[LEFT_OUT] * (200 - kept)])
+    assert results == NodeResults(200, b"\x02" * 200, [], [*whole[:kept], *[LEFT_OUT] * (200 - kept)])
 
 
 def test_a_guest_goes_on_after_an_error_status(load: Loader) -> None:
@@ -332,7 +332,7 @@ def test_a_guest_goes_on_after_an_error_status(load: Loader) -> None:
     at = world({"node-a": b"A"})
     with pytest.raises(GuestError, match=r"^filter of node node-a: a$"):
         filter_nodes(plugin, at.with_pod("1", bytes([1])))
-    assert filter_nodes(plugin, at.with_pod("2", bytes([2]))) == NodeResults(1, [2], [], ["a"])
+    assert filter_nodes(plugin, at.with_pod("2", bytes([2]))) == NodeResults(1, b"\x02", [], ["a"])
 
 
 CODES_AND_REASONS = module(
@@ -366,9 +366,10 @@ def test_each_is_what_a_loop_over_the_nodes_would_be(
     codes = [code for code, _ in pairs[:called]]
     expected = NodeResults(
         called,
-        codes if any(codes) else [],
+        bytes(code & 0xFF for code in codes) if any(codes) else b"",
         [],
         [reason.strip("\0") for code, reason in pairs[:called] if code],
+        next((code for code in codes[-1:] if code > 31 or not tolerated >> code & 1), 0),
     )
     pod = b"".join(bytes([code]) + reason.encode() for code, reason in pairs)
     instance = engine.compile(binary(CODES_AND_REASONS)).instantiate(Settings("plugin"), NoHandle())

@@ -139,13 +139,13 @@ class TestTime:
         assert told % MAX_NODES_PER_BATCH == 0
         while maintain(plugin, self.MANY):
             pass
-        assert filter_nodes(plugin, self.ONE_OF_THEM) == NodeResults(1, [], [], [])
+        assert filter_nodes(plugin, self.ONE_OF_THEM) == NodeResults(1, b"", [], [])
         assert idle_guests(plugin._pool) == [guest]
 
     def test_of_nodes_that_a_guest_is_told_of_before(self, engine: WasmtimeEngine) -> None:
         """Each few of them have a timeout of their own."""
         plugin = Plugin(engine, binary(self.SLOW), Settings("plugin", timeout=0.3), nodes=self.MANY.node_table)
-        assert filter_nodes(plugin, self.ONE_OF_THEM) == NodeResults(1, [], [], [])
+        assert filter_nodes(plugin, self.ONE_OF_THEM) == NodeResults(1, b"", [], [])
         close(plugin)
 
 

@@ -540,7 +540,7 @@ def test_one_writer_and_many_readers(engine: WasmtimeEngine, monkeypatch: pytest
             at = World(world(uid=f"{reader}-{number}").pod, Nodes(node_table, asked))
             with plugin.guest(at.pod, at.nodes, "filter") as (guest, deadline):
                 results = guest.filter(at.nodes, deadline)
-            assert (results.codes, results.reasons[-1]) == ([2] * 20 + [3], "")
+            assert (results.codes, results.reasons[-1]) == (b"\x02" * 20 + b"\x03", "")
             for name, text in zip(asked[:-1], results.reasons[:-1], strict=True):
                 label, generation, _, again = text.split("|")
                 assert (label, generation) == (name, again)

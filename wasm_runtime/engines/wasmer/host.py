@@ -115,8 +115,7 @@ class Host:
         return self._give(self._documents.get(document, b""), buf, limit)
 
     def _make(self, document: HostDocument) -> bytes:
-        make = self._call.documents.get(document) if self._call else None
-        return make() if make else b""
+        return self._call.document(document) if self._call else b""
 
     def _keep(self, document: HostDocument, data: bytes) -> None:
         if len(data) > self._settings.memory_limit:

@@ -15,6 +15,7 @@ from wasm_runtime.driver.layout import NONE, PAGE, REASON_ROOM
 from wasm_runtime.engine import (
     MAX_LONG_REASONS,
     MEBIBYTE,
+    NO_RESULTS,
     Call,
     CallResult,
     GuestJournal,
@@ -177,24 +178,28 @@ class WasmerInstance:
     def _each(self, export: str, call: Call, tolerated: int) -> NodeResults:
         host = self._host
         indices = self._begin(call, max_reason_bytes(len(call.nodes)))
-        codes: list[int] = []
+        codes = bytearray()
         values: list[int] = []
         reasons: list[str] = []
 
-        def loop() -> None:
+        def loop() -> int:
+            code = 0
             for index in indices:
                 host.current = index
                 code, value = self._enter(export, call.deadline)
-                codes.append(code)
+                codes.append(code & 0xFF)
                 values.append(value)
                 if code:
                     reasons.append(host.reasons.keep())
-                if host.is_data_absent or not (0 <= code < _CODES and tolerated >> code & 1):
+                if host.is_data_absent or not _is_tolerated(code, tolerated):
                     break
             host.current = None
+            return 0 if _is_tolerated(code, tolerated) else code
 
-        self._run(export, call.deadline, loop)
-        return NodeResults(len(codes), codes if any(codes) else [], values if export in _PACKED else [], reasons)
+        refused = self._run(export, call.deadline, loop)
+        return NodeResults(
+            len(codes), bytes(codes) if reasons else b"", values if export in _PACKED else [], reasons, refused
+        )
 
     def _at_once(self, export: str, call: Call, tolerated: int) -> ListResults | None:
         host, count = self._host, len(call.nodes)
@@ -218,23 +223,23 @@ class WasmerInstance:
         code, written = self._run(export, call.deadline, answers)
         status = CallResult(code, 0, host.reasons.text())
         if code:
-            return ListResults(status, NodeResults(0, [], [], []))
+            return ListResults(status, NO_RESULTS)
         if export == abi.LISTS["score"]:
-            return ListResults(status, NodeResults(count, [], array("i", written).tolist(), []))
+            return ListResults(status, NodeResults(count, b"", array("i", written).tolist(), []))
         return ListResults(status, self._split(array("I", written), tolerated))
 
     def _split(self, answers: Iterable[int], tolerated: int) -> NodeResults:
         """Splits the answers of Filter for a list: code | number of the reason << 8."""
-        codes: list[int] = []
+        codes = bytearray()
         reasons: list[str] = []
         for answer in answers:
             code = answer & 0xFF
             codes.append(code)
             if code:
                 reasons.append(self._host.reasons.of(answer >> 8))
-            if not (code < _CODES and tolerated >> code & 1):
-                break
-        return NodeResults(len(codes), codes if any(codes) else [], [], reasons)
+            if not _is_tolerated(code, tolerated):
+                return NodeResults(len(codes), bytes(codes), [], reasons, code)
+        return NodeResults(len(codes), bytes(codes) if reasons else b"", [], reasons)
 
     def _collect(self, deadline: float) -> None:
         self._host.begin()
@@ -342,6 +347,10 @@ class WasmerInstance:
             exit_code=failure.exit_code,
             trap=failure.trap,
         )
+
+
+def _is_tolerated(code: int, tolerated: int) -> bool:
+    return 0 <= code < _CODES and bool(tolerated >> code & 1)
 
 
 def _beyond(error: Exception) -> str:

@@ -19,6 +19,7 @@ from wasm_runtime.engine import (
     MAX_UID_BYTES,
     MEBIBYTE,
     NO_JOURNAL,
+    NO_RESULTS,
     Call,
     CallResult,
     GuestEvent,
@@ -32,7 +33,7 @@ from wasm_runtime.engine import (
     max_result_bytes,
     node_buffer_error,
 )
-from wasm_runtime.engines.wasmtime.memory import CallMemory, LinearMemory, SnapshotMemory
+from wasm_runtime.engines.wasmtime.memory import CallMemory, GuestMemory, SnapshotMemory
 from wasm_runtime.engines.wasmtime.ticker import Ticker
 from wasm_runtime.engines.wasmtime.trap import EngineFailure, describe
 from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
@@ -50,8 +51,23 @@ MAX_TABLES: Final = 8
 NO_DEADLINE: Final = 1 << 60
 """Ticks."""
 
-_KINDS: Final = {(): 0, ("i32",): 1, ("i64",): 2}
+_PACKED: Final = 2
+_KINDS: Final = {(): 0, ("i32",): 1, ("i64",): _PACKED}
 """How the driver tells the results of exports apart."""
+
+
+class _Point(NamedTuple):
+    """An export, as the driver calls it."""
+
+    number: int
+    kind: int
+    on_node: bool
+
+
+_POINTS: Final = {
+    name: _Point(driver.POINTS[name], _KINDS[export.signature.results], export.on_node)
+    for name, export in abi.EXPORTS.items()
+}
 
 _GUEST: Final = "guest"
 """The linker's name of the guest's instance."""
@@ -119,33 +135,28 @@ class WasmtimeInstance:
 
     def once(self, export: str, call: Call) -> CallResult:
         """Calls an export once; one that is about a node, for the only one of `call.nodes`. Raises GuestError."""
-        indices = self._sync_nodes(call)
-        memory = self._memory
-        memory.begin_call()
-        memory.reserve_reasons(layout.REASON_ROOM)
-        target = memory.put(call.target)
-        header = memory.header
-        header.target, header.target_length = target, len(call.target)
-        header.current = indices[0] if abi.EXPORTS[export].on_node else layout.NONE
-        kind = _KINDS[abi.EXPORTS[export].signature.results]
-        packed = self._run(export, call, call.deadline, self._once, driver.POINTS[export], kind)
+        indices, point = self._sync_nodes(call), _POINTS[export]
+        memory, target = self._memory, call.target
+        at = memory.begin_call(len(target), layout.REASON_ROOM, len(target))
+        if target:
+            memory.write(at, target)
+        if point.on_node:
+            memory.header.current = indices[0]
+        packed = self._run(export, call, call.deadline, self._once, point.number, point.kind)
         return CallResult(_signed(packed), packed >> 32, memory.reason(memory.header.reason))
 
     def each(self, export: str, call: Call, tolerated: int) -> NodeResults:
         """Calls an export for each of `call.nodes`. Raises GuestError."""
-        count, nodes, codes, values, reasons = self._begin_nodes(call)
-        point, kind = driver.POINTS[export], _KINDS[abi.EXPORTS[export].signature.results]
-        called = _signed(
-            self._run(
-                export, call, call.deadline, self._each, point, kind, tolerated, count, nodes, codes, values, reasons
-            )
-        )
-        numbers = self._memory.numbers("i", values, called) if kind == _KINDS["i64",] else []
+        count, nodes, values, reasons, codes = self._begin_nodes(call)
+        point = _POINTS[export]
+        arguments = (point.number, point.kind, tolerated, count, nodes, codes, values, reasons)
+        called = self._run(export, call, call.deadline, self._each, *arguments) & layout.NONE
+        numbers = self._memory.numbers("i", values, called) if point.kind == _PACKED else []
         return self._node_results(called, codes, numbers, reasons)
 
     def at_once(self, export: str, call: Call, tolerated: int) -> ListResults | None:
         """Calls an export for all of `call.nodes`. None if one of them has no object. Raises GuestError."""
-        count, nodes, answers, codes, reasons = self._begin_nodes(call)
+        count, nodes, answers, reasons, codes = self._begin_nodes(call)
         memory = self._memory
         numbered = memory.reserve(4 * (MAX_LONG_REASONS + count))
         memory.header.numbered_limit = MAX_LONG_REASONS + count
@@ -158,7 +169,7 @@ class WasmtimeInstance:
         if called == layout.NO_ROOM:
             raise node_buffer_error(code & layout.NONE, count)
         if code:
-            return ListResults(CallResult(code, 0, memory.reason(memory.header.reason)), NodeResults(0, [], [], []))
+            return ListResults(CallResult(code, 0, memory.reason(memory.header.reason)), NO_RESULTS)
         values = [] if splits else memory.numbers("i", answers, count)
         return ListResults(_FINE, self._node_results(called, codes, values, reasons))
 
@@ -170,18 +181,15 @@ class WasmtimeInstance:
     @property
     def memory_size(self) -> int:
         """Bytes of its linear memory."""
-        return self._guest_memory.length_now()
+        return len(self._guest_memory)
 
     def _begin_nodes(self, call: Call) -> tuple[int, int, int, int, int]:
-        """Begins a call for nodes. Returns how many, where their indices are, and room for three numbers of each."""
-        indices = self._sync_nodes(call)
-        memory = self._memory
-        memory.begin_call()
-        count = len(indices)
-        nodes = memory.put(array("I", indices).tobytes())
-        first, second, third = (memory.reserve(4 * count) for _ in range(3))
-        memory.reserve_reasons(max_reason_bytes(count))
-        return count, nodes, first, second, third
+        """Begins a call for nodes. Returns how many, where their indices are, and room for what is answered."""
+        numbers = array("I", self._sync_nodes(call)).tobytes()
+        size, count = len(numbers), len(numbers) // 4
+        nodes = self._memory.begin_call(3 * size + count, max_reason_bytes(count))
+        self._memory.write(nodes, numbers)
+        return count, nodes, nodes + size, nodes + 2 * size, nodes + 3 * size
 
     def _sync_nodes(self, call: Call) -> Sequence[int]:
         """The indices of a call's nodes, all of them up to date."""
@@ -195,18 +203,20 @@ class WasmtimeInstance:
         return indices
 
     def _announce(self, export: str, nodes: list[int], deadline: float) -> None:
-        self._memory.begin_call()
-        at = self._memory.put(array("I", nodes).tobytes())
+        numbers = array("I", nodes).tobytes()
+        at = self._memory.begin_call(len(numbers))
+        self._memory.write(at, numbers)
         gone = int(export == "noderemoved")
         self._run(export, None, deadline, self._tell, driver.POINTS[export], gone, len(nodes), at)
 
     def _node_results(self, called: int, codes: int, values: list[int], reasons: int) -> NodeResults:
         """Reads what the driver has written at the addresses of codes and reasons."""
         memory = self._memory
-        if not memory.header.failures:
-            return NodeResults(called, [], values, [])
-        places = memory.numbers("I", reasons, memory.header.failures)
-        return NodeResults(called, memory.numbers("i", codes, called), values, memory.reasons(places))
+        failures = memory.header.failures
+        if not failures:
+            return NodeResults(called, b"", values, [])
+        texts = memory.reasons(memory.numbers("I", reasons, failures))
+        return NodeResults(called, memory.read(codes, called), values, texts, memory.header.refused)
 
     def output(self) -> str:
         """What the guest printed in its last call."""
@@ -236,7 +246,7 @@ class WasmtimeInstance:
         for function in imports.keys() & driver.HOST_FUNCTIONS.keys():
             linker.define(store, function.module, function.name, trampoline[str(function)])
         self._limit()
-        instance = self._interruptible("instantiate", deadline, lambda: linker.instantiate(store, code.guest))
+        instance = self._run("instantiate", None, deadline, lambda: linker.instantiate(store, code.guest))
         # By name: `Instance.exports` takes the square of their number, two minutes for 60,000.
         linker.define_instance(store, _GUEST, instance)
         guest = {name: linker.get(store, _GUEST, name) for name in exports.keys() & _CALLED}
@@ -266,7 +276,7 @@ class WasmtimeInstance:
         self._tell = Function(store, cast(Func, linked["tell"]), 4)
         self._feed = NodeFeed() if "nodechanged" in exports else None
         grow = weak_method(self._grow)
-        self._guest_memory = LinearMemory(store, cast(Memory, guest[abi.MEMORY]), grow)
+        self._guest_memory = GuestMemory(store, cast(Memory, guest[abi.MEMORY]))
         self._memory = CallMemory(store, cast(Memory, linked["call"]), grow)
         self._snapshot = SnapshotMemory(
             store,
@@ -296,35 +306,31 @@ class WasmtimeInstance:
             return
         function = Function(self._store, cast(Func, self._guest[start]), 0)
         try:
-            self._interruptible(start, deadline, function)
+            self._run(start, None, deadline, function)
         except GuestError as error:
             if error.fault is not Fault.EXIT or error.exit_code != 0:
                 raise
             self.has_left = True
 
-    def _run(self, export: str, call: Call | None, deadline: float, function: Function, *arguments: int) -> int:
+    def _run(self, export: str, call: Call | None, deadline: float, function: Callable[..., T], *arguments: int) -> T:
+        """Runs something of the guest, which is interrupted at the deadline. Raises GuestError."""
         self._call = call
         try:
-            result = self._interruptible(export, deadline, function, *arguments)
-        finally:
-            self._call = None
-            error, self._callback_error = self._callback_error, None
-            if error is not None and not isinstance(error, MemoryError):
-                raise error
-        if error is not None:
-            raise GuestError(Fault.LIMIT, export, _beyond(error))
-        if call and self._memory.header.data_absent:
-            raise GuestError(Fault.NO_NODE_DATA, export, NO_NODE_DATA)
-        return result
-
-    def _interruptible(self, export: str, deadline: float, function: Callable[..., T], *arguments: int) -> T:
-        self._ticker.start(self._interrupt, deadline)
-        try:
-            return function(*arguments)
+            self._ticker.start(self._interrupt, deadline)
+            result = function(*arguments)
         except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
             raise self._guest_error(export, error) from None
         finally:
             self._ticker.stop(self._interrupt)
+            self._call = None
+            failure, self._callback_error = self._callback_error, None
+            if failure is not None and not isinstance(failure, MemoryError):
+                raise failure
+        if failure is not None:
+            raise GuestError(Fault.LIMIT, export, _beyond(failure))
+        if call and self._memory.header.data_absent:
+            raise GuestError(Fault.NO_NODE_DATA, export, NO_NODE_DATA)
+        return result
 
     def _uninterrupted(self, function: Function) -> Callable[..., int]:
         """A function of the driver that the host calls for itself: no deadline counts there."""
@@ -363,7 +369,7 @@ class WasmtimeInstance:
 
     def _consider_memory(self, failure: EngineFailure) -> EngineFailure:
         """A guest that cannot grow its memory traps by itself, most at `unreachable`: says how much it has."""
-        used, limit = self._guest_memory.length_now(), self._settings.memory_limit
+        used, limit = len(self._guest_memory), self._settings.memory_limit
         if failure.fault is not Fault.TRAP or 2 * used < limit:
             return failure
         held = f"its memory has grown to {used // MEBIBYTE} of {limit // MEBIBYTE} MiB"
@@ -400,8 +406,7 @@ class WasmtimeInstance:
     def _supply(self, document: int) -> None:
         """Called by the driver when the guest asks for a document. Raises nothing: see `_run`."""
         try:
-            make = self._call.documents.get(HostDocument(document)) if self._call else None
-            self._memory.supply(document, make() if make else b"")
+            self._memory.supply(document, self._call.document(HostDocument(document)) if self._call else b"")
         except Exception as error:
             self._callback_error = error
 
@@ -414,7 +419,7 @@ class WasmtimeInstance:
             most = max_result_bytes(self._call.nodes)
             if length > most:
                 raise MemoryError(f"a result of {length} bytes, at most {most} are taken")
-            data = self._guest_memory.read_now(at & layout.NONE, length)
+            data = self._guest_memory.read(at & layout.NONE, length)
             self._call.guest_results[GuestResult(delivery)] = data
         except Exception as error:
             self._callback_error = error
@@ -425,7 +430,7 @@ class WasmtimeInstance:
         if self._call is None or length > MAX_UID_BYTES:
             return 0
         try:
-            uid = self._guest_memory.read_now(at & layout.NONE, length).decode(errors="replace")
+            uid = self._guest_memory.read(at & layout.NONE, length).decode(errors="replace")
             if reject:
                 return int(self._handle.reject_waiting_pod(uid))
             pod = self._handle.waiting_pod(uid)

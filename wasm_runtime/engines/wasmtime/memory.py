@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from wasmtime import Memory, Store, WasmtimeError
 
@@ -15,20 +14,39 @@ from wasm_runtime.driver.layout import Header
 from wasm_runtime.nodes.images import ImageStates
 from wasm_runtime.nodes.node_feed import NodeFeed
 from wasm_runtime.nodes.node_table import NEVER, Changes, Nodes, NodeTable
+from wasm_runtime.wasmtime_capi import view_memory
 
 _OBJECT: Final = struct.Struct("<4I")
 """The first part of a node's entry: addresses and lengths of its name and of its object."""
 
-_STATES: Final = struct.Struct("<2I")
-"""The rest of it: address and length of its image states."""
-
+_PAIR: Final = struct.Struct("<2I")
+"""An address and a length: the rest of an entry has those of its image states."""
 
 _NOWHERE: Final = (0, 0)
 """The place of an entry without a name."""
 
 
-class LinearMemory:
-    """Bytes of a wasm memory by address. Reads and writes are not checked: addresses are the host's own."""
+class GuestMemory:
+    """Bytes of the guest's memory by address, which the guest may have grown since it was last looked at.
+
+    Reads are not checked: the driver has found what it names to lie in the memory.
+    """
+
+    def __init__(self, store: Store, memory: Memory) -> None:
+        self._store = store
+        self._memory = memory
+
+    def read(self, at: int, length: int) -> bytes:
+        """Copies bytes out."""
+        return ctypes.string_at(ctypes.addressof(self._memory.data_ptr(self._store).contents) + at, length)
+
+    def __len__(self) -> int:
+        """How many bytes it has now."""
+        return self._memory.data_len(self._store)
+
+
+class HostMemory:
+    """Bytes of a memory of the driver by address, which the host alone grows."""
 
     def __init__(self, store: Store, memory: Memory, grow: Callable[[Memory, int], None]) -> None:
         self._store = store
@@ -39,6 +57,7 @@ class LinearMemory:
     def _locate(self) -> None:
         self.base = ctypes.addressof(self._memory.data_ptr(self._store).contents)
         self.size = self._memory.data_len(self._store)
+        self.bytes = view_memory(self.base, self.size)
 
     def ensure(self, size: int) -> None:
         """Grows to at least `size` bytes. Raises MemoryError beyond the store's limit."""
@@ -52,28 +71,18 @@ class LinearMemory:
 
     def write(self, at: int, data: bytes) -> None:
         """Copies bytes in."""
-        ctypes.memmove(self.base + at, data, len(data))
+        self.bytes[at : at + len(data)] = data
 
     def read(self, at: int, length: int) -> bytes:
         """Copies bytes out."""
-        return ctypes.string_at(self.base + at, length)
+        return bytes(self.bytes[at : at + length])
 
-    def read_now(self, at: int, length: int) -> bytes:
-        """Reads from a memory that others may have grown since it was last looked at."""
-        self._locate()
-        return self.read(at, length)
-
-    def length_now(self) -> int:
-        """Bytes of a memory that others may have grown since it was last looked at."""
-        self._locate()
-        return self.size
-
-    def numbers(self, kind: str, at: int, count: int) -> list[int]:
+    def numbers(self, kind: Literal["i", "I"], at: int, count: int) -> list[int]:
         """An array of 32-bit numbers; `kind` is `i` for signed ones, `I` for unsigned ones."""
-        return array(kind, self.read(at, 4 * count)).tolist()
+        return self.bytes[at : at + 4 * count].cast(kind).tolist()
 
 
-class CallMemory(LinearMemory):
+class CallMemory(HostMemory):
     """The header, and a heap that is used from its start again in every call."""
 
     def __init__(self, store: Store, memory: Memory, grow: Callable[[Memory, int], None]) -> None:
@@ -96,10 +105,18 @@ class CallMemory(LinearMemory):
         """Frees all that was put since the heap ended at `start`."""
         self._cycle = start
 
-    def begin_call(self) -> None:
-        """Frees what the last call put, and forgets its results."""
-        self._free = self._cycle
-        self.write(layout.CALL, layout.NO_CALL)
+    def begin_call(self, length: int = 0, reasons: int = 0, target: int = 0) -> int:
+        """Frees what the last call put, and forgets its results.
+
+        Returns the address of `length` bytes for the next call, of which the first are the target's, behind which the
+        guest's reasons have room. There is no current node: an interrupt may come before the driver has come to one.
+        """
+        at = self._cycle
+        texts = (at + length + 7) & -8
+        self._free = (texts + reasons + 7) & -8
+        self.ensure(self._free)
+        layout.CALL_HEAD.pack_into(self.bytes, layout.CALL, layout.NONE, at, target, 0, texts, texts + reasons)
+        return at
 
     @property
     def end(self) -> int:
@@ -119,20 +136,15 @@ class CallMemory(LinearMemory):
         self.write(at, data)
         return at
 
-    def reserve_reasons(self, length: int) -> None:
-        """Gives the guest's reasons room for `length` bytes."""
-        at = self.reserve(length)
-        self.header.reasons = at
-        self.header.reasons_end = at + length
-
     def reason(self, at: int) -> str:
         """The reason that the driver left at an address."""
         if at == layout.NONE:
             return "(left out: the reasons of this call are longer than their limit)"
         if at == 0:
             return ""
-        length = int.from_bytes(self.read(at, 4), "little")
-        return self.read(at + 4, length).decode(errors="replace")
+        text = at + 4
+        length = int.from_bytes(self.bytes[at:text], "little")
+        return str(self.bytes[text : text + length], "utf-8", "replace")
 
     def reasons(self, places: Sequence[int]) -> list[str]:
         """The reasons at addresses; those at the same address are decoded once."""
@@ -151,10 +163,10 @@ class CallMemory(LinearMemory):
             self.write(at, data)
         else:
             at = self.put(data)
-        self.write(pair, array("I", [at, len(data)]).tobytes())
+        self.write(pair, _PAIR.pack(at, len(data)))
 
 
-class SnapshotMemory(LinearMemory):
+class SnapshotMemory(HostMemory):
     """A copy of the node table for one instance: table of entries, hash index, then an arena of bytes.
 
     With `images`, the image states of each node are part of the copy. `feed` is told of each change.
@@ -272,11 +284,11 @@ class SnapshotMemory(LinearMemory):
         end = self._used
         for at, text in states.items():
             entry = _entry(at) + _OBJECT.size
-            before, length = _STATES.unpack(self.read(entry, _STATES.size))
+            before, length = _PAIR.unpack(self.read(entry, _PAIR.size))
             if length == len(text):
                 self.write(before, text)
                 continue
-            entries.append((entry, _STATES.pack(end, len(text))))
+            entries.append((entry, _PAIR.pack(end, len(text))))
             parts.append(text)
             end += len(text)
             self._waste += length

@@ -27,7 +27,7 @@ class Ticker:
 
     def __init__(self, engine: wasmtime.Engine) -> None:
         self._engine = engine
-        self._running: set[int] = set()
+        self._running: set[EpochDeadline] = set()
         self._now = 0.0
         """The time that the engine's epoch stands for, never later than the true one while guests run."""
         self._quiet = 0
@@ -37,7 +37,7 @@ class Ticker:
 
     def start(self, interrupt: EpochDeadline, deadline: float) -> None:
         """Arms the interrupt of a store's next call at `deadline` on `time.monotonic`'s clock."""
-        self._running.add(id(interrupt))
+        self._running.add(interrupt)
         self._quiet = 0
         if not self._awake.is_set():
             self._now = time.monotonic()
@@ -46,7 +46,7 @@ class Ticker:
 
     def stop(self, interrupt: EpochDeadline) -> None:
         """Says that the store's call has returned."""
-        self._running.discard(id(interrupt))
+        self._running.discard(interrupt)
 
     def _advance(self) -> None:
         """Brings the epoch up to the clock, by several ticks where another thread held the GIL.

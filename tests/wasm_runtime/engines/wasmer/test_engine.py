@@ -22,7 +22,7 @@ from wasm_runtime.engines.wasmer import WasmerEngine
 from wasm_runtime.module.binary import interface
 
 GUEST = module(export("filter", call(REASON, TEXT, 5), "(i32.const 2)"), uses=[REASON], text="hello")
-ANSWER = NodeResults(1, [2], [], ["hello"])
+ANSWER = NodeResults(1, b"\x02", [], ["hello"])
 ONE = world({"node-a": b"A"})
 
 

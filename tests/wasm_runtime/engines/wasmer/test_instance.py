@@ -115,14 +115,14 @@ class TestMemory:
 
     def test_may_grow_to_its_limit(self, load: Loader) -> None:
         plugin = load.plugin(self.GROWS, memory_limit=3 * MEBIBYTE)
-        assert filter_nodes(plugin, ONE) == NodeResults(1, [], [], [])
+        assert filter_nodes(plugin, ONE) == NodeResults(1, b"", [], [])
 
     def test_beyond_the_limit_is_found_when_the_call_is_over(self, load: Loader) -> None:
         plugin = load.plugin(self.GROWS, memory_limit=3 * MEBIBYTE)
         message = "filter: its memory has grown to 5 of 3 MiB"
         assert failure(lambda: filter_nodes(plugin, TWO)) == (message, Fault.MEMORY, True)
         load.settle()
-        assert filter_nodes(plugin, ONE) == NodeResults(1, [], [], [])
+        assert filter_nodes(plugin, ONE) == NodeResults(1, b"", [], [])
 
     def test_that_has_grown_is_seen_by_host_functions_at_once(self, load: Loader) -> None:
         guest = module(
@@ -313,7 +313,7 @@ class TestStartSection:
             '(func (export "_start") (global.set $started (i32.add (global.get $started) (i32.const 1))))',
             export("filter", "(global.get $started)"),
         )
-        assert filter_nodes(load.plugin(guest), ONE).codes == [3]
+        assert filter_nodes(load.plugin(guest), ONE).codes == b"\x03"
 
     def test_is_nothing_that_a_module_exports(self, engine: WasmerEngine) -> None:
         compiled = engine.compile(binary(module(self.GLOBAL, "(start $early)", export("filter", "(i32.const 0)"))))
