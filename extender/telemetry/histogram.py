@@ -22,43 +22,52 @@ BUCKETS: Final = (
 _BOUNDS: Final = (*map(floatToGoString, BUCKETS), "+Inf")
 
 
-class _Counts:
-    """How often a value fell into each bucket, and the sum of all."""
+class Series:
+    """What was counted under the values of the labels. May be used from any thread."""
 
-    __slots__ = ("buckets", "total")
+    __slots__ = ("_buckets", "_lock", "_total")
 
     def __init__(self) -> None:
-        self.buckets = [0] * len(_BOUNDS)
-        self.total = 0.0
+        self._buckets = [0] * len(_BOUNDS)
+        self._total = 0.0
+        self._lock = threading.Lock()
+
+    def count(self, seconds: float) -> None:
+        """Counts a value."""
+        at = bisect_left(BUCKETS, seconds)
+        with self._lock:
+            self._buckets[at] += 1
+            self._total += seconds
+
+    def read(self) -> tuple[list[int], float]:
+        """How many values were up to each bound, and the sum of all."""
+        with self._lock:
+            return list(accumulate(self._buckets)), self._total
 
 
 class Histogram(Collector):
     """Seconds by the values of labels. May be used from any thread.
 
     Each verb counts some ten times, so what prometheus_client's own histogram takes would show: ten times as much.
+    Who counts often keeps the series.
     """
 
     def __init__(self, name: str, help_text: str, *labels: str) -> None:
         self._name = name
         self._help_text = help_text
         self._labels = labels
-        self._lock = threading.Lock()
-        self._counts: dict[tuple[str, ...], _Counts] = {}
+        self._series: dict[tuple[str, ...], Series] = {}
 
-    def count(self, seconds: float, *values: str) -> None:
-        """Counts a value under the values of the labels."""
-        with self._lock:
-            counts = self._counts.get(values)
-            if counts is None:
-                counts = self._counts[values] = _Counts()
-            counts.buckets[bisect_left(BUCKETS, seconds)] += 1
-            counts.total += seconds
+    def series(self, *values: str) -> Series:
+        """What is counted under the values of the labels."""
+        return self._series.setdefault(values, Series())
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
         """What was counted until now."""
         family = HistogramMetricFamily(self._name, self._help_text, labels=self._labels)
-        with self._lock:
-            for values, counts in self._counts.items():
-                buckets = zip(_BOUNDS, map(float, accumulate(counts.buckets)), strict=True)
-                family.add_metric(values, list(buckets), counts.total)
+        for values, series in list(self._series.items()):
+            counts, total = series.read()
+            if counts[-1]:
+                buckets = zip(_BOUNDS, map(float, counts), strict=True)
+                family.add_metric(values, list(buckets), total)
         yield family

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollector, ProcessCollector
 
-from extender.telemetry.histogram import Histogram
+from extender.telemetry.histogram import Histogram, Series
 from wasm_runtime.engine import Span
+
+
+class VerbPhases(NamedTuple):
+    """Where the parts of a verb are counted."""
+
+    decode: Series
+    nodes: Series
+    judge: Series
+    encode: Series
+
+
+class _GuestSeries(NamedTuple):
+    """Where is counted what verbs take in a plugin."""
+
+    waits: Series
+    syncs: Series
+    runs: dict[str, Series]
+    """By the export."""
 
 
 class Metrics:
@@ -28,6 +46,7 @@ class Metrics:
             Histogram("kwx_guest_sync_seconds", "Bringing an instance's nodes up to date.", "plugin")
         )
         self._runs = self._add(Histogram("kwx_guest_seconds", "In a guest and its host functions.", "plugin", "export"))
+        self._guests: dict[str, _GuestSeries] = {}
 
         self._reads = Counter(
             "kwx_cluster_reads",
@@ -50,17 +69,25 @@ class Metrics:
         """Counts a list or a watch of the API server that ended."""
         self._reads.labels(resource, verb, end).inc()
 
-    def observe_phases(self, verb: str, phases: Sequence[str], times: Sequence[float]) -> None:
-        """Counts phases of a verb: `times` are when the first began, in seconds, and when each has ended, if it has."""
-        for phase, (begun, ended) in zip(phases, pairwise(times), strict=False):
-            self._phases.count(ended - begun, verb, phase)
+    def phases(self, verb: str) -> VerbPhases:
+        """Where the phases of a verb are counted."""
+        return VerbPhases(*[self._phases.series(verb, phase) for phase in VerbPhases._fields])
 
     def observe_guest(self, plugin: str, waited: float, spans: Sequence[Span]) -> None:
         """Counts what a verb took in a plugin."""
-        self._waits.count(waited, plugin)
-        for span in spans:
-            self._node_syncs.count(span.sync_seconds, plugin)
-            self._runs.count(span.run_seconds, plugin, span.export)
+        waits, syncs, runs = self._guests.get(plugin) or self._guest(plugin)
+        waits.count(waited)
+        for export, sync_seconds, run_seconds in spans:
+            syncs.count(sync_seconds)
+            (runs.get(export) or self._run(plugin, export)).count(run_seconds)
+
+    def _guest(self, plugin: str) -> _GuestSeries:
+        series = _GuestSeries(self._waits.series(plugin), self._node_syncs.series(plugin), {})
+        return self._guests.setdefault(plugin, series)
+
+    def _run(self, plugin: str, export: str) -> Series:
+        series = self._guests[plugin].runs[export] = self._runs.series(plugin, export)
+        return series
 
     def add_cache_gauges(self, resource: str, size: Callable[[], int], outdated: Callable[[], float]) -> None:
         """Adds how many objects are kept, and for how many seconds they may be outdated; read when somebody asks."""

@@ -83,6 +83,7 @@ class JudgingHandler(ABC, Generic[S]):
         self._context = context
         self._decoder = decoder
         self._workers = workers
+        self._phases = context.metrics.phases(self.verb.name)
 
     @abstractmethod
     def decode(self, body: bytes) -> tuple[PodRequest, S]:
@@ -114,23 +115,21 @@ class JudgingHandler(ABC, Generic[S]):
 
     def answer(self, body: bytes, named: Profile | None) -> bytes | Awaitable[bytes]:
         """The answer, or what becomes it; `named` is the profile of the path. Raises RequestError."""
-        metrics, verb = self._context.metrics, self.verb.name
-        times = [time.perf_counter()]
+        phases, begun = self._phases, time.perf_counter()
         request, subject = self.decode(body)
         route = named.name if named else ""
         profile = self.profile_of(request, named, route)
         asked = Asked(request, subject, route, profile)
-        times.append(time.perf_counter())
+        decoded = time.perf_counter()
+        phases.decode.count(decoded - begun)
         try:
             require_loaded(profile)
             nodes = self._context.nodes.find(subject, profile.wants_nodes)
         except UNANSWERABLE as error:
-            metrics.observe_phases(verb, ("decode", "nodes"), times)
             return self.refuse(request, error)
         self.sample(asked)
-        times.append(time.perf_counter())
-        metrics.observe_phases(verb, ("decode", "nodes"), times)  # Now: a guest may spin after them.
-        if profile.reserve(verb, request.pod):
+        phases.nodes.count(time.perf_counter() - decoded)
+        if profile.reserve(self.verb.name, request.pod):
             try:
                 return self._judge(asked, nodes)
             finally:
@@ -141,18 +140,18 @@ class JudgingHandler(ABC, Generic[S]):
             return self.refuse(request, error)
 
     def _judge(self, asked: Asked[S], nodes: Nodes) -> bytes:
-        metrics, verb = self._context.metrics, self.verb.name
-        begun, times = time.thread_time(), [time.perf_counter()]
+        phases = self._phases
+        begun, spent = time.perf_counter(), time.thread_time()
         try:
             result = self.run(asked, nodes)
         except UNANSWERABLE as error:
             return self.refuse(asked.request, error)
         finally:
-            asked.profile.note(verb, time.thread_time() - begun)
-            times.append(time.perf_counter())
-            metrics.observe_phases(verb, ("judge",), times)
+            asked.profile.note(self.verb.name, time.thread_time() - spent)
+            judged = time.perf_counter()
+            phases.judge.count(judged - begun)
         answer = self.encode(asked, nodes, result)
-        metrics.observe_phases(verb, ("encode",), (times[-1], time.perf_counter()))
+        phases.encode.count(time.perf_counter() - judged)
         return answer
 
 
