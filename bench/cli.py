@@ -52,7 +52,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Quick = Annotated[bool, typer.Option("--quick", help="Less of it: three minutes at most, once all is built.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Less of it: four minutes at most, once all is built.")]
 Full = Annotated[bool, typer.Option("--full", help="All cases and variants, and more rounds.")]
 Folder = Annotated[
     Path | None,
@@ -70,7 +70,7 @@ Upstream = Annotated[
 Variants = Annotated[
     str | None,
     typer.Option(
-        "--variants", metavar="NAMES", help="Only these, as in native,kwx,goextender; `plugin --cases list` tells all."
+        "--variants", metavar="NAMES", help="Only these, as in native,kwx-top1,kwx; `plugin --cases list` tells all."
     ),
 ]
 RunPlace = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder or its run.json.", show_default=False)]
@@ -147,6 +147,9 @@ def bench_scheduler(
     quick: Quick = False,
     full: Full = False,
     nodes: Annotated[str | None, typer.Option(metavar="NUMBERS", help="As in 500,1000.")] = None,
+    loads: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Only these of batch,steady,alike; alike needs 900 nodes.")
+    ] = None,
     variants: Variants = None,
     upstream: Upstream = None,
     folder: Folder = None,
@@ -163,6 +166,7 @@ def bench_scheduler(
         nodes=_numbers(nodes),
         variants=_names(variants),
         upstream=upstream,
+        loads=_names(loads),
     )
     _run("scheduler", folder, output, lambda place: scheduler.run(options, place))
 

@@ -20,8 +20,8 @@ FILE: Final = "run.json"
 Level = Literal["plugin", "scheduler"]
 Preset = Literal["quick", "default", "full"]
 Better = Literal["lower", "higher"]
-Unit = Literal["us", "ms", "1/s", "MB"]
-"""Microseconds; milliseconds; a second's; 10^6 bytes."""
+Unit = Literal["us", "ms", "1/s", "MB", "%"]
+"""Microseconds; milliseconds; a second's; 10^6 bytes; a hundredth of all."""
 
 PARTS: Final[Mapping[str, str]] = {
     "clientEncode": "client: encode the request",

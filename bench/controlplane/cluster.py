@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import ssl
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -147,11 +147,14 @@ class ControlPlane:
         """Ends kwok: nodes stay as they are, pods stay Pending where they are bound, and nobody renews leases."""
         next(process for process in self._processes if process.name == "kwok").stop()
 
-    def start_scheduler(self, config: Path, port: int | None = None, program: Path | None = None) -> Process:
+    def start_scheduler(
+        self, config: Path, port: int | None = None, program: Path | None = None, flags: Sequence[str] = ()
+    ) -> Process:
         """Start a kube-scheduler with the KubeSchedulerConfiguration in `config`, and wait until it is ready.
 
         The configuration names its own kubeconfig. The result can be stopped, and another one started. Anybody may
-        read its metrics, by https at `port` of LOOPBACK. `program` is a scheduler with more plugins than the stock one.
+        read its metrics, by https at `port` of LOOPBACK. `program` is a scheduler with more plugins than the stock one;
+        `flags` are given to it as well.
         """
         port = port or free_port()
         name = f"kube-scheduler-{len(self._processes)}"
@@ -160,6 +163,7 @@ class ControlPlane:
             f"--config={config}",
             *_serving_flags(port),
             "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics",
+            *flags,
         ]
         return self._start(name, command, f"https://{LOOPBACK}:{port}/readyz")
 

@@ -17,6 +17,9 @@ SWAP_EVERY: Final = 1.0
 WHOLE: Final = ("kwx-whole", "goextender-whole")
 """Variants whose requests carry whole nodes."""
 
+TOP: Final = ("kwx-top1", "goextender-top1", "kwx-top5")
+"""Variants whose filter answers the best nodes alone."""
+
 
 class Effort(NamedTuple):
     """How much time a preset takes.

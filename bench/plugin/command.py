@@ -15,7 +15,7 @@ from bench.plugin.workload import Recorded
 from bench.progress import Meter
 from bench.recording import Recording
 from bench.run import Preset, Run, RunError, Variant
-from extender.commands.inspect import inspect
+from extender.commands.inspect import Report, inspect
 
 RECORDED: Final = "recorded"
 JUDGES: Final = frozenset({"preFilter", "filter", "score"})
@@ -53,7 +53,7 @@ def run(options: Options, folder: Path) -> Run:
 
     Raises BenchError, BuildError or InspectionError.
     """
-    _check(options)
+    report = _checked(options)
     recording = Recording.read(options.record).playable() if options.record else None
     specs = [_recorded(recording)] if recording else [CASES[name] for name in options.cases or PRESETS[options.preset]]
     variants = [WAYS[name].variant for name in _variants(options)]
@@ -73,7 +73,9 @@ def run(options: Options, folder: Path) -> Run:
     )
     effort = EFFORTS[options.preset]
     means = Means(
-        MeasuredModule(options.module, options.config, options.args, options.has_peers),
+        MeasuredModule(
+            options.module, options.config, options.args, options.has_peers, scores="score" in report.extension_points
+        ),
         [each.name for each in variants],
         effort,
         options.upstream,
@@ -97,7 +99,8 @@ def _variants(options: Options) -> Sequence[str]:
     return [name for name in WAYS if name in chosen or (name == "upstream" and options.upstream)]
 
 
-def _check(options: Options) -> None:
+def _checked(options: Options) -> Report:
+    """What the module is. Raises RunError or InspectionError."""
     for kind, given, known in (("case", options.cases, CASES), ("variant", options.variants, WAYS)):
         unknown = [name for name in given if name not in known]
         if unknown:
@@ -109,6 +112,7 @@ def _check(options: Options) -> None:
         raise RunError(f"{options.module.name} cannot be a plugin: {'; '.join(report.problems)}")
     if JUDGES.isdisjoint(report.extension_points):
         raise RunError(f"{options.module.name} serves none of preFilter, filter and score: there is nothing to measure")
+    return report
 
 
 def _recorded(recording: Recording) -> CaseSpec:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from bench.conditions import Watch
 from bench.order import order
-from bench.plugin.cases import WHOLE, CaseSpec, Effort
+from bench.plugin.cases import TOP, WHOLE, CaseSpec, Effort
 from bench.plugin.ledger import Ledger
 from bench.plugin.rounds import DifferentAnswersError, first_pod, how_many, play, settle, warm_up
 from bench.plugin.swaps import Swapper
@@ -176,6 +176,9 @@ def _until(end: float, done: threading.Event, cycles: Iterator[Cycle]) -> Iterat
 def _cold(_: CaseSpec, means: Means, setup: Setup, ledger: Ledger) -> Iterator[int]:
     """Starts, without and with compiled code in the cache."""
     case = ledger.case
+    case.left_out.update(
+        {name: "it starts as the one that answers all nodes" for name in means.variants if name in TOP}
+    )
     for at in range(case.done, case.rounds):
         for name in order(means.variants, at):
             if name in case.left_out:

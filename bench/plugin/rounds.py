@@ -135,16 +135,23 @@ def _micro(seconds: float) -> float:
 def warm_up(started: Mapping[str, Started], workload: Workload) -> dict[str, str]:
     """Lets all answer the same cycles, and then go on until they are warm.
 
-    Returns those that answer differently from the first one, and how. Raises SubjectError.
+    Returns those that answer differently from the first one that answers all nodes which pass, and how. Without such a
+    one only what is rejected is compared: nobody tells which nodes are the best. Nor are the best nodes compared of a
+    pod that comes again: it is sent elsewhere then. Raises SubjectError.
     """
     different: dict[str, str] = {}
+    asked: set[bytes] = set()
+    first = min(started, key=lambda name: started[name].top > 0, default="")
     for at in range(WARM_UP if started else 0):
         cycle = workload.cycle(at)
         answers = {name: _answer(each.subject, cycle) for name, each in started.items()}
-        first = next(iter(answers))
         for name, answer in answers.items():
-            if found := difference(answers[first], answer):
+            told = Answer(rejected=answers[first].rejected, scores=answers[first].scores)
+            if started[name].top and (started[first].top or cycle.pod in asked):
+                told.scores = answer.scores
+            if found := difference(best(told, answer, started[name].top), answer):
                 different.setdefault(name, f"it does not answer as {first}: in cycle {at}, {found}")
+        asked.add(cycle.pod)
     for each in started.values():
         settle(each.subject, workload, pods=range(WARM_UP, WARM_UP + MOST), seconds=WARM_UP_SECONDS)
     return different
@@ -155,6 +162,17 @@ def _answer(subject: Subject, cycle: Cycle) -> Answer:
     if answer is None:
         raise SubjectError(f"{subject.name} has not told what came of a cycle")
     return answer
+
+
+def best(whole: Answer, told: Answer, top: int) -> Answer:
+    """What an answer of the best `top` nodes has to be beside that of all, which is due where `top` is 0.
+
+    Which ones of equal nodes it has is its own choice.
+    """
+    if not top:
+        return whole
+    chosen = sorted(whole.scores, key=lambda name: (-whole.scores[name], name not in told.scores))[:top]
+    return Answer(rejected=whole.rejected, scores={name: whole.scores[name] * (len(chosen) > 1) for name in chosen})
 
 
 def difference(first: Answer, other: Answer) -> str:

@@ -71,7 +71,7 @@ class Answer(msgspec.Struct):
     """What ended it."""
     rejected: dict[str, Status] = {}
     scores: dict[str, int] = {}
-    """Of the nodes that passed."""
+    """Of the nodes that passed; 0 of the only one, which kube-scheduler has nobody score."""
 
 
 class Reply(msgspec.Struct):
@@ -79,7 +79,7 @@ class Reply(msgspec.Struct):
 
     filter: Took
     prioritize: Took | None = None
-    """None if no node has passed."""
+    """None if no more than one node has passed."""
     answer: Answer | None = None
 
     @property

@@ -35,6 +35,8 @@ class MeasuredModule(NamedTuple):
     args: tuple[str, ...] = ()
     has_peers: bool = True
     """Whether the peers in Go have the same policy."""
+    scores: bool = True
+    """Whether it has Score: without, no node is the best."""
 
 
 class LeftOutError(Exception):
@@ -60,6 +62,8 @@ class Started(NamedTuple):
     """Whether it knows the nodes of the API server."""
     admin: str = ""
     """The URL of the admin API, of an extender of ours."""
+    top: int = 0
+    """How many nodes filter answers at most, the best ones; 0 if it answers all that pass."""
 
 
 @dataclass
@@ -170,10 +174,16 @@ def _upstream(setup: Setup) -> Started:
     return Started(Subject("upstream", [*command, "--", *setup.guest.args]))
 
 
-def _kwx(*, whole: bool) -> Callable[[Setup], Started]:
-    name = "kwx-whole" if whole else "kwx"
+def profile(plugins: Sequence[Mapping[str, object]], top: int) -> dict[str, object]:
+    """The profile of an extender of ours."""
+    limit = {"topNodes": top} if top else {}
+    return {"name": "default", "scoreRange": 100, "plugins": list(plugins), **limit}
 
+
+def _kwx(name: str, *, whole: bool = False, top: int = 0) -> Callable[[Setup], Started]:
     def start(setup: Setup) -> Started:
+        if top and not setup.guest.scores:
+            raise LeftOutError("the module has no Score, so that no node is the best")
         folder = setup.own_folder(name)
         plugins = [
             {
@@ -185,7 +195,7 @@ def _kwx(*, whole: bool) -> Callable[[Setup], Started]:
             }
             for plugin in setup.names
         ]
-        sections: dict[str, object] = {"profiles": [{"name": "default", "scoreRange": 100, "plugins": plugins}]}
+        sections: dict[str, object] = {"profiles": [profile(plugins, top)]}
         if not whole:
             kubeconfig = setup.cluster.write_kubeconfig(folder)
             sections["cluster"] = {"mode": "kubeconfig", "kubeconfig": str(kubeconfig)}
@@ -195,22 +205,21 @@ def _kwx(*, whole: bool) -> Callable[[Setup], Started]:
         return Started(
             _asking(name, setup, ports.verbs, whole=whole),
             seconds,
-            lambda: spent_by_kwx(get(ports.admin, "/metrics")[1]),
+            lambda: spent_by_kwx(get(ports.admin, "/metrics")[1], top),
             watches=not whole,
             admin=f"http://{LOOPBACK}:{ports.admin}",
+            top=top,
         )
 
     return start
 
 
-def _go_extender(*, whole: bool) -> Callable[[Setup], Started]:
-    name = "goextender-whole" if whole else "goextender"
-
+def _go_extender(name: str, *, whole: bool = False, top: int = 0) -> Callable[[Setup], Started]:
     def start(setup: Setup) -> Started:
         _require_peers(setup)
         port = free_port()
         command: list[str | Path] = [gopeer.program("extender"), "-listen", f"{LOOPBACK}:{port}"]
-        command += ["-plugins", str(setup.plugins)]
+        command += ["-plugins", str(setup.plugins), "-top", str(top)]
         command += [] if whole else ["-apiserver", setup.cluster.url]
         begun = time.monotonic()
         setup.stack.enter_context(running(command, port, says_ready=not whole))
@@ -220,6 +229,7 @@ def _go_extender(*, whole: bool) -> Callable[[Setup], Started]:
             seconds,
             lambda: gopeer.spent(get(port, "/debug/vars")[1]),
             watches=not whole,
+            top=top,
         )
 
     return start
@@ -251,52 +261,48 @@ _VERBS: Final = {
 """The verb in which an export of a guest is called."""
 
 
-def spent_by_kwx(metrics: str) -> Spent:
-    """What our extender has spent, of the text of its metrics."""
+def spent_by_kwx(metrics: str, top: int = 0) -> Spent:
+    """What our extender has spent, of the text of its metrics. Where it answers the `top` best, filter scores too."""
     spent: defaultdict[tuple[str, str], float] = defaultdict(float)
     for family in text_string_to_metric_families(metrics):
         for sample in family.samples:
             if sample.name == "kwx_verb_phase_seconds_sum":
                 spent[sample.labels["verb"], _PHASES[sample.labels["phase"]]] += sample.value
             elif sample.name == "kwx_guest_seconds_sum" and sample.labels["export"] in _VERBS:
-                verb = _VERBS[sample.labels["export"]]
+                verb = "filter" if top else _VERBS[sample.labels["export"]]
                 spent[verb, "guest"] += sample.value
                 spent[verb, "map"] -= sample.value
     return spent
 
 
+def _inside(name: str, title: str, start: Callable[[Setup], Started], *, wasm: bool = True, ours: bool = False) -> Way:
+    return Way(Variant(name=name, title=title, kind="in-process", wasm=wasm, ours=ours), start)
+
+
+def _ours(name: str, asked: str, *, whole: bool = False, top: int = 0) -> Way:
+    variant = Variant(name=name, title=f"wasm over HTTP, {asked}", kind="extender", wasm=True, ours=True)
+    return Way(variant, _kwx(name, whole=whole, top=top))
+
+
+def _in_go(name: str, asked: str, *, whole: bool = False, top: int = 0) -> Way:
+    variant = Variant(name=name, title=f"Go extender, {asked}", kind="extender", wasm=False, ours=False)
+    return Way(variant, _go_extender(name, whole=whole, top=top))
+
+
 WAYS: Final = {
     way.variant.name: way
     for way in (
-        Way(Variant(name="native", title="Go plugin, in-process", kind="in-process", wasm=False, ours=False), _native),
-        Way(
-            Variant(name="upstream", title="wasm in-process, upstream host", kind="in-process", wasm=True, ours=False),
-            _upstream,
-        ),
-        Way(
-            Variant(name="wasmtime", title="wasm in-process, wasmtime", kind="in-process", wasm=True, ours=True),
-            _in_process("wasmtime"),
-        ),
-        Way(
-            Variant(name="wasmer", title="wasm in-process, wasmer", kind="in-process", wasm=True, ours=True),
-            _in_process("wasmer"),
-        ),
-        Way(
-            Variant(name="kwx", title="wasm over HTTP, node names", kind="extender", wasm=True, ours=True),
-            _kwx(whole=False),
-        ),
-        Way(
-            Variant(name="goextender", title="Go extender, node names", kind="extender", wasm=False, ours=False),
-            _go_extender(whole=False),
-        ),
-        Way(
-            Variant(name="kwx-whole", title="wasm over HTTP, whole nodes", kind="extender", wasm=True, ours=True),
-            _kwx(whole=True),
-        ),
-        Way(
-            Variant(name="goextender-whole", title="Go extender, whole nodes", kind="extender", wasm=False, ours=False),
-            _go_extender(whole=True),
-        ),
+        _inside("native", "Go plugin, in-process", _native, wasm=False),
+        _inside("upstream", "wasm in-process, upstream host", _upstream),
+        _inside("wasmtime", "wasm in-process, wasmtime", _in_process("wasmtime"), ours=True),
+        _inside("wasmer", "wasm in-process, wasmer", _in_process("wasmer"), ours=True),
+        _ours("kwx-top1", "best node", top=1),
+        _in_go("goextender-top1", "best node", top=1),
+        _ours("kwx-top5", "best 5 nodes", top=5),
+        _ours("kwx", "node names"),
+        _in_go("goextender", "node names"),
+        _ours("kwx-whole", "whole nodes", whole=True),
+        _in_go("goextender-whole", "whole nodes", whole=True),
     )
 }
 """In the order of reports, and of rounds: those that are compared with each other are neighbours."""

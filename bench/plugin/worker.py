@@ -72,8 +72,8 @@ class RuntimeSubject:
         try:
             verdict = filter_verb.run(self._profile, pod, Nodes(self._node_table, asked))
             reply = Reply(self._clock.end())
-            scores: Sequence[int] = ()
-            if verdict.kept.names:
+            scores: Sequence[int] = [0] * len(verdict.kept.names)
+            if len(scores) > 1:  # kube-scheduler takes the only one.
                 asked = _fresh(verdict.kept.names)
                 self._clock.begin()
                 totals = prioritize.run(self._profile, pod, Nodes(self._node_table, asked))

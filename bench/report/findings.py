@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
 from bench.report.results import OURS, PEERS, Comparison, Figures, Results
 from bench.report.words import (
+    BEST,
     STARTS,
     bounds,
     capital,
@@ -29,7 +31,20 @@ TIME_GOES_TO: Final[Mapping[str, Sequence[str]]] = {
     "the policy and what it asks its host": ("guest",),
 }
 NOTHING: Final = "Nothing has been measured yet."
-UNASKED: Final = "No node passed filter for any pod: prioritize was never asked, and a cycle is filter alone."
+UNASKED: Final = (
+    "No more than one node was left by filter for any pod: prioritize was never asked, and a cycle is filter alone."
+)
+DECIDES: Final = (
+    "One node is left then, so that kube-scheduler asks no prioritize and computes no scores of its own: what in-tree "
+    "plugins prefer (topology spread, affinity, images) does not count, what they require does."
+)
+"""What an extender that answers the best node alone gives up."""
+ASKED: Final[Mapping[str, tuple[str, str]]] = {
+    "kwx": ("All nodes that pass", "When filter answers all nodes that pass, and prioritize is asked"),
+    "kwx-top5": ("The best five nodes", "When filter answers the best five nodes"),
+    "kwx-whole": ("Whole nodes", "Sent whole nodes and not their names"),
+}
+"""Other ways of asking our extender: the topic, and the beginning of its sentence."""
 UNEVEN: Final = 1.5
 """Times that a round's median may be another's of the same series, before the answer tells of it."""
 
@@ -63,7 +78,9 @@ def findings(results: Results) -> Findings:
         return Findings(_start(results) or NOTHING, [])
     metric, case = found
     answer, aside = _answer(results, case, metric, explained)
-    return Findings(answer, [each for each in _more(results, case, metric) if each.text], aside)
+    decides = DECIDES if _subject(results, case, metric).variant.name == BEST else ""
+    more = [each for each in _more(results, case, metric) if each.text]
+    return Findings(answer, more, " ".join(filter(None, (decides, aside))))
 
 
 def subject_of(results: Results) -> tuple[str, Case] | None:
@@ -87,8 +104,11 @@ def _more(results: Results, case: Case, metric: str) -> Iterator[Finding]:
             "With other numbers of nodes",
             " ".join(filter(None, chain.from_iterable(_answer(results, each, metric, known) for each in others))),
         )
-    yield Finding("Whole nodes", _whole(results, case, metric))
+    for name, (topic, start) in ASKED.items():
+        if name != subject.variant.name:
+            yield Finding(topic, _asked(results, case, metric, name, start))
     if results.run.level == "scheduler":
+        yield Finding("Pods that are alike", " ".join(map(partial(_alike, results), results.alike())))
         yield Finding("How long pods wait", _waiting(results))
         yield Finding("What an extender adds", _choosing(results))
         yield Finding("What it takes of the machine", _usage(results, case, metric))
@@ -110,8 +130,11 @@ def _answer(results: Results, case: Case, metric: str, called: Callable[[Variant
 
 def _beside(results: Results, compared: Sequence[Comparison], start: str = ": ") -> str:
     """What follows a figure: how it compares, or the other figures alone where rounds are too few for ratios."""
-    found = ", and ".join(_compared(results, each) for each in compared)
-    return f"{', ' if compared[0].verdict == 'open' else start}{found}" if found else ""
+    found = [_compared(results, each) for each in compared]
+    if not found:
+        return ""
+    joined = ", and ".join(filter(None, (", ".join(found[:-1]), found[-1])))
+    return f"{', ' if compared[0].verdict == 'open' else start}{joined}"
 
 
 def _rounds(chief: Sequence[Figures], *, enough: bool) -> str:
@@ -212,12 +235,15 @@ def _grown(results: Results, few: Case, many: Case, variant: str, metric: str) -
 def _changes(results: Results, metric: str, variant: str) -> str:
     found: dict[str, list[str]] = {}
     for change in results.changes(metric):
-        for before, after in results.pairs(change):
-            if after.variant.name == variant:
-                at = f"At {count(change.after.nodes, 'node')}"
-                start = f"{at} {rough(before.p50.value)} ms (p99: {rough(before.p99.value)}) become"
-                what = f"{rough(after.p50.value)} ({rough(after.p99.value)}) with {change.what}"
-                found.setdefault(start, []).append(what)
+        pairs = {after.variant.name: (before, after) for before, after in results.pairs(change)}
+        name = next((each for each in (variant, *OURS) if each in pairs), "")
+        if name:
+            before, after = pairs[name]
+            of = "" if name == variant else f" of {known(after.variant)}"
+            at = f"At {count(change.after.nodes, 'node')}"
+            start = f"{at} {rough(before.p50.value)} ms{of} (p99: {rough(before.p99.value)}) become"
+            what = f"{rough(after.p50.value)} ({rough(after.p99.value)}) with {change.what}"
+            found.setdefault(start, []).append(what)
     return " ".join(f"{start} {listed(each)}." for start, each in found.items())
 
 
@@ -225,7 +251,7 @@ def _start(results: Results) -> str:
     for case in results.run.cases:
         for name in OURS:
             if took := _first(results, case, name):
-                go = results.compare(case, name, PEERS[name], "first")
+                go = results.compare(case, name, PEERS.get(name, ""), "first")
                 start = "From the start of its process until it is ready, and for the first cycle, our extender takes"
                 inside = _first(results, case, "wasmtime")
                 load = f" In-process, loading the same module and the first cycle take {inside}." if inside else ""
@@ -240,13 +266,27 @@ def _first(results: Results, case: Case, variant: str) -> str:
     return f"{rough(first.p50.value)} ms{less}" if first else ""
 
 
-def _whole(results: Results, case: Case, metric: str) -> str:
-    whole = results.of(case, "kwx-whole", metric)
-    if whole is None or not results.of(case, "kwx", metric):
+def _asked(results: Results, case: Case, metric: str, name: str, start: str) -> str:
+    """What our extender takes if it is asked in another way."""
+    found = results.of(case, name, metric)
+    if found is None:
         return ""
-    compared = _beside(results, results.beside(case, "kwx-whole", metric), ", ")
-    start = f"Sent whole nodes and not their names ({quoted(whole.variant)}): {rough(whole.p50.value)} {_unit(whole)}"
-    return f"{start}{compared}."
+    compared = _beside(results, results.beside(case, name, metric), ", ")
+    return f"{start} ({quoted(found.variant)}): {rough(found.p50.value)} {_unit(found)}{compared}."
+
+
+def _alike(results: Results, case: Case) -> str:
+    """What batching brings where kube-scheduler may batch pods."""
+    told = []
+    for each in results.all(case, "throughput"):
+        batched = results.of(case, each.variant.name, "batched")
+        share = f" ({rough(batched.p50.value)}% of them batched)" if batched and batched.p50.value else ""
+        told.append(f"{rough(each.p50.value)} with {known(each.variant)}{share}")
+    return (
+        f"At {count(case.nodes, 'node')}, of pods that are alike and have a node each, kube-scheduler binds a second: "
+        f"{listed(told)}. It batches such pods until an extender is registered, if it has no default constraints of "
+        "topology spread; those are switched off here."
+    )
 
 
 def _waiting(results: Results) -> str:

@@ -11,22 +11,25 @@ from statistics import median
 from typing import Final, Literal, NamedTuple
 
 from bench import statistics
-from bench.report.words import SHOWN, STARTS, UNDIVIDED, difference
+from bench.report.words import BEST, SHOWN, STARTS, UNDIVIDED, difference
 from bench.run import QUIET, Case, Run, Series, Variant, is_coarse
 from bench.statistics import Estimate
 
 MAIN: Final = ("cycle", "throughput", "pod", "filter", "prioritize")
 """What a case is about: the first of these metrics that was measured in it."""
 
-ASIDE: Final = ("algorithm", "cpu extender", "memory extender", *STARTS)
+ASIDE: Final = ("algorithm", "cpu kube-scheduler", "cpu extender", "memory extender", *STARTS)
 """What else ours may lose or win in a case."""
 
 BASES: Final = ("stock", "native", "wasmtime", "upstream", "wasmer")
 """What others are compared with: the first of these that was measured. None of them has an extender."""
 
-OURS: Final = ("kwx", "kwx-whole")
-PEERS: Final = {"kwx": "goextender", "kwx-whole": "goextender-whole"}
+OURS: Final = ("kwx-top1", "kwx", "kwx-top5", "kwx-whole")
+"""Our extender in each way of asking it; what a run says is about the first of these that was measured."""
+PEERS: Final = {"kwx-top1": "goextender-top1", "kwx": "goextender", "kwx-whole": "goextender-whole"}
 """The extender in Go that is asked in the same way."""
+COMPILED: Final = ("native", "native-noscores")
+"""The policy compiled into kube-scheduler. An extender that decides alone is compared with these as well."""
 
 HARNESS: Final = "harness"
 """The process that stands for whoever creates pods: what it takes is no part of what scheduling takes."""
@@ -200,7 +203,8 @@ class Results:
     def beside(self, case: Case, variant: str, metric: str, q: float = 0.5) -> list[Comparison]:
         """How a variant compares with what is in-process, and with the extender in Go."""
         base = self.base(case, metric)
-        names = [base.name if base else "", PEERS.get(variant, "")]
+        compiled = COMPILED if base and variant == BEST else ()
+        names = dict.fromkeys([base.name if base else "", *compiled, PEERS.get(variant, "")])
         return [found for name in names if (found := self.compare(case, variant, name, metric, q))]
 
     def scale(self, metric: str) -> list[Case]:
@@ -209,6 +213,11 @@ class Results:
         cases = [case for case in cases if metric + QUIET not in self.metrics(case)] or cases
         usual = Counter(_settings(case) for case in cases).most_common(1)
         return sorted((case for case in cases if _settings(case) == usual[0][0]), key=lambda case: case.nodes)
+
+    def alike(self) -> list[Case]:
+        """The cases in which pods are alike, so that kube-scheduler may batch them, with rising nodes."""
+        cases = (case for case in self.run.cases if case.settings.get("alike") and self.main(case))
+        return sorted(cases, key=lambda case: case.nodes)
 
     def changes(self, metric: str) -> list[Change]:
         """What else than the nodes differs in a case from those of `scale`."""

@@ -14,6 +14,7 @@ SHOWN: Final[dict[Unit, tuple[float, str]]] = {
     "ms": (1.0, "ms"),
     "1/s": (1.0, "pods/s"),
     "MB": (1.0, "MB"),
+    "%": (1.0, "%"),
 }
 """What a unit's figures are multiplied with to be shown, and in which unit: all times in one, so that they compare."""
 
@@ -75,6 +76,7 @@ MEASURED: Final[Mapping[str, str]] = {
     "attempt": "scheduling attempt",
     "algorithm": "choice of a node",
     "extender": "time that the extender spends on a pod",
+    "batched": "pods placed by what was found for the one before",
 }
 """Metrics, or their first words, for people; others have plain names."""
 
@@ -100,6 +102,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "pods": "{} pods",
     "podsPerSecond": "{} pods a second",
     "load": "a {} load",
+    "alike": "pods that are alike",
 }
 
 
@@ -116,8 +119,14 @@ def _value(setting: int | float | str | bool) -> str:
     return setting if isinstance(setting, str) else f"{setting:,.9g}"
 
 
-EXTENDER: Final = "kwx"
-"""The variant that sentences call our extender."""
+BEST: Final = "kwx-top1"
+"""The variant whose filter answers the best node alone."""
+EXTENDERS: Final[Mapping[str, str]] = {
+    "kwx": "our extender",
+    BEST: "our extender with topNodes: 1",
+    "kwx-top5": "our extender with topNodes: 5",
+}
+"""What sentences call variants."""
 
 
 def quoted(variant: Variant) -> str:
@@ -127,12 +136,13 @@ def quoted(variant: Variant) -> str:
 
 def known(variant: Variant) -> str:
     """What sentences call a variant."""
-    return "our extender" if variant.name == EXTENDER else quoted(variant)
+    return EXTENDERS.get(variant.name) or quoted(variant)
 
 
 def explained(variant: Variant) -> str:
     """What the first sentence calls a variant."""
-    return f"our extender ({quoted(variant)})" if variant.name == EXTENDER else quoted(variant)
+    name = EXTENDERS.get(variant.name)
+    return f"{name} ({quoted(variant)})" if name else quoted(variant)
 
 
 def label(variant: Variant) -> str:

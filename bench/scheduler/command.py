@@ -14,8 +14,8 @@ from bench.scheduler.plan import VARIANTS, plan
 
 WORKLOAD: Final = (
     "pods of Deployments that all have room, each sixth with the wish for a zone and each twelfth for an instance type;"
-    " a batch waits before the scheduler starts, steady pods come while it runs; nodes have no kubelets: nobody renews"
-    " their leases or runs what is bound to them"
+    " a batch waits before the scheduler starts, steady pods come while it runs; pods that are alike have no wish, but"
+    " a port of their node each; nodes have no kubelets: nobody renews their leases or runs what is bound to them"
 )
 
 
@@ -28,6 +28,7 @@ class Options(NamedTuple):
     nodes: Sequence[int] = ()
     variants: Sequence[str] = ()
     upstream: Path | None = None
+    loads: Sequence[str] = ()
 
 
 def run(options: Options, folder: Path) -> Run:
@@ -35,7 +36,7 @@ def run(options: Options, folder: Path) -> Run:
 
     Raises BenchError, BuildError or ControlPlaneError.
     """
-    chosen = plan(options.preset, options.module, options.nodes, options.variants, options.upstream)
+    chosen = plan(options.preset, options.module, options.nodes, options.variants, options.upstream, options.loads)
     begun = session.begin(
         Run(
             level="scheduler",

@@ -53,6 +53,19 @@ def pod(at: int) -> Pod:
     return Pod(metadata["name"], zone, instance_type, enveloped(encode_pod(manifest), "Pod"))
 
 
+def alike(at: int) -> Pod:
+    """The pod of a number, which differs from that of another one by its name alone. A node has room for one.
+
+    kube-scheduler 1.36 takes what it has found for a pod for the next one only where that has no room beside it.
+    """
+    manifest = _fresh(objects.requesting(0, f"{CPU_REQUESTS[0]}m", f"{MEMORY_REQUESTS[0]}Mi", {})) | {"status": {}}
+    metadata, container = manifest["metadata"], manifest["spec"]["containers"][0]
+    metadata["name"] = f"{metadata['generateName']}{at:06d}"
+    port = {**container["ports"][0], "hostPort": container["ports"][0]["containerPort"]}
+    spec = {**manifest["spec"], "containers": [{**container, "ports": [port]}]}
+    return Pod(metadata["name"], "", "", enveloped(encode_pod({**manifest, "spec": spec}), "Pod"))
+
+
 def node(at: int) -> Node:
     """The node of a number: as a cloud's, but that its conditions are left to kwok."""
     manifest = _fresh(objects.node(at, 0))

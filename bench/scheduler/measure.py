@@ -20,7 +20,7 @@ from bench.progress import Meter
 from bench.run import Better, Case, Run
 from bench.scheduler.api import NODES, Api, telling
 from bench.scheduler.errors import MeasureError, TooLateError
-from bench.scheduler.load import node, pod
+from bench.scheduler.load import node
 from bench.scheduler.plan import Load, Plan
 from bench.scheduler.round import Figures, Ground, play
 from bench.scheduler.variants import Setup, build_programs
@@ -42,7 +42,7 @@ def measure(run: Run, plan: Plan, meter: Meter, save: Callable[[], None]) -> Non
     watch = Watch(run.start)
     binaries, programs = build(), build_programs(plan.variants, plan.upstream)
     for nodes in plan.nodes:
-        cases = [_case(run, plan, nodes, load) for load in plan.loads]
+        cases = [_case(run, plan, nodes, load) for load in plan.loads_on(nodes)]
         if all(case.done >= case.rounds for case in cases):
             continue
         meter.say(f"{nodes:,} nodes: starting a control plane")
@@ -55,7 +55,7 @@ def measure(run: Run, plan: Plan, meter: Meter, save: Callable[[], None]) -> Non
 
 def steps(run: Run, plan: Plan) -> int:
     """How many rounds of variants the run does not have; cases that it does not know are added to it."""
-    cases = [_case(run, plan, nodes, load) for nodes in plan.nodes for load in plan.loads]
+    cases = [_case(run, plan, nodes, load) for nodes in plan.nodes for load in plan.loads_on(nodes)]
     return sum((case.rounds - case.done) * (len(plan.variants) - len(case.left_out)) for case in cases)
 
 
@@ -85,14 +85,14 @@ def rounds(run: Run, plan: Plan, ground: Ground, meter: Meter) -> Iterator[tuple
 
     Raises MeasureError, ControlPlaneError or BuildError.
     """
-    for load in plan.loads:
+    for load in plan.loads_on(len(ground.nodes)):
         case = _case(run, plan, len(ground.nodes), load)
         for at in _rounds(run, case, load, plan, ground, meter):
             yield case, at
 
 
 def _rounds(run: Run, case: Case, load: Load, plan: Plan, ground: Ground, meter: Meter) -> Iterator[int]:
-    pods = [pod(at) for at in range(load.pods)]
+    pods = [load.pod(at) for at in range(load.pods)]
     variants = [name for name in plan.variants if name not in case.left_out]
     if load.rate:
         case.left_out.update(too_slow(run, case, load))
@@ -133,7 +133,7 @@ def patiently(play: Callable[[], T], say: Callable[[str], None]) -> T:
 def take(case: Case, variant: str, figures: Mapping[str, Figures]) -> None:
     """Adds a round of a variant."""
     for metric, found in figures.items():
-        better: Better = "higher" if metric == THROUGHPUT else "lower"
+        better: Better = "higher" if metric in {THROUGHPUT, "batched"} else "lower"
         case.add(variant, metric, found.unit, found.samples, found.parts, better)
 
 

@@ -19,7 +19,7 @@ from bench.scheduler.load import Node, Pod
 from bench.scheduler.plan import Load, Shape
 from bench.scheduler.scrape import SCHEDULED, Attempts, Span
 from bench.scheduler.usage import Usage
-from bench.scheduler.variants import Setup, Started, starting
+from bench.scheduler.variants import MAY_BATCH, Setup, Started, starting
 
 LOOK_EVERY: Final = 0.1
 """Seconds between two looks at how far the scheduler is, and at memory."""
@@ -88,7 +88,7 @@ def _play(variant: str, load: Load, pods: Sequence[Pod], ground: Ground) -> dict
     api.hold_election()
     with ExitStack() as stack:
         bindings = stack.enter_context(Bindings(api, api.version()))
-        started = stack.enter_context(starting(variant, ground.setup))
+        started = stack.enter_context(starting(variant, ground.setup, MAY_BATCH if load.alike else ()))
         standing = {each.name: each for each in control_plane.processes if each.name in STANDING}
         processes = started.processes | standing
         usage = Usage({name: each.pid for name, each in processes.items()} | {HARNESS: os.getpid()})
@@ -97,12 +97,13 @@ def _play(variant: str, load: Load, pods: Sequence[Pod], ground: Ground) -> dict
     attempts = Attempts.read(end.metrics)
     check_attempts(attempts)
     counted = attempts - Attempts.read(begin.metrics)
-    if variant != "stock":
+    if not variant.startswith("stock"):
         check_placed(pods, bindings.nodes, ground.nodes)
     return {
         **pace(load, list(bindings.bound.items())[: end.bound], due),
         **attempted(counted, load.shape),
         **_extender(begin, end),
+        **({"batched": Figures("%", [100 * counted.batched / (end.bound - begin.bound)])} if load.alike else {}),
         **{f"cpu {name}": Figures("ms", [ms]) for name, ms in _cpu(begin, end).items()},
         # The others outlive a round: the rounds of other variants are in their memory.
         **{f"memory {name}": Figures("MB", [usage.peaks()[name] / 1e6]) for name in started.processes},

@@ -20,6 +20,7 @@ Both are of `bench.run.HISTOGRAMS`.
 """
 
 ATTEMPTS: Final = "scheduler_schedule_attempts_total"
+BATCHED: Final = "scheduler_batch_attempts_total"
 SCHEDULED: Final = "scheduled"
 SPANS: Final[Mapping[str, Span]] = {
     "scheduler_scheduling_attempt_duration_seconds": "attempt",
@@ -35,7 +36,7 @@ class Attempts:
     """Attempts until a moment; `-` tells of those between two."""
 
     def __init__(
-        self, results: Counter[str], buckets: Mapping[Span, Counter[float]], seconds: Mapping[Span, float]
+        self, results: Counter[str], buckets: Mapping[Span, Counter[float]], seconds: Mapping[Span, float], batched: int
     ) -> None:
         self.results = results
         """How many had a result: `scheduled`, `unschedulable` or `error`."""
@@ -43,6 +44,8 @@ class Attempts:
         """How many of those that placed a pod took at most as many seconds."""
         self.seconds = seconds
         """What those that placed a pod took together."""
+        self.batched = batched
+        """How many took the next best node of what was found for a pod before (opportunistic batching)."""
 
     @classmethod
     def read(cls, metrics: str) -> Attempts:
@@ -50,18 +53,21 @@ class Attempts:
         results: Counter[str] = Counter()
         buckets: dict[Span, Counter[float]] = {span: Counter() for span in SPANS.values()}
         seconds: dict[Span, float] = dict.fromkeys(SPANS.values(), 0.0)
-        lines = [line for line in metrics.splitlines() if line.startswith((ATTEMPTS, *SPANS))]
+        batched = 0
+        lines = [line for line in metrics.splitlines() if line.startswith((ATTEMPTS, BATCHED, *SPANS))]
         for family in text_string_to_metric_families("\n".join([*lines, ""])):
             for sample in family.samples:
                 name, _, kind = sample.name.rpartition("_")
                 result = sample.labels.get("result", SCHEDULED)
                 if sample.name == ATTEMPTS:
                     results[result] += int(sample.value)
+                elif sample.name == BATCHED:
+                    batched += int(sample.value) * (result == "hint_used")
                 elif result == SCHEDULED and kind == "bucket":
                     buckets[SPANS[name]][float(sample.labels["le"])] += int(sample.value)
                 elif result == SCHEDULED and kind == "sum":
                     seconds[SPANS[name]] += sample.value
-        return cls(results, buckets, seconds)
+        return cls(results, buckets, seconds, batched)
 
     def mean(self, span: Span) -> float:
         """Seconds that this part of those that placed a pod took. Raises MeasureError without any."""
@@ -82,7 +88,8 @@ class Attempts:
     def __sub__(self, earlier: Attempts) -> Attempts:
         buckets = {span: _difference(counts, earlier.buckets[span]) for span, counts in self.buckets.items()}
         seconds = {span: taken - earlier.seconds[span] for span, taken in self.seconds.items()}
-        return Attempts(_difference(self.results, earlier.results), buckets, seconds)
+        batched = self.batched - earlier.batched
+        return Attempts(_difference(self.results, earlier.results), buckets, seconds, batched)
 
 
 def _difference(later: Counter[T], earlier: Counter[T]) -> Counter[T]:

@@ -16,7 +16,7 @@ from bench.controlplane import ControlPlane, Process
 from bench.controlplane.ports import LOOPBACK, free_port
 from bench.controlplane.process import answers
 from bench.peers import gopeer
-from bench.plugin.variants import Spent, spent_by_kwx
+from bench.plugin.variants import Spent, profile, spent_by_kwx
 from bench.servers import configure, get
 
 PLUGIN: Final = "Headroom"
@@ -37,6 +37,12 @@ ELECTION_RETRY: Final = "500ms"
 """How soon a scheduler that is ready sees that it may lead."""
 READY_TIMEOUT: Final = 60.0
 """Seconds."""
+MAY_BATCH: Final = ({"name": "PodTopologySpread", "args": {"defaultingType": "List", "defaultConstraints": []}},)
+"""Settings of in-tree plugins with which kube-scheduler may batch pods. By default it never does: it spreads each pod
+by the topology, which depends on the pods before, so that PodTopologySpread signs none.
+
+https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/scheduler/framework/plugins/podtopologyspread (SignPod)
+"""
 
 
 Program: TypeAlias = Literal["scheduler", "extender", "upstream"]
@@ -89,18 +95,23 @@ class Way(NamedTuple):
     """The stock one if there is none."""
     profile: Callable[[Path], Mapping[str, Any]] = lambda _: {}
     """What its profile has beside its name, with a guest."""
-    extender: Callable[[Setup, Path], Extender] | None = None
+    flags: Sequence[str] = ()
+    """Of the scheduler."""
+    extender: Callable[[Way, Setup, Path], Extender] | None = None
     """Starts one, with a folder for itself, and waits until it is ready."""
     whole: bool = False
     """Whether requests carry whole nodes, or their names."""
+    top: int = 0
+    """How many nodes filter answers at most, the best ones; 0 if it answers all that pass."""
 
 
 def build_programs(variants: Sequence[str], upstream: Path | None) -> dict[Program, Path]:
     """What these variants need, built where the cache does not have it. Raises BuildError."""
     programs: dict[Program, Path] = {}
-    if "native" in variants:
+    ways = [WAYS[name] for name in variants]
+    if any(way.scheduler == "scheduler" for way in ways):
         programs["scheduler"] = gopeer.program("scheduler")
-    if not {"goextender", "goextender-whole"}.isdisjoint(variants):
+    if any(way.extender is _go_extender for way in ways):
         programs["extender"] = gopeer.program("extender")
     if upstream:
         programs["upstream"] = gopeer.build_upstream_scheduler(upstream)
@@ -108,28 +119,29 @@ def build_programs(variants: Sequence[str], upstream: Path | None) -> dict[Progr
 
 
 @contextmanager
-def starting(name: str, setup: Setup) -> Iterator[Started]:
+def starting(name: str, setup: Setup, settings: Sequence[Mapping[str, Any]] = ()) -> Iterator[Started]:
     """The variant of a name, ready, but that it schedules once it leads; afterwards its processes are gone.
 
-    Raises BuildError or ControlPlaneError.
+    `settings` are those of in-tree plugins. Raises BuildError or ControlPlaneError.
     """
     way = WAYS[name]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix=f"{name}-", dir=setup.control_plane.directory)))
-        extender = way.extender(setup, folder) if way.extender else None
+        extender = way.extender(way, setup, folder) if way.extender else None
         if extender:
             stack.callback(extender.process.stop)
         file = folder / "scheduler.yaml"
-        file.write_text(yaml.safe_dump(configuration(way, setup, extender.url if extender else "")))
+        file.write_text(yaml.safe_dump(configuration(way, setup, extender.url if extender else "", settings)))
         port = free_port()
         program = setup.programs[way.scheduler] if way.scheduler else None
-        scheduler = setup.control_plane.start_scheduler(file, port, program)
+        scheduler = setup.control_plane.start_scheduler(file, port, program, way.flags)
         stack.callback(scheduler.stop)
         yield Started(scheduler, _metrics(port), extender)
 
 
-def configuration(way: Way, setup: Setup, url: str) -> dict[str, Any]:
+def configuration(way: Way, setup: Setup, url: str, settings: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """The KubeSchedulerConfiguration; `url` is where the extender's verbs are, if there is one."""
+    made = {"schedulerName": "default-scheduler", **way.profile(setup.module)}
     document: dict[str, Any] = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -139,17 +151,18 @@ def configuration(way: Way, setup: Setup, url: str) -> dict[str, Any]:
             "qps": REQUESTS_PER_SECOND,
             "burst": REQUESTS_PER_SECOND,
         },
-        "profiles": [{"schedulerName": "default-scheduler", **way.profile(setup.module)}],
+        "profiles": [{**made, "pluginConfig": [*made.get("pluginConfig", ()), *settings]}],
     }
     if url:
         extender = {
             "urlPrefix": url,
             "filterVerb": "filter",
-            "prioritizeVerb": "prioritize",
             "weight": EXTENDER_WEIGHT,
             "nodeCacheCapable": not way.whole,
             "httpTimeout": EXTENDER_TIMEOUT,
         }
+        if way.top != 1:  # kube-scheduler asks nobody to score the only node.
+            extender["prioritizeVerb"] = "prioritize"
         document["extenders"] = [extender]
     return document
 
@@ -167,35 +180,36 @@ def _compiled_in(_: Path) -> Mapping[str, Any]:
     return {"plugins": {"multiPoint": {"enabled": [{"name": PLUGIN, "weight": PLUGIN_WEIGHT}]}}}
 
 
+def _alone(_: Path) -> Mapping[str, Any]:
+    """Compiled in, and the only one that scores."""
+    enabled, nobody = {"name": PLUGIN, "weight": PLUGIN_WEIGHT}, {"disabled": [{"name": "*"}]}
+    return {
+        "plugins": {"multiPoint": {"enabled": [enabled]}, "preScore": nobody, "score": {"enabled": [enabled], **nobody}}
+    }
+
+
 def _guest_compiled_in(module: Path) -> Mapping[str, Any]:
     settings = {"name": PLUGIN, "args": {"guestURL": f"file://{module}"}}
     return {**_compiled_in(module), "pluginConfig": [settings]}
 
 
-def _kwx(*, whole: bool) -> Callable[[Setup, Path], Extender]:
-    def start(setup: Setup, folder: Path) -> Extender:
-        plugin = {"name": "headroom", "guestURL": f"file://{setup.module}"}
-        sections: dict[str, object] = {"profiles": [{"name": "default", "scoreRange": 100, "plugins": [plugin]}]}
-        if not whole:
-            sections["cluster"] = {"mode": "kubeconfig", "kubeconfig": str(setup.control_plane.kubeconfig())}
-        command, verbs, admin = configure(folder, sections)
-        process = _ready(Process("kwx", command, folder), f"http://{LOOPBACK}:{admin}/readyz")
-        return Extender(process, f"http://{LOOPBACK}:{verbs}", lambda: spent_by_kwx(get(admin, "/metrics")[1]))
-
-    return start
+def _kwx(way: Way, setup: Setup, folder: Path) -> Extender:
+    plugin = {"name": "headroom", "guestURL": f"file://{setup.module}"}
+    sections: dict[str, object] = {"profiles": [profile([plugin], way.top)]}
+    if not way.whole:
+        sections["cluster"] = {"mode": "kubeconfig", "kubeconfig": str(setup.control_plane.kubeconfig())}
+    command, verbs, admin = configure(folder, sections)
+    process = _ready(Process("kwx", command, folder), f"http://{LOOPBACK}:{admin}/readyz")
+    return Extender(process, f"http://{LOOPBACK}:{verbs}", lambda: spent_by_kwx(get(admin, "/metrics")[1], way.top))
 
 
-def _go_extender(*, whole: bool) -> Callable[[Setup, Path], Extender]:
-    def start(setup: Setup, folder: Path) -> Extender:
-        port = free_port()
-        command: list[str | Path] = [setup.programs["extender"], "-listen", f"{LOOPBACK}:{port}"]
-        command += [] if whole else ["-kubeconfig", setup.control_plane.kubeconfig()]
-        url = f"http://{LOOPBACK}:{port}"
-        ready = f"{url}/debug/vars" if whole else f"{url}/readyz"
-        process = _ready(Process("goextender", command, folder), ready)
-        return Extender(process, url, lambda: gopeer.spent(get(port, "/debug/vars")[1]))
-
-    return start
+def _go_extender(way: Way, setup: Setup, folder: Path) -> Extender:
+    port = free_port()
+    command: list[str | Path] = [setup.programs["extender"], "-listen", f"{LOOPBACK}:{port}", "-top", str(way.top)]
+    command += [] if way.whole else ["-kubeconfig", setup.control_plane.kubeconfig()]
+    url = f"http://{LOOPBACK}:{port}"
+    process = _ready(Process("goextender", command, folder), f"{url}/{'debug/vars' if way.whole else 'readyz'}")
+    return Extender(process, url, lambda: gopeer.spent(get(port, "/debug/vars")[1]))
 
 
 def _ready(process: Process, url: str) -> Process:
@@ -207,13 +221,21 @@ def _ready(process: Process, url: str) -> Process:
     return process
 
 
+UNBATCHED: Final = ("--feature-gates=OpportunisticBatching=false",)
+"""https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/5598-opportunistic-batching"""
+
 WAYS: Final = {
     "stock": Way(),
+    "stock-unbatched": Way(flags=UNBATCHED),
     "native": Way("scheduler", _compiled_in),
-    "kwx": Way(extender=_kwx(whole=False)),
-    "kwx-whole": Way(extender=_kwx(whole=True), whole=True),
-    "goextender": Way(extender=_go_extender(whole=False)),
-    "goextender-whole": Way(extender=_go_extender(whole=True), whole=True),
+    "native-noscores": Way("scheduler", _alone),
+    "kwx-top1": Way(extender=_kwx, top=1),
+    "goextender-top1": Way(extender=_go_extender, top=1),
+    "kwx-top5": Way(extender=_kwx, top=5),
+    "kwx": Way(extender=_kwx),
+    "goextender": Way(extender=_go_extender),
+    "kwx-whole": Way(extender=_kwx, whole=True),
+    "goextender-whole": Way(extender=_go_extender, whole=True),
     "upstream": Way("upstream", _guest_compiled_in),
 }
 """By their names."""

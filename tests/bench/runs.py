@@ -66,8 +66,32 @@ SCHEDULER_VARIANTS: Final = [
     PLUGIN_VARIANTS[0],
     *(each for each in PLUGIN_VARIANTS if each.kind == "extender"),
 ]
+USUAL: Final = ("stock", "native", "kwx", "goextender", "kwx-whole", "goextender-whole")
+"""The variants of a run at scheduler level, in which none answers the best nodes alone."""
+TOP_VARIANTS: Final = [
+    SCHEDULER_VARIANTS[0],
+    Variant(name="stock-unbatched", title="kube-scheduler without batching", kind="in-process", wasm=False, ours=False),
+    PLUGIN_VARIANTS[0],
+    Variant(
+        name="native-noscores",
+        title="Go plugin, in-process, no in-tree scores",
+        kind="in-process",
+        wasm=False,
+        ours=False,
+    ),
+    Variant(name="kwx-top1", title="wasm over HTTP, best node", kind="extender", wasm=True, ours=True),
+    Variant(name="goextender-top1", title="Go extender, best node", kind="extender", wasm=False, ours=False),
+    Variant(name="kwx-top5", title="wasm over HTTP, best 5 nodes", kind="extender", wasm=True, ours=True),
+    *PLUGIN_VARIANTS[3:5],
+]
+"""Those of a run that tells what an extender costs which decides alone."""
 PODS: Final[Mapping[str, tuple[float, float]]] = {
     "stock": (3.2, 0.0006),
+    "stock-unbatched": (3.2, 0.0006),
+    "native-noscores": (3.2, 0.0005),
+    "kwx-top1": (3.3, 0.0008),
+    "goextender-top1": (3.3, 0.001),
+    "kwx-top5": (3.6, 0.0010),
     "native": (3.3, 0.0009),
     "kwx": (4.0, 0.0016),
     "goextender": (4.0, 0.0021),
@@ -85,6 +109,9 @@ PROCESSES: Final[dict[str, tuple[float, float]]] = {
 }
 """Milliseconds of processor a pod, and MB."""
 EXTENDERS: Final[Mapping[str, tuple[float, float]]] = {
+    "kwx-top1": (0.4, 124),
+    "goextender-top1": (0.4, 40),
+    "kwx-top5": (0.5, 124),
     "kwx": (0.6, 123),
     "goextender": (0.5, 39),
     "kwx-whole": (0.7, 150),
@@ -159,6 +186,37 @@ def scheduler(rounds: int = 5) -> Run:
         variants=SCHEDULER_VARIANTS,
         cases=cases,
         conditions=_conditions(cases),
+    )
+
+
+def top(rounds: int = 5) -> Run:
+    """A run at scheduler level with extenders that answer the best nodes alone, and pods that are alike."""
+    random = Random(13)
+    names = [each.name for each in TOP_VARIANTS]
+    cases = [_batch(random, nodes, rounds, names) for nodes in (500, 1000)]
+    cases.append(_alike(random, 1000, rounds))
+    return replace(scheduler(rounds), variants=TOP_VARIANTS, cases=cases, conditions=_conditions(cases))
+
+
+def _alike(random: Random, nodes: int, rounds: int) -> Case:
+    """What is batched costs an eighth."""
+    case = _batch(random, nodes, rounds, [each.name for each in TOP_VARIANTS])
+    series = []
+    for each in case.series:
+        batched = each.variant in {"stock", "native", "native-noscores"}
+        if each.metric == "throughput":
+            faster = [[rate * (8 if batched else 1) for rate in rates] for rates in each.rounds]
+            shares = [[97.0 if batched else 0.0]] * rounds
+            series += [
+                replace(each, rounds=faster),
+                Series(variant=each.variant, metric="batched", unit="%", better="higher", rounds=shares),
+            ]
+    return replace(
+        case,
+        name=f"alike-{nodes}",
+        title=f"{nodes:,} nodes, 800 pods at once that are alike, one a node",
+        settings={**case.settings, "pods": 800, "alike": True},
+        series=series,
     )
 
 
@@ -277,9 +335,10 @@ def _cold(random: Random, rounds: int) -> Case:
     return Case(name="cold", title="cold start, 500 nodes", nodes=500, settings={**BASE}, rounds=rounds, series=series)
 
 
-def _batch(random: Random, nodes: int, rounds: int) -> Case:
+def _batch(random: Random, nodes: int, rounds: int, variants: Iterable[str] = USUAL) -> Case:
     series, spans = [], Random(nodes)
-    for variant, (fixed, each) in PODS.items():
+    for variant in variants:
+        fixed, each = PODS[variant]
         pod = fixed + each * nodes
         rates = [[1000 / _figure(random, pod)] for _ in range(rounds)]
         series.append(Series(variant=variant, metric="throughput", unit="1/s", better="higher", rounds=rates))
@@ -298,7 +357,8 @@ def _batch(random: Random, nodes: int, rounds: int) -> Case:
 
 def _steady(random: Random, nodes: int, rounds: int) -> Case:
     series, spans = [], Random(nodes)
-    for variant, (fixed, each) in PODS.items():
+    for variant in USUAL:
+        fixed, each = PODS[variant]
         pod = fixed + each * nodes
         times = [_times(random, pod + 6, 60) for _ in range(rounds)]
         series.append(Series(variant=variant, metric="pod", unit="ms", better="lower", rounds=times))

@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,53 @@ def test_several_policies_of_a_kubeconfigs_cluster_answer_as_one(cluster: Cluste
         filtered(NAMES[3:], failed(dict.fromkeys(range(3), CPU))),
         [{"Host": name, "Score": [0, 49, 74, 49][at // 3]} for at, name in enumerate(NAMES)],
     ]
+
+
+@contextmanager
+def answering_the_best(cluster: Cluster, top: int) -> Iterator[Connection]:
+    """A connection to an extender whose filter answers so many nodes."""
+    port = free_port()
+    command = [gopeer.program("extender"), "-listen", f"{LOOPBACK}:{port}", "-apiserver", cluster.url]
+    with running([*command, "-top", str(top)], port):
+        ready(port)
+        with Connection(port) as connection:
+            yield connection
+
+
+def kept(connection: Connection, asked: objects.Object) -> list[int]:
+    """The nodes that filter answers; it rejects the others as it does where it answers all that pass."""
+    answer = ask(connection, "filter", names_args(NAMES, asked))
+    nodes = [NAMES.index(name) for name in answer["NodeNames"]]
+    rejected = dict.fromkeys(range(3), CPU) if asked is LARGE else {}
+    assert answer == filtered([NAMES[at] for at in nodes], failed(rejected))
+    return nodes
+
+
+LARGE = pod("5")
+"""Scores are 36 on nodes 3 to 5 and 9 to 11, and 68 on 6 to 8."""
+
+
+def test_the_best_node_is_answered_and_equal_ones_in_turn(cluster: Cluster) -> None:
+    with answering_the_best(cluster, 1) as connection:
+        best = [kept(connection, LARGE) for _ in range(6)]
+        assert sorted(best[:3]) == [[6], [7], [8]]
+        assert best[3:] == best[:3]
+        equal = [kept(connection, pod())[0] for _ in range(len(NAMES))]
+        assert sorted(equal) == [*range(len(NAMES))]
+
+
+def test_the_best_nodes_are_answered_in_their_order(cluster: Cluster) -> None:
+    with answering_the_best(cluster, 5) as connection:
+        first, second, third = (kept(connection, LARGE) for _ in range(3))
+        assert {*first[:3]} == {*second[:3]} == {*third[:3]} == {6, 7, 8}
+        assert sorted(first[3:] + second[3:] + third[3:]) == [3, 4, 5, 9, 10, 11]
+        scores = ask(connection, "prioritize", names_args([NAMES[at] for at in first], LARGE))
+        assert scores == [{"Host": NAMES[at], "Score": 68 if at in {6, 7, 8} else 36} for at in first]
+
+
+def test_fewer_nodes_than_the_best_are_all_that_pass(cluster: Cluster) -> None:
+    with answering_the_best(cluster, 100) as connection:
+        assert sorted(kept(connection, LARGE)) == [*range(3, 12)]
 
 
 def test_what_its_phases_took_is_told(cluster: Cluster) -> None:

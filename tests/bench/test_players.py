@@ -186,6 +186,15 @@ def test_prioritize_is_not_asked_about_no_nodes(nodes: Path) -> None:
     assert (reply.prioritize, reply.answer, len(server.requests)) == (None, Answer("", rejected), 1)
 
 
+def test_the_only_node_is_scored_by_nobody(nodes: Path) -> None:
+    with extender({"/filter": {"NodeNames": NAMES[1:2]}}) as server, asking(server, nodes) as subject:
+        reply = subject.ask(Cycle(FITS), answer=True)
+        assert (reply.prioritize, reply.answer, len(server.requests)) == (None, Answer("", {}, {NAMES[1]: 0}), 1)
+    with player("native", "-nodes", nodes) as subject:
+        reply = subject.ask(Cycle(FITS, names=NAMES[1:2]), answer=True)
+        assert (reply.prioritize, reply.answer) == (None, Answer("", {}, {NAMES[1]: 0}))
+
+
 def test_an_answer_is_told_if_it_is_asked_for(nodes: Path) -> None:
     with player("native", "-nodes", nodes) as subject:
         assert subject.ask(Cycle(FITS)).answer is None
@@ -322,7 +331,7 @@ def returns(export: str, code: int) -> str:
 
 CASES = {
     "keeps all": (KEEPS_ALL, Answer("", {}, dict.fromkeys(NAMES, 0))),
-    "names a node": (FIRST_NODE + KEEPS_ALL + SCORES_ALL, Answer("", UNNAMED, {NAMES[0]: 7})),
+    "names a node": (FIRST_NODE + KEEPS_ALL + SCORES_ALL, Answer("", UNNAMED, {NAMES[0]: 0})),
     "rejects all": (REJECTS_ALL + SCORES_ALL, Answer("", dict.fromkeys(NAMES, Status(2, "no")))),
     "rejects the pod": (returns("prefilter", 3) + KEEPS_ALL, Answer("", dict.fromkeys(NAMES, Status(3, "")))),
     "scores all": (SCORES_ALL, Answer("", {}, dict.fromkeys(NAMES, 7))),

@@ -30,7 +30,17 @@ from bench.plugin.cases import CASES, EFFORTS, CaseSpec, Effort, Kind
 from bench.plugin.interpreter import Interpreter, InterpreterError, look, own
 from bench.plugin.ledger import Ledger
 from bench.plugin.measure import Means, measure, take_turns
-from bench.plugin.rounds import MOST, WARM_UP, DifferentAnswersError, difference, first_pod, how_many, play, warm_up
+from bench.plugin.rounds import (
+    MOST,
+    WARM_UP,
+    DifferentAnswersError,
+    best,
+    difference,
+    first_pod,
+    how_many,
+    play,
+    warm_up,
+)
 from bench.plugin.subject import Answer, Reply, Status, Subject, SubjectError, Took
 from bench.plugin.swaps import stamped
 from bench.plugin.turns import Quiet, Replay, Turn
@@ -183,16 +193,19 @@ def test_all_variants_answer_alike_and_their_parts_are_no_more_than_the_whole(pl
         assert warm_up(variants, workload) == {}
         rounds = {name: play(each, map(workload.cycle, range(CYCLES))) for name, each in variants.items()}
     for name, found in rounds.items():
-        for metric, samples in found.samples.items():
+        assert [metric for metric, samples in found.samples.items() if not samples] == UNASKED.get(name, [])
+        for metric in found.samples.keys() - UNASKED.get(name, []):
+            samples = found.samples[metric]
             told = {part: value for part, value in found.parts[metric].items() if part != "transport"}
             assert min(told.values()) > 0, (name, metric, told)
             assert sum(told.values()) <= float(np.mean(samples)) + 0.1, (name, metric, told)
             assert all(sample > 0 for sample in samples)
         assert len(found.samples["filter"]) == len(found.samples["cycle"]) == len(found.at) == CYCLES
-        expected = list(PARTS) if name in {"kwx", "kwx-whole", "goextender", "goextender-whole"} else IN_PROCESS[name]
-        assert list(found.parts["cycle"]) == expected
+        assert list(found.parts["cycle"]) == IN_PROCESS.get(name, list(PARTS))
 
 
+UNASKED = {"kwx-top1": ["prioritize"], "goextender-top1": ["prioritize"]}
+"""kube-scheduler has nobody score the only node that is left."""
 IN_PROCESS = {"native": ["guest"], "wasmtime": ["map", "guest"]}
 
 
@@ -224,6 +237,61 @@ def test_answers_are_compared() -> None:
     assert difference(first, Answer("", first.rejected, {"c": 2, "d": 0})) == (
         "prioritize differs for 2 nodes, as c: 1 there, 2 here"
     )
+
+
+ALL = Answer("", {"a": Status(2, "full")}, {"b": 5, "c": 9, "d": 9, "e": 1})
+
+
+@pytest.mark.parametrize(
+    ("top", "told", "expected"),
+    [
+        pytest.param(0, {"c": 9}, {"b": 5, "c": 9, "d": 9, "e": 1}, id="all"),
+        pytest.param(1, {"c": 0}, {"c": 0}, id="the first of equal ones"),
+        pytest.param(1, {"d": 0}, {"d": 0}, id="the second of equal ones"),
+        pytest.param(1, {"b": 0}, {"c": 0}, id="a worse one"),
+        pytest.param(3, {"d": 9, "c": 9, "b": 5}, {"b": 5, "c": 9, "d": 9}, id="three"),
+        pytest.param(3, {"d": 9, "e": 1}, {"b": 5, "c": 9, "d": 9}, id="too few"),
+        pytest.param(9, {}, ALL.scores, id="more than there are"),
+    ],
+)
+def test_the_best_nodes_are_those_of_the_highest_scores(
+    top: int, told: Mapping[str, int], expected: Mapping[str, int]
+) -> None:
+    """The only one has the score of nobody."""
+    assert best(ALL, Answer(scores={**told}), top) == Answer("", ALL.rejected, {**expected})
+
+
+class Told(Subject):
+    """A variant that answers the same about each pod."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+
+    def ask(self, cycle: Cycle, *, answer: bool = False) -> Reply:
+        del cycle
+        return Reply(Took(0.0), answer=self._answer if answer else None)
+
+
+@pytest.mark.parametrize(
+    ("answers", "different"),
+    [
+        pytest.param({"one": (1, {"c": 0}), "all": (0, ALL.scores), "five": (5, ALL.scores)}, {}, id="alike"),
+        pytest.param(
+            {"one": (1, {"b": 0}), "all": (0, ALL.scores)},
+            {"one": "it does not answer as all: in cycle 0, prioritize differs for 2 nodes, as b: None there, 0 here"},
+            id="not the best",
+        ),
+        pytest.param({"one": (1, {"b": 0}), "other": (1, {"c": 0})}, {}, id="nobody tells which are the best"),
+    ],
+)
+def test_variants_that_answer_the_best_nodes_are_compared_with_one_that_answers_all(
+    answers: Mapping[str, tuple[int, dict[str, int]]], different: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.plugin.rounds.WARM_UP_SECONDS", 0)
+    started = {
+        name: Started(Told(Answer("", ALL.rejected, scores)), top=top) for name, (top, scores) in answers.items()
+    }
+    assert warm_up(started, Synthetic(3)) == different
 
 
 def new_run() -> Run:

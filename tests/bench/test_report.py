@@ -214,6 +214,77 @@ def test_what_a_run_of_the_scheduler_level_says() -> None:
     )
 
 
+BEST_BESIDE = "“wasm over HTTP, best node” beside"
+BEST_ANSWER = (
+    "At 500 nodes kube-scheduler binds 267 pods a second with our extender with topNodes: 1 (“wasm over HTTP, best "
+    "node”): 0.94 times (0.89 to 0.99) as many as with “kube-scheduler as it is”, no difference to “Go plugin, "
+    "in-process” is shown (1.00 times, 0.94 to 1.06), 0.92 times (0.86 to 0.99) as many as with “Go plugin, in-process"
+    ", no in-tree scores”, and no difference to “Go extender, best node” is shown (1.01 times, 0.96 to 1.07)."
+)
+"""Beside what has the same policy, with and without the scores of in-tree plugins."""
+
+
+def test_what_an_extender_costs_that_decides_is_told_first_with_what_it_gives_up() -> None:
+    found = findings(Results(runs.top()))
+    assert (found.answer, found.aside) == (
+        BEST_ANSWER,
+        "One node is left then, so that kube-scheduler asks no prioritize and computes no scores of its own: what "
+        "in-tree plugins prefer (topology spread, affinity, images) does not count, what they require does.",
+    )
+    assert found.more[1:4] == [
+        Finding(
+            "All nodes that pass",
+            "When filter answers all nodes that pass, and prioritize is asked (“wasm over HTTP, node names”): 207 pods "
+            "a second, 0.72 times (0.68 to 0.76) as many as with “kube-scheduler as it is”, and no difference to “Go "
+            "extender, node names” is shown (1.04 times, 0.99 to 1.09).",
+        ),
+        Finding(
+            "The best five nodes",
+            "When filter answers the best five nodes (“wasm over HTTP, best 5 nodes”): 245 pods a second, 0.86 times "
+            "(0.82 to 0.91) as many as with “kube-scheduler as it is”.",
+        ),
+        Finding(
+            "Pods that are alike",
+            "At 1,000 nodes, of pods that are alike and have a node each, kube-scheduler binds a second: 2,140 with "
+            "“kube-scheduler as it is” (97% of them batched), 264 with “kube-scheduler without batching”, 1,923 with "
+            "“Go plugin, in-process” (97% of them batched), 2,202 with “Go plugin, in-process, no in-tree scores” (97% "
+            "of them batched), 239 with our extender with topNodes: 1, 232 with “Go extender, best node”, 221 with our "
+            "extender with topNodes: 5, 180 with our extender and 165 with “Go extender, node names”. It batches such "
+            "pods until an extender is registered, if it has no default constraints of topology spread; those are "
+            "switched off here.",
+        ),
+    ]
+
+
+def test_the_best_node_alone_is_weighed_beside_the_policy_compiled_in() -> None:
+    label, rows = grouped(sides(Results(only(runs.top(), "batch-500"))))[0]
+    assert (label, [row[0] for row in rows[:4]]) == (
+        "Throughput: higher is better",
+        [
+            f"{BEST_BESIDE} “kube-scheduler as it is”",
+            f"{BEST_BESIDE} “Go plugin, in-process”",
+            f"{BEST_BESIDE} “Go plugin, in-process, no in-tree scores”",
+            f"{BEST_BESIDE} “Go extender, best node”",
+        ],
+    )
+
+
+def test_pods_that_are_alike_are_no_other_number_of_nodes(tmp_path: Path) -> None:
+    results = Results(runs.top())
+    assert [case.name for case in results.scale("throughput")] == ["batch-500", "batch-1000"]
+    plots = [plot.name for plot in gallery(results)]
+    assert plots[:5] == [
+        "throughput",
+        "throughput-nodes-p50",
+        "throughput-ratio-base",
+        "throughput-ratio-go",
+        "throughput-alike",
+    ]
+    assert next(iter(gallery(Results(only(runs.top(), "alike-1000"))))).name == "throughput"
+    page = Page(written(runs.top(), tmp_path)).text
+    assert "Pods placed by what was found for the one before, % Higher is better." in page
+
+
 @pytest.mark.parametrize(
     ("missing", "answer"),
     [
@@ -304,6 +375,15 @@ def test_what_an_extender_takes_of_the_machine_is_weighed_too() -> None:
                 [NAMES_BESIDE_STOCK, f"{at}: 1.38", "", "", ""],
                 [NAMES_BESIDE_GO, "", f"{at}: 0.95", "", ""],
                 [WHOLE_BESIDE_STOCK, f"{at}: 5.72", "", "", ""],
+                [WHOLE_BESIDE_GO, "", f"{at}: 0.25", "", ""],
+            ],
+        ),
+        (
+            "Processor time a pod, kube-scheduler: lower is better",
+            [
+                [NAMES_BESIDE_STOCK, f"{at}: 1.39", "", "", ""],
+                [NAMES_BESIDE_GO, "", f"{at}: 0.95", "", ""],
+                [WHOLE_BESIDE_STOCK, f"{at}: 5.68", "", "", ""],
                 [WHOLE_BESIDE_GO, "", f"{at}: 0.25", "", ""],
             ],
         ),
@@ -771,12 +851,14 @@ def unasked(series: Series) -> Series:
     return replace(series, rounds=[[] for _ in series.rounds], parts={}) if series.metric == "prioritize" else series
 
 
-def test_a_module_that_rejects_every_node_is_told() -> None:
+def test_a_module_of_which_no_node_needs_a_score_is_told() -> None:
     run = only(runs.plugin(), "500")
     asked = findings(Results(run))
     run = replace(run, cases=[replace(each, series=[*map(unasked, each.series)]) for each in run.cases])
     told = Finding(
-        "What was asked", "No node passed filter for any pod: prioritize was never asked, and a cycle is filter alone."
+        "What was asked",
+        "No more than one node was left by filter for any pod: prioritize was never asked, and a cycle is filter "
+        "alone.",
     )
     assert findings(Results(run)) == asked._replace(more=[told, *asked.more])
 
@@ -795,10 +877,12 @@ METHOD = {
         "The Go plugin goes through the nodes one by one; in kube-scheduler 16 goroutines do.",
         "In-process variants take updates of nodes between cycles, outside the time that is measured",
         "nodes of these cases do not change, which is the best case for ours.",
+        "kube-scheduler has nobody score the only node that is left",
     ],
     "scheduler": [
         "(numFeasibleNodesToFind: 230 of 500, 420 of 1,000, 500 of 5,000)",
-        "(opportunistic batching), but never with an extender",
+        "(opportunistic batching), but never with an extender. By default it does so for no pod",
+        "has the scores of its in-tree plugins switched off",
         "scheduler is of another Kubernetes release than the others",
         "kube-apiserver, etcd and kwok outlive rounds",
         f"it is measured for at most {WINDOW:g} s",

@@ -167,14 +167,28 @@ def test_the_time_of_the_extender_has_its_parts(done: Run) -> None:
         assert min(chain.from_iterable(series.parts.values())) > 0
 
 
+EXTENDERS: Final = ["kwx-top1", "goextender-top1", "kwx-top5", "goextender", "kwx-whole", "goextender-whole"]
+
+
 def test_every_variant_places_pods_as_the_policy_says(ground: Ground) -> None:
     """A round is refused otherwise."""
-    plan = a_plan(["native", "kwx-whole", "goextender", "goextender-whole"], BATCH)
+    plan = a_plan(["native", "native-noscores", *EXTENDERS], BATCH)
     found = measured(plan, ground).cases[0].series
     assert [each.variant for each in found if each.metric == "throughput"] == plan.variants
     with_extender = [each for each in found if each.metric == "extender"]
-    assert [each.variant for each in with_extender] == ["kwx-whole", "goextender", "goextender-whole"]
+    assert [each.variant for each in with_extender] == EXTENDERS
     assert all(each.parts.keys() == PARTS for each in with_extender)
+
+
+def test_pods_that_are_alike_are_batched_without_an_extender_alone(ground: Ground) -> None:
+    """Each takes a node, so that the nodes would not do if a pod were without a port of its own."""
+    plan = a_plan(["stock", "stock-unbatched", "native", "goextender"], Load("batch", NODES, 4, alike=True))
+    case = measured(plan, ground).cases[0]
+    assert (case.name, case.title) == ("20-alike", "20 nodes, 16 pods at once that are alike, one a node")
+    assert case.settings == {"load": "batch", "pods": 16, "warmUp": 4, "alike": True}
+    batched = {each.variant: each.rounds[0][0] > 0 for each in case.series if each.metric == "batched"}
+    assert batched == {"stock": True, "stock-unbatched": False, "native": True, "goextender": False}
+    assert {(each.unit, each.better) for each in case.series if each.metric == "batched"} == {("%", "higher")}
 
 
 def test_a_policy_without_effect_is_an_error_and_no_figure(ground: Ground) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Final, NamedTuple
 
 import msgspec
@@ -20,18 +21,19 @@ from bench.run import Run
 from bench.scheduler.api import telling
 from bench.scheduler.arrivals import check_pace
 from bench.scheduler.errors import MeasureError, TooLateError
-from bench.scheduler.load import CPU_REQUESTS, MEMORY_REQUESTS, NAMESPACE, node, pod
+from bench.scheduler.load import CPU_REQUESTS, MEMORY_REQUESTS, NAMESPACE, alike, node, pod
 from bench.scheduler.measure import patiently, take, too_slow, why_left_out
 from bench.scheduler.plan import VARIANTS, Load, Plan, PlanError, plan
 from bench.scheduler.round import Figures, attempted, check_attempts, check_placed, pace
 from bench.scheduler.scrape import Attempts, Span
-from bench.scheduler.variants import WAYS
+from bench.scheduler.variants import MAY_BATCH, WAYS, configuration
 from extender.cluster.client.envelope import unwrap
 from wasm_runtime.protobuf import identity
 
 MODULE: Final = Path("headroom.wasm")
-MAIN: Final = ["stock", "native", "kwx", "goextender"]
-WHOLE: Final = [*MAIN, "kwx-whole", "goextender-whole"]
+QUICK: Final = ["stock", "native", "kwx-top1", "kwx", "goextender"]
+MAIN: Final = ["stock", "native", "native-noscores", "kwx-top1", "goextender-top1", "kwx", "goextender"]
+EVERY: Final = ["stock", "stock-unbatched", *MAIN[1:5], "kwx-top5", *MAIN[5:], "kwx-whole", "goextender-whole"]
 
 METRICS: Final = """
 # TYPE scheduler_schedule_attempts_total counter
@@ -57,20 +59,50 @@ other_total 1
 @pytest.mark.parametrize(
     ("preset", "nodes", "variants", "rounds"),
     [
-        ("quick", [500], MAIN, {"batch": 3, "steady": 3}),
+        ("quick", [500], QUICK, {"batch": 3, "steady": 3}),
         ("default", [500, 1_000], MAIN, {"batch": 8, "steady": 5}),
-        ("full", [100, 500, 1_000, 5_000], WHOLE, {"batch": 8, "steady": 5}),
+        ("full", [100, 500, 1_000, 5_000], EVERY, {"batch": 8, "steady": 5, "alike": 8}),
     ],
 )
 def test_presets(preset: str, nodes: list[int], variants: list[str], rounds: dict[str, int]) -> None:
     found = plan(preset, MODULE)  # type: ignore[arg-type]
     assert (found.nodes, found.variants) == (nodes, variants)
-    assert {load.shape: load.rounds for load in found.loads} == rounds
+    assert {load.name: load.rounds for load in found.loads} == rounds
 
 
 def test_what_is_asked_for_comes_once_and_in_order() -> None:
     found = plan("quick", MODULE, [200, 100, 200], ["kwx", "stock", "kwx"], Path("checkout"))
     assert (found.nodes, found.variants) == ([100, 200], ["stock", "kwx", "upstream"])
+
+
+def test_pods_that_are_alike_take_a_node_each() -> None:
+    found = plan("full", MODULE)
+    assert {nodes: [load.name for load in found.loads_on(nodes)] for nodes in found.nodes} == {
+        100: ["batch", "steady"],
+        500: ["batch", "steady"],
+        1_000: ["batch", "steady", "alike"],
+        5_000: ["batch", "steady", "alike"],
+    }
+    assert plan("default", MODULE, loads=["alike"]).nodes == [1_000]
+    with pytest.raises(PlanError) as caught:
+        plan("default", MODULE, [500, 5_000], loads=["alike"])
+    assert str(caught.value) == "expected at least 900 nodes, on which all pods have room, found 500"
+
+
+def test_a_load_leaves_variants_out_that_it_tells_nothing_about() -> None:
+    found = plan("full", MODULE, [1_000])
+    assert {load.name: found.case(1_000, load).left_out for load in found.loads} == {
+        "batch": {"stock-unbatched": "these pods differ, so that none are batched"},
+        "steady": {"stock-unbatched": "these pods differ, so that none are batched"},
+        "alike": dict.fromkeys(("kwx-whole", "goextender-whole"), "whole nodes are sent about pods that differ alone"),
+    }
+    assert plan("default", MODULE).case(1_000, found.loads[0]).left_out == {}
+
+
+def test_an_unknown_load_is_refused() -> None:
+    with pytest.raises(PlanError) as caught:
+        plan("quick", MODULE, loads=["batches"])
+    assert str(caught.value) == "no load is named 'batches'; there are: batch, steady, alike"
 
 
 @pytest.mark.parametrize(
@@ -103,6 +135,63 @@ def test_pods_are_new_and_each_has_its_name() -> None:
     assert {(each.namespace, each.uid, each.resource_version) for each in found} == {(NAMESPACE, "", "")}
 
 
+def test_pods_that_are_alike_differ_by_their_names_alone() -> None:
+    """All else is one and the same, of which kube-scheduler makes a pod's signature; the port makes it one a node."""
+    pods = [alike(at) for at in range(30)]
+    found = [unwrap(each.body).replace(each.name.encode(), b"") for each in pods]
+    assert (len({each.name for each in pods}), len(set(found))) == (30, 1)
+    assert {(each.zone, each.instance_type) for each in pods} == {("", "")}
+    host_port = b"TCP\x10\x90\x3f"  # Behind the protocol field 2 of ContainerPort, which is 8080.
+    assert (host_port in pods[0].body, host_port in pod(0).body) == (True, False)
+
+
+ALIKE: Final = {"name": "PodTopologySpread", "args": {"defaultingType": "List", "defaultConstraints": []}}
+EXTENDER: Final = {
+    "urlPrefix": "http://there",
+    "filterVerb": "filter",
+    "prioritizeVerb": "prioritize",
+    "weight": 1,
+    "nodeCacheCapable": True,
+    "httpTimeout": "30s",
+}
+
+
+def without(key: str) -> dict[str, object]:
+    return {name: value for name, value in EXTENDER.items() if name != key}
+
+
+@pytest.mark.parametrize(
+    ("variant", "extender"),
+    [
+        ("kwx", EXTENDER),
+        ("kwx-whole", {**EXTENDER, "nodeCacheCapable": False}),
+        ("kwx-top1", without("prioritizeVerb")),
+        ("goextender-top1", without("prioritizeVerb")),
+        ("kwx-top5", EXTENDER),
+    ],
+)
+def test_an_extender_is_asked_to_score_where_more_than_one_node_may_be_left(
+    variant: str, extender: dict[str, object]
+) -> None:
+    assert configuration(WAYS[variant], Place(), "http://there")["extenders"] == [extender]  # type: ignore[arg-type]
+
+
+def test_a_plugin_is_the_only_one_that_scores() -> None:
+    headroom, nobody = {"name": "Headroom", "weight": 10}, {"disabled": [{"name": "*"}]}
+    found = configuration(WAYS["native-noscores"], Place(), "")["profiles"]  # type: ignore[arg-type]
+    plugins = {
+        "multiPoint": {"enabled": [headroom]},
+        "preScore": nobody,
+        "score": {"enabled": [headroom], **nobody},
+    }
+    assert found == [{"schedulerName": "default-scheduler", "plugins": plugins, "pluginConfig": []}]
+
+
+def test_settings_of_in_tree_plugins_come_behind_those_of_the_variant() -> None:
+    found = configuration(WAYS["upstream"], Place(), "", MAY_BATCH)["profiles"][0]["pluginConfig"]  # type: ignore[arg-type]
+    assert found == [{"name": "Headroom", "args": {"guestURL": "file:///there/headroom.wasm"}}, ALIKE]
+
+
 def test_some_pods_have_wishes_and_nodes_that_grant_them() -> None:
     pods, nodes = [pod(at) for at in range(720)], [node(at) for at in range(20)]
     assert Counter(each.zone for each in pods if each.zone) == dict.fromkeys({each.zone for each in nodes}, 40)
@@ -120,6 +209,24 @@ def test_every_request_comes_as_often(cpus: Sequence[int], memories: Sequence[in
     found = [pod["spec"]["containers"][0]["resources"]["requests"] for pod in pods]
     assert Counter(each["cpu"] for each in found) == dict.fromkeys((f"{cpu}m" for cpu in cpus), len(memories))
     assert Counter(each["memory"] for each in found) == dict.fromkeys((f"{each}Mi" for each in memories), len(cpus))
+
+
+class Place:
+    """Where a configuration is for."""
+
+    module = Path("/there/headroom.wasm")
+    control_plane = SimpleNamespace(kubeconfig=lambda _: Path("/there/kubeconfig"))
+
+
+def test_pods_that_took_a_node_of_the_one_before_are_counted() -> None:
+    attempts = """
+# TYPE scheduler_batch_attempts_total counter
+scheduler_batch_attempts_total{profile="default-scheduler",result="hint_used"} %d
+scheduler_batch_attempts_total{profile="default-scheduler",result="hint_not_used"} 5
+scheduler_batch_attempts_total{profile="default-scheduler",result="no_hint"} 7
+"""
+    assert (Attempts.read(attempts % 30) - Attempts.read(attempts % 10)).batched == 20
+    assert (Attempts.read("") - Attempts.read("")).batched == 0
 
 
 def test_attempts_between_two_readings() -> None:

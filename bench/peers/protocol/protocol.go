@@ -35,7 +35,7 @@ type Request struct {
 // Cycle is what became of a pod.
 type Cycle struct {
 	Filter Verb `json:"filter"`
-	// Prioritize is nil where no node passed.
+	// Prioritize is nil where no more than one node passed: kube-scheduler takes the only one.
 	Prioritize *Verb `json:"prioritize"`
 	// Answer is there if it was asked for, or if the cycle failed; then nothing was measured.
 	Answer *Answer `json:"answer"`
@@ -53,7 +53,7 @@ type Answer struct {
 	Failure string `json:"failure"`
 	// Rejected are the nodes that did not pass.
 	Rejected map[string]Status `json:"rejected"`
-	// Scores are those of the nodes that passed.
+	// Scores are those of the nodes that passed, 0 for the only one.
 	Scores map[string]int64 `json:"scores"`
 }
 

@@ -40,7 +40,7 @@ type cycle struct {
 
 	kept     []*framework.NodeInfo
 	rejected map[string]*framework.Status
-	// scores are those of the kept nodes, 0 where no plugin scores.
+	// scores are those of the kept nodes, 0 where no plugin scores, and of the only one.
 	scores []int64
 }
 
@@ -50,7 +50,8 @@ func (c *cycle) run(nodes []*framework.NodeInfo) (played *protocol.Cycle, failed
 		return nil, failed
 	}
 	played = &protocol.Cycle{Filter: within(begun)}
-	if len(c.kept) == 0 {
+	c.scores = make([]int64, len(c.kept))
+	if len(c.kept) <= 1 {
 		return played, nil
 	}
 	begun = time.Now()
@@ -137,7 +138,6 @@ func (c *cycle) reject(nodes []*framework.NodeInfo, status *framework.Status) {
 
 // prioritize gives the nodes that were kept the mean of the plugins' scores. A plugin that skips the pod has no part in it.
 func (c *cycle) prioritize() (failed *framework.Status) {
-	c.scores = make([]int64, len(c.kept))
 	skipped := sets.New[string]()
 	for _, each := range c.plugins {
 		if each.preScore == nil {

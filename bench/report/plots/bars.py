@@ -24,10 +24,12 @@ class Panel(NamedTuple):
     bars: Sequence[Figures]
 
 
-def throughput(results: Results, cases: Sequence[Case]) -> Plot:
+def throughput(
+    results: Results, cases: Sequence[Case], name: str = "throughput", title: str = "Pods bound a second"
+) -> Plot:
     """Pods a second for each number of nodes."""
     panels = [Panel(case.title, results.all(case, "throughput")) for case in cases]
-    return _bars("throughput", "Pods bound a second", "Higher is better.", panels)
+    return _bars(name, title, "Higher is better.", panels)
 
 
 def start(results: Results, case: Case) -> Plot:

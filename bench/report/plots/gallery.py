@@ -63,6 +63,9 @@ def _scheduler(results: Results) -> Iterator[Plot | None]:
     yield from _growth(results, "throughput")
     yield dots.beside_base(results, "throughput")
     yield dots.beside_go(results, "throughput")
+    alike = [case for case in results.alike() if case not in batches]
+    if alike:
+        yield bars.throughput(results, alike, "throughput-alike", "Pods bound a second, of those that are alike")
     yield from _growth(results, "pod")
     for case in steady:
         yield curves.distribution(results, case, "pod")

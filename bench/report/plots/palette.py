@@ -25,16 +25,21 @@ CYAN, OLIVE, GREY = "#1a97b0", "#8f7a00", "#7b838c"
 
 LOOKS: Final[Mapping[str, Look]] = {
     "stock": Look(GREY, marker="D"),
+    "stock-unbatched": Look(GREY, "--", "d"),
     "native": Look(GREEN, marker="^"),
+    "native-noscores": Look(GREEN, "--", ">"),
     "wasmtime": Look(CYAN, marker="v"),
     "wasmer": Look(CYAN, "--", "<"),
     "upstream": Look(PURPLE, marker="P"),
+    "kwx-top1": Look(BLUE, "-.", "*"),
+    "kwx-top5": Look(BLUE, "-.", "p"),
     "kwx": Look(BLUE),
     "kwx-whole": Look(BLUE, "--", "s"),
+    "goextender-top1": Look(VERMILION, "-.", "*"),
     "goextender": Look(VERMILION),
     "goextender-whole": Look(VERMILION, "--", "s"),
 }
-"""Ours are blue and cyan, Go's extender is vermilion; dashes and squares are whole nodes."""
+"""Ours are blue and cyan, Go's extender is vermilion; dashes and squares are whole nodes, stars the best node alone."""
 
 UNKNOWN: Final = Look(OLIVE, ":", "X")
 

@@ -13,10 +13,12 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from bench.report.plots.canvas import INK, Plot, draw, tick
 from bench.report.plots.palette import NEUTRAL, PART_COLOURS, PROCESS_COLOURS, UNKNOWN
-from bench.report.results import OURS, Results
+from bench.report.results import Results
 from bench.report.words import UNDIVIDED, capital, figure, label, measured
 from bench.run import PARTS, Case, Variant
 
+WIDEST: Final = ("kwx", "kwx-whole")
+"""Our extenders to whose scale plots are, asked by names and with whole nodes."""
 MAX_LENGTH: Final = 1.6
 """Times that a bar may be longer than the one that a plot is about; a longer one is cut there."""
 
@@ -38,7 +40,7 @@ def breakdown(results: Results, case: Case, metric: str) -> Iterator[Plot]:
     bars = {each.variant.name: Bar(each.variant, each.parts) for each in results.divided(case, metric)}
     colours = {part: (text, PART_COLOURS[part]) for part, text in PARTS.items()}
     title = f"Where the time of a {metric} goes" if metric != "extender" else capital(measured(metric))
-    about = [bars[name].total for name in OURS if name in bars] or [
+    about = [bars[name].total for name in WIDEST if name in bars] or [
         max((bar.total for bar in bars.values()), default=0)
     ]
     for total, which, ending in zip(about, ("", ", whole nodes"), ("", "-whole"), strict=False):

@@ -19,9 +19,13 @@ func main() {
 	apiServer := flag.String("apiserver", "", "URL of the API server")
 	kubeconfig := flag.String("kubeconfig", "", "file that says where the API server is, and who asks")
 	plugins := flag.Int("plugins", 1, "how many policies there are, each the same")
+	top := flag.Int("top", 0, "how many nodes filter answers, the best ones; 0: all that pass")
 	flag.Parse()
 	if *plugins < 1 {
 		log.Fatalf("-plugins is %d: there must be one at least", *plugins)
+	}
+	if *top < 0 {
+		log.Fatalf("-top is %d: it cannot be negative", *top)
 	}
 
 	nodes := NewNodes()
@@ -35,5 +39,5 @@ func main() {
 			log.Fatal(err)
 		}
 	}
-	log.Fatal(http.ListenAndServe(*listen, NewHandler(nodes, *plugins)))
+	log.Fatal(http.ListenAndServe(*listen, NewHandler(nodes, *plugins, *top)))
 }

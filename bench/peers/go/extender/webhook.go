@@ -14,12 +14,14 @@ import (
 type webhook struct {
 	nodes                          *Nodes
 	plugins                        int
+	top                            *top
 	filterPhases, prioritizePhases *expvar.Map
 }
 
-// NewHandler serves the verbs with these nodes and as many policies.
-func NewHandler(nodes *Nodes, plugins int) http.Handler {
-	w := &webhook{nodes, plugins, phases("filter"), phases("prioritize")}
+// NewHandler serves the verbs with these nodes and as many policies. Where most is not 0, filter answers the best nodes
+// only, that many at most.
+func NewHandler(nodes *Nodes, plugins, most int) http.Handler {
+	w := &webhook{nodes, plugins, newTop(most), phases("filter"), phases("prioritize")}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /filter", w.filter)
 	mux.HandleFunc("POST /prioritize", w.prioritize)
@@ -56,6 +58,9 @@ func (w *webhook) filter(response http.ResponseWriter, request *http.Request) {
 		default:
 			result.FailedNodes[node.Name] = reason
 		}
+	}
+	if w.top.most > 0 {
+		kept = w.top.of(kept, policies.score)
 	}
 	clock.lap("guest")
 	if args.NodeNames != nil {

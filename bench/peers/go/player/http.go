@@ -59,7 +59,7 @@ func (c *client) run(pod *v1.Pod, nodes []fwk.NodeInfo) (*protocol.Cycle, func()
 	kept, failed, unresolvable, err := c.extender.Filter(pod, nodes)
 	played := &protocol.Cycle{Filter: c.watch.since(begun)}
 	var scores *extenderv1.HostPriorityList
-	if err == nil && len(kept) > 0 {
+	if err == nil && scored(kept) {
 		begun = time.Now()
 		scores, _, err = c.extender.Prioritize(pod, kept)
 		verb := c.watch.since(begun)
@@ -77,14 +77,13 @@ func told(kept []fwk.NodeInfo, failed, unresolvable extenderv1.FailedNodesMap, s
 	for name, reason := range unresolvable {
 		found.Rejected[name] = protocol.Status{Code: int(fwk.UnschedulableAndUnresolvable), Reason: reason}
 	}
-	if scores == nil {
-		return found
-	}
 	for _, node := range kept {
 		found.Scores[node.Node().Name] = 0
 	}
-	for _, each := range *scores {
-		found.Scores[each.Host] = each.Score
+	if scores != nil {
+		for _, each := range *scores {
+			found.Scores[each.Host] = each.Score
+		}
 	}
 	return found
 }

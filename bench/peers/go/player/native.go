@@ -41,13 +41,13 @@ func (n *native) run(pod *v1.Pod, nodes []fwk.NodeInfo) (*protocol.Cycle, func()
 	kept, rejected, failed := n.filter(states, pod, nodes)
 	played := &protocol.Cycle{Filter: within(begun)}
 	var scores fwk.NodeScoreList
-	if failed == nil && len(kept) > 0 {
+	if failed == nil && scored(kept) {
 		begun = time.Now()
 		scores, failed = n.score(states, pod, kept)
 		verb := within(begun)
 		played.Prioritize = &verb
 	}
-	return played, func() *protocol.Answer { return answer(rejected, scores) }, failed.AsError()
+	return played, func() *protocol.Answer { return answer(kept, rejected, scores) }, failed.AsError()
 }
 
 func within(begun time.Time) protocol.Verb {
@@ -105,10 +105,14 @@ func (n *native) score(states []*framework.CycleState, pod *v1.Pod, nodes []fwk.
 	return scores, nil
 }
 
-func answer(rejected map[string]*fwk.Status, scores fwk.NodeScoreList) *protocol.Answer {
+// answer is what a cycle came to: a node without a score has 0.
+func answer(kept []fwk.NodeInfo, rejected map[string]*fwk.Status, scores fwk.NodeScoreList) *protocol.Answer {
 	found := &protocol.Answer{Rejected: map[string]protocol.Status{}, Scores: map[string]int64{}}
 	for name, status := range rejected {
 		found.Rejected[name] = protocol.Status{Code: int(status.Code()), Reason: status.Message()}
+	}
+	for _, node := range kept {
+		found.Scores[node.Node().Name] = 0
 	}
 	for _, each := range scores {
 		found.Scores[each.Name] = each.Score

@@ -13,6 +13,13 @@ type cycle interface {
 	run(pod *v1.Pod, nodes []fwk.NodeInfo) (*protocol.Cycle, func() *protocol.Answer, error)
 }
 
+// scored tells whether kube-scheduler asks for the scores of the nodes that passed filter: where one is left, it takes it.
+//
+// https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/scheduler/schedule_one.go (schedulePod)
+func scored(kept []fwk.NodeInfo) bool {
+	return len(kept) > 1
+}
+
 type player struct {
 	cycle cycle
 	nodes protocol.Nodes[fwk.NodeInfo]
