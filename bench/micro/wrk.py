@@ -29,7 +29,7 @@ from bench.peers import objects
 from bench.peers.apiserver import Cluster, api_server
 from bench.peers.gopeer import go_extender
 from bench.plugin.workload import pod
-from bench.servers import configured, ready
+from bench.servers import configured
 
 COUNTS: Final = (100, 500, 5_000)
 PODS: Final = 10
@@ -116,7 +116,6 @@ def servers(cluster: Cluster, guest: str, folder: Path) -> Iterator[Sequence[int
     kubeconfig = {"mode": "kubeconfig", "kubeconfig": str(cluster.write_kubeconfig(folder))}
     sections = {"profiles": [{"name": "default", "scoreRange": 100, "plugins": [plugin]}], "cluster": kubeconfig}
     with configured(folder, sections) as ours, go_extender(cluster.url) as go:
-        ready(ours.admin)
         yield ours.verbs, go
 
 

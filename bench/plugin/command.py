@@ -15,7 +15,7 @@ from bench.plugin.workload import Recorded
 from bench.progress import Meter
 from bench.recording import Recording
 from bench.run import Preset, Run, RunError, Variant
-from extender.commands.inspect import Report, inspect
+from extender.commands.inspect import InspectionReport, inspect
 
 RECORDED: Final = "recorded"
 JUDGES: Final = frozenset({"preFilter", "filter", "score"})
@@ -99,7 +99,7 @@ def _variants(options: Options) -> Sequence[str]:
     return [name for name in WAYS if name in chosen or (name == "upstream" and options.upstream)]
 
 
-def _checked(options: Options) -> Report:
+def _checked(options: Options) -> InspectionReport:
     """What the module is. Raises RunError or InspectionError."""
     for kind, given, known in (("case", options.cases, CASES), ("variant", options.variants, WAYS)):
         unknown = [name for name in given if name not in known]

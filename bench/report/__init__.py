@@ -9,7 +9,7 @@ from bench.report import page, readme
 from bench.report.results import Results
 from bench.run import Run, RunError
 
-__all__ = ["markdown", "write"]
+__all__ = ["costs", "markdown", "write"]
 
 PAGE: Final = "report.html"
 MARKDOWN: Final = "report.md"
@@ -38,3 +38,8 @@ def write(run: Run, folder: Path) -> list[Path]:
 def markdown(run: Run) -> str:
     """What a README or a terminal shows of a run."""
     return readme.markdown(Results(run))
+
+
+def costs(run: Run) -> str:
+    """What the project's README says of a run."""
+    return readme.costs(Results(run))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -108,7 +107,7 @@ def _more(results: Results, case: Case, metric: str) -> Iterator[Finding]:
         if name != subject.variant.name:
             yield Finding(topic, _asked(results, case, metric, name, start))
     if results.run.level == "scheduler":
-        yield Finding("Pods that are alike", " ".join(map(partial(_alike, results), results.alike())))
+        yield Finding("Pods that are alike", _alike(results))
         yield Finding("How long pods wait", _waiting(results))
         yield Finding("What an extender adds", _choosing(results))
         yield Finding("What it takes of the machine", _usage(results, case, metric))
@@ -275,18 +274,26 @@ def _asked(results: Results, case: Case, metric: str, name: str, start: str) -> 
     return f"{start} ({quoted(found.variant)}): {rough(found.p50.value)} {_unit(found)}{compared}."
 
 
-def _alike(results: Results, case: Case) -> str:
+def _alike(results: Results) -> str:
     """What batching brings where kube-scheduler may batch pods."""
     told = []
-    for each in results.all(case, "throughput"):
-        batched = results.of(case, each.variant.name, "batched")
-        share = f" ({rough(batched.p50.value)}% of them batched)" if batched and batched.p50.value else ""
-        told.append(f"{rough(each.p50.value)} with {known(each.variant)}{share}")
-    return (
-        f"At {count(case.nodes, 'node')}, of pods that are alike and have a node each, kube-scheduler binds a second: "
-        f"{listed(told)}. It batches such pods until an extender is registered, if it has no default constraints of "
-        "topology spread; those are switched off here."
-    )
+    for case in results.alike():
+        rates = [_batched(results, case, each) for each in results.all(case, "throughput")]
+        of = f"At {count(case.nodes, 'node')}, of pods that are alike and have a node each"
+        told.append(f"{of}, kube-scheduler binds a second: {listed(rates)}.")
+    return " ".join([*told, BATCHES]) if told else ""
+
+
+BATCHES: Final = (
+    "It batches such pods until an extender is registered, if it has no default constraints of topology spread; those "
+    "are switched off here."
+)
+
+
+def _batched(results: Results, case: Case, each: Figures) -> str:
+    shares = results.of(case, each.variant.name, "batched")
+    share = f" ({rough(shares.p50.value)}% of them batched)" if shares and shares.p50.value else ""
+    return f"{rough(each.p50.value)} with {known(each.variant)}{share}"
 
 
 def _waiting(results: Results) -> str:

@@ -9,7 +9,7 @@ from bench.report import tables
 from bench.report.findings import findings, subject_of, too_few, unfinished
 from bench.report.results import PEERS, Figures, Results
 from bench.report.tables import Cell, Group, Table
-from bench.report.words import capital, figure, label, measured, quoted
+from bench.report.words import capital, count, factor, figure, label, measured, quoted, rough
 from bench.run import Case, Run
 
 SPECIAL: Final = {"\\": "\\\\", "&": "&amp;", "<": "&lt;", "|": "\\|", "`": "\\`", "*": "\\*", "_": "\\_", "[": "\\["}
@@ -27,6 +27,43 @@ def markdown(results: Results) -> str:
     blocks += [_titled(table)] if table else []
     blocks.append(_escaped(_made(run)))
     return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def costs(results: Results) -> str:
+    """What an extender costs, in short: the answer, and its metric by variant and number of nodes."""
+    found = subject_of(results)
+    answer = _escaped(findings(results).whole_answer)
+    if found is None:
+        return answer
+    metric, typical = found
+    cases, base = results.scale(metric), results.base(typical, metric)
+    head = [
+        f"{measured(metric)}, {results.all(typical, metric)[0].unit}",
+        *(count(case.nodes, "node") for case in cases),
+    ]
+    rows = [
+        [Cell(label(variant)), *(_cost(results, case, variant.name, metric) for case in cases)]
+        for variant in results.run.variants
+        if variant.name not in ASIDE
+    ]
+    table = Table("", "", head, [Group("", [row for row in rows if any(cell.text for cell in row[1:])])])
+    beside = f"In brackets: how many times that of {quoted(base)}." if base and metric == "throughput" else ""
+    noisy = (
+        "The machine was too noisy: compare ratios, not figures." if noise(results.run).verdict == "too noisy" else ""
+    )
+    return "\n\n".join(filter(None, (answer, _rows(table), _escaped(" ".join(filter(None, (beside, noisy)))))))
+
+
+ASIDE: Final = ("upstream", "wasmtime", "wasmer")
+"""Variants that say what a runtime costs, and not what an extender does."""
+
+
+def _cost(results: Results, case: Case, variant: str, metric: str) -> Cell:
+    """A median, and of a throughput the ratio; empty if it was not measured."""
+    figures, base = results.of(case, variant, metric), results.base(case, metric)
+    compared = results.compare(case, variant, base.name, metric) if base and metric == "throughput" else None
+    beside = f" ({factor(compared.ratio.value)})" if compared and compared.verdict != "open" else ""
+    return Cell(f"{rough(figures.p50.value)}{beside}" if figures else "")
 
 
 def medians(results: Results) -> Table | None:

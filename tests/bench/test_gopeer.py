@@ -157,10 +157,8 @@ def answering_the_best(cluster: Cluster, top: int) -> Iterator[Connection]:
     """A connection to an extender whose filter answers so many nodes."""
     port = free_port()
     command = [gopeer.program("extender"), "-listen", f"{LOOPBACK}:{port}", "-apiserver", cluster.url]
-    with running([*command, "-top", str(top)], port):
-        ready(port)
-        with Connection(port) as connection:
-            yield connection
+    with running([*command, "-top", str(top)], port, says_ready=True), Connection(port) as connection:
+        yield connection
 
 
 def kept(connection: Connection, asked: objects.Object) -> list[int]:

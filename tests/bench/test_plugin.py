@@ -419,6 +419,21 @@ def test_what_was_left_out_stays_left_out_when_a_run_goes_on(tmp_path: Path) -> 
     assert (run.cases[0].done, run.cases[0].left_out) == (2, left_out)
 
 
+def test_a_module_without_score_has_no_best_node(tmp_path: Path) -> None:
+    guest = module(tmp_path, SPINS)._replace(scores=False)
+    with starting(Setup(tmp_path, guest, Synthetic(NODES), ExitStack()), ["kwx-top1", "kwx-top5"]) as (found, left_out):
+        assert (found, {*left_out.values()}) == ({}, {"the module has no Score, so that no node is the best"})
+        assert [*left_out] == ["kwx-top1", "kwx-top5"]
+
+
+def test_an_extender_that_answers_the_best_node_starts_as_others_do() -> None:
+    spec = CaseSpec("20", "20 nodes", NODES, kind="cold")
+    run, _ = measured(new_run(), [spec], Means(HEADROOM, ["native", "kwx-top1", "goextender-top1"], EFFORT))
+    assert {variant for variant, _ in shape(run.cases[0])} == {"native"}
+    why = "it starts as the one that answers all nodes"
+    assert run.cases[0].left_out == {"kwx-top1": why, "goextender-top1": why}
+
+
 @pytest.mark.parametrize("kind", ["rounds", "cold"])
 def test_what_was_measured_must_go_on(kind: Kind) -> None:
     spec = CaseSpec("20", "20 nodes", NODES, kind=kind)

@@ -23,7 +23,7 @@ from extender.commands.cli import app as kwx
 from extender.config.models import ExtenderConfiguration, PluginConfig
 from extender.telemetry.metrics import Metrics
 
-from . import references
+from . import figures, references
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = sorted(
@@ -183,6 +183,19 @@ def test_modules_and_targets_that_are_named_exist(page: Path) -> None:
 def test_generated_references_are_current(page: str) -> None:
     written = (references.FOLDER / page).read_text(encoding="utf-8")
     assert written == references.PAGES[page](), "run python -m tests.docs.references"
+
+
+def test_figures_of_the_readme_are_those_of_the_results() -> None:
+    assert figures.README.read_text(encoding="utf-8") == figures.readme(), "run python -m tests.docs.figures"
+
+
+def test_figures_come_between_the_comments_that_are_for_them() -> None:
+    page = "above\n<!-- kwx bench plugin: made by `python -m tests.docs.figures` -->\nold\n<!-- until here -->\nbelow\n"
+    told = figures.filled(page, {"plugin": "| \\1 |"})
+    assert told == page.replace("\nold\n", "\n\n| \\1 |\n\n")
+    assert figures.filled(told, {"plugin": "| \\1 |"}) == told
+    with pytest.raises(ValueError, match=r"^there is no <!-- kwx bench scheduler: made by .* with .* behind it$"):
+        figures.filled(page, {"scheduler": ""})
 
 
 def test_metrics_are_those_of_the_code() -> None:
