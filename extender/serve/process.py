@@ -34,9 +34,14 @@ what it has once given, so that the process would take what each thread ever nee
 _M_ARENA_MAX: Final = -8
 """Of glibc's `malloc.h`."""
 
+_NO_DUMP: Final = (RuntimeError, ValueError, AttributeError, OSError)
+"""What faulthandler raises where there is no thread for it, or nowhere to write to."""
+
 
 def serve(file: Path) -> None:
     """Serves until SIGTERM or SIGINT; SIGHUP has the configuration file read again. Raises ConfigError."""
+    with suppress(*_NO_DUMP):  # Before there is an engine, which takes the signals by which guests trap.
+        faulthandler.enable()
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, _leave)
     _raise_descriptors()
@@ -74,7 +79,7 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
 
 def _end(extender: Wiring) -> None:
     """Ends the threads. If any keeps the process from ending, also later, it ends and says where each is."""
-    with suppress(RuntimeError, ValueError, AttributeError, OSError):  # No thread for it, or nowhere to write to.
+    with suppress(*_NO_DUMP):
         faulthandler.dump_traceback_later(EXIT_TIMEOUT_S, exit=True)
     extender.stop()
 

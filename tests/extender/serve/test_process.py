@@ -195,6 +195,21 @@ def test_a_thread_that_hangs_does_not_hold_up_the_end_and_is_told(tmp_path: Path
     assert "in is_stuck" in log.read_text()
 
 
+@pytest.mark.parametrize("number", [signal.SIGABRT, signal.SIGSEGV])
+def test_a_crash_is_told_with_where_each_thread_was(tmp_path: Path, number: signal.Signals) -> None:
+    """The engine looks at the one of them first, since guests trap by it."""
+    extender = Extender(tmp_path, profile("default", plugin("nodenumber")))
+    try:
+        extender.wait_until(lambda: extender.events("serving"))
+        extender.process.send_signal(number)
+        assert extender.process.wait(PATIENCE_S) == -number
+    finally:
+        extender.process.kill()
+        extender.process.wait(PATIENCE_S)
+    log = (tmp_path / "extender.log").read_text()
+    assert all(told in log for told in ("\nFatal Python error: ", " in _serve\n", "/supervision.py"))
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_small_answers_are_sent_at_once(host: str) -> None:
     """Else one of two packets waits for the client's acknowledgement of the first, some 40 ms."""
