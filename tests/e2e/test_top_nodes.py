@@ -11,11 +11,10 @@ import pytest
 import yaml
 
 from bench.controlplane import ControlPlane
-from tests.e2e.stack import Stack, example, guest
+from tests.e2e.stack import Stack, guest
 
 BEST = {"topNodes": 1}
 HOST = "kubernetes.io/hostname"
-ZONE = "topology.kubernetes.io/zone"
 APP = {"app": "web"}
 SELECTOR = {"matchLabels": APP}
 ROOM = {"cpu": "64", "memory": "256Gi", "pods": "21"}
@@ -146,14 +145,21 @@ def is_closed(cluster: ControlPlane, node: str) -> bool:
 def test_with_more_nodes_in_tree_scores_decide_among_them(
     cluster: ControlPlane, identity: Path, tmp_path: Path
 ) -> None:
-    """nodenumber prefers the node of the pod's digit, and all others alike."""
-    cluster.create_nodes(10)
-    plugins = [example("accelerator"), example("nodenumber")]
-    with Stack(cluster, tmp_path, plugins, identity, profile={"topNodes": 3}) as stack:
+    """The plugin likes node-3 best and node-0 least; the pod prefers node-0 to node-1, and both to all others."""
+    cluster.create_nodes(4)
+    preferred = [prefer("node-0", 100), prefer("node-1", 50)]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    plugins = [guest("score_by_digit", tmp_path)]
+    with Stack(cluster, tmp_path, plugins, identity, weight=1, profile={"topNodes": 3}) as stack:
         (extender,) = yaml.safe_load(stack.scheduler_config.read_text())["extenders"]
-        assert {"filterVerb", "prioritizeVerb"} <= set(extender)
-        pods = [f"pod-{at}" for at in range(10)]
-        for name in pods:
-            stack.create_pod(name)
-        stack.wait_until(lambda: len(stack.placements()) == len(pods), "placement of all pods")
-        assert stack.placements() == {f"pod-{at}": f"node-{at}" for at in range(10)}
+        assert {key for key in extender if key.endswith("Verb")} == {"filterVerb", "prioritizeVerb"}
+        stack.create_pod("picky", affinity=affinity)
+        stack.create_pod("easy")
+        stack.wait_until(lambda: len(stack.placements()) == 2, "placement of both pods")
+        assert stack.placements() == {"picky": "node-1", "easy": "node-3"}
+
+
+def prefer(node: str, weight: int) -> dict[str, Any]:
+    """A preference of a pod for a node."""
+    expression = {"key": HOST, "operator": "In", "values": [node]}
+    return {"weight": weight, "preference": {"matchExpressions": [expression]}}
