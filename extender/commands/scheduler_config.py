@@ -115,6 +115,9 @@ def _url(configuration: ExtenderConfiguration) -> str:
 
 
 def _timeout(configuration: ExtenderConfiguration) -> float:
-    """Long enough for every plugin of a profile to meet its own timeout in both halves of preempt, and for bind."""
+    """Long enough for every plugin of a profile to meet its own timeout twice, and for bind.
+
+    preempt asks plugins in two halves, and so does filter with topNodes.
+    """
     longest = max(sum(plugin.timeout for plugin in profile.plugins) for profile in configuration.profiles)
     return max(MIN_TIMEOUT_S, 2 * longest + 1, configuration.server.bind_timeout + 1)
