@@ -73,11 +73,11 @@ class CyclePins:
         pin = self._pins.get((uid, route))
         return pin.profile if pin and pin.expires > time.monotonic() else None
 
-    def keep_scores(self, key: Key, scores: Mapping[str, int]) -> None:
-        """Takes what prioritize is to answer in a pod's cycle, by the node's name."""
+    def keep_scores(self, key: Key, profile: Profile, scores: Mapping[str, int]) -> None:
+        """Takes what prioritize is to answer in a pod's cycle on a profile, by the node's name."""
         with self._lock:
             pin = self._pins.get(key)
-            if pin and self._scores + len(scores) - len(pin.scores) <= MAX_SCORES:
+            if pin and pin.profile is profile and self._scores + len(scores) - len(pin.scores) <= MAX_SCORES:
                 self._scores += len(scores) - len(pin.scores)
                 self._pins[key] = pin._replace(scores=scores)
 

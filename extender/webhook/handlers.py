@@ -186,7 +186,7 @@ class FilterHandler(JudgingHandler[Candidates]):
         self._context.samples.record(profile.name, Sample("prioritize", pod, verdict.kept.names))
         best = self._context.top_nodes.choose(asked.key, profile, pod, verdict.kept, profile.top_nodes)
         if profile.top_nodes > 1:
-            self._context.pins.keep_scores(asked.key, best.scores)
+            self._context.pins.keep_scores(asked.key, profile, best.scores)
         return verdict._replace(kept=best.nodes)
 
     def encode(self, asked: Asked[Candidates], _: Nodes, result: Verdict) -> bytes:

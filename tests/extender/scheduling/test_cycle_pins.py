@@ -134,7 +134,7 @@ def test_expired_cycles_are_given_back_as_others_begin(
 
 
 def test_scores_are_known_until_the_cycle_is_over(begun: CyclePins, clock: Clock) -> None:
-    begun.keep_scores(("pod", ""), {"node-1": 7, "node-2": 0})
+    begun.keep_scores(("pod", ""), OLD, {"node-1": 7, "node-2": 0})
     assert begun.scores(("pod", ""), ["node-2", "node-1"]) == [0, 7]
     assert begun.scores(("pod", ""), ["node-1", "node-3"]) is None
     assert begun.scores(("pod", "other"), ["node-1"]) is None
@@ -143,8 +143,15 @@ def test_scores_are_known_until_the_cycle_is_over(begun: CyclePins, clock: Clock
 
 
 def test_a_new_cycle_knows_none(begun: CyclePins) -> None:
-    begun.keep_scores(("pod", ""), {"node-1": 7})
+    begun.keep_scores(("pod", ""), OLD, {"node-1": 7})
     begun.pin("pod", OLD)
+    assert begun.scores(("pod", ""), ["node-1"]) is None
+
+
+def test_a_filter_that_ends_late_gives_no_scores_to_a_cycle_on_another_profile(begun: CyclePins) -> None:
+    """Who asks may be tired of waiting for filter, and begin again after a swap."""
+    begun.pin("pod", NEW)
+    begun.keep_scores(("pod", ""), OLD, {"node-1": 7})
     assert begun.scores(("pod", ""), ["node-1"]) is None
 
 
@@ -153,18 +160,18 @@ def test_scores_are_bounded_and_make_room_when_their_cycle_ends(
 ) -> None:
     monkeypatch.setattr(cycle_pins, "MAX_SCORES", 3)
     begun.pin("new", OLD)
-    begun.keep_scores(("pod", ""), {"node-1": 1, "node-2": 2})
-    begun.keep_scores(("new", ""), {"node-1": 1, "node-2": 2})
+    begun.keep_scores(("pod", ""), OLD, {"node-1": 1, "node-2": 2})
+    begun.keep_scores(("new", ""), OLD, {"node-1": 1, "node-2": 2})
     assert begun.scores(("new", ""), ["node-1"]) is None
-    begun.keep_scores(("pod", ""), {"node-1": 3})  # In the place of those before.
-    begun.keep_scores(("new", ""), {"node-1": 1, "node-2": 2})
+    begun.keep_scores(("pod", ""), OLD, {"node-1": 3})  # In the place of those before.
+    begun.keep_scores(("new", ""), OLD, {"node-1": 1, "node-2": 2})
     assert begun.scores(("new", ""), ["node-1"]) == [1]
     with begun.unpinning("pod"):
         pass
-    begun.keep_scores(("new", ""), {"node-1": 1, "node-2": 2, "node-3": 3})
+    begun.keep_scores(("new", ""), OLD, {"node-1": 1, "node-2": 2, "node-3": 3})
     assert begun.scores(("new", ""), ["node-3"]) == [3]
 
 
 def test_a_cycle_that_is_over_is_given_none(begun: CyclePins) -> None:
-    begun.keep_scores(("unknown", ""), {"node-1": 1})
+    begun.keep_scores(("unknown", ""), OLD, {"node-1": 1})
     assert begun.scores(("unknown", ""), ["node-1"]) is None
