@@ -72,4 +72,7 @@ _ENDS: Final = {
 }
 """By the stage and whether there is a problem."""
 
+ENDS: Final = tuple(_ENDS.values())
+"""The values of `Rollout.end`."""
+
 _ON_THE_WAY: Final = {stage for stage, following in NEXT.items() if Stage.FAILED in following}

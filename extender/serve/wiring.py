@@ -31,7 +31,7 @@ from extender.cluster.waker import NAMESPACE
 from extender.config import ClusterConfig, ConfigError, ExtenderConfiguration, FailurePolicy, ServerConfig
 from extender.rollouts import Loaded
 from extender.rollouts.revision import Stage
-from extender.rollouts.rollout import Rollout
+from extender.rollouts.rollout import ENDS, Rollout
 from extender.rollouts.service import RolloutService
 from extender.scheduling.cycle_pins import CyclePins
 from extender.scheduling.feasible_nodes import FeasibleNodes
@@ -138,6 +138,8 @@ class Wiring:
 
     def start(self, access: TokenAccess, admin_socket: socket.socket) -> None:
         """Starts all but the server of the verbs."""
+        for slot in self._loaded.live.slots:
+            self._metrics.expect_rollouts(slot.profile, slot.name, ENDS)
         self._loaded.journal.listen(self._on_rollout)
         if self._link:
             self._guest_log.recorder = self._link.recorder
@@ -192,7 +194,8 @@ class Wiring:
         return self._source.current
 
     def _on_rollout(self, _: int, rollout: Rollout) -> None:
-        if rollout.end:
+        self._metrics.expect_rollouts(rollout.profile, rollout.plugin, ENDS)
+        if rollout.end and not rollout.dry_run:
             self._metrics.count_rollout(rollout.profile, rollout.plugin, rollout.end)
         if self._link and rollout.stage is Stage.ACTIVE and self._loaded.live.profiles.wants_pods:
             self._link.pods.start()

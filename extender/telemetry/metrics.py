@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollector, ProcessCollector
@@ -60,6 +60,11 @@ class Metrics:
             ("profile", "plugin", "end"),
             registry=self.registry,
         )
+
+    def expect_rollouts(self, profile: str, plugin: str, ends: Iterable[str]) -> None:
+        """Begins the counters of a plugin's rollouts at 0, so that the first failure is an increase."""
+        for end in ends:
+            self._rollouts.labels(profile, plugin, end)
 
     def count_rollout(self, profile: str, plugin: str, end: str) -> None:
         """Counts a rollout that ended."""

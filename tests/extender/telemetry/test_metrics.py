@@ -77,22 +77,27 @@ def test_buckets_tell_fractions_of_a_millisecond_and_timeouts_apart(extender: Ex
 
 
 def test_rollouts_are_counted_by_their_end(tmp_path: Path) -> None:
-    """A good module, one that is none, and the way back."""
+    """A good module, one that is none, and the way back. Dry runs do not count, and each end is there from the start.
+
+    Else the first failure would be no increase.
+    """
     (tmp_path / "swapped.wasm").write_bytes(guests.constant_score(10))
     with Extender(tmp_path, profile("default", plugin("swapped"))) as extender:
+        ends = [("default", "swapped", end) for end in ("active", "failed", "rolled back")]
+        assert rollouts(extender) == dict.fromkeys(ends, 0)
+        upload = "/api/v1/plugins/swapped/module?dryRun=true&wait=20s"
+        headers = {"Content-Type": "application/wasm"}
+        refused = extender.admin.put(upload, content=b"none", headers=headers)
+        assert (refused.json()["dryRun"], refused.json()["stage"]) == (True, "failed")
         for module, end in ((guests.constant_score(90), "active"), (b"none", "failed")):
             beside = tmp_path / "beside.wasm"
             beside.write_bytes(module)
             beside.replace(tmp_path / "swapped.wasm")
-            extender.wait_until(lambda end=end: ("default", "swapped", end) in rollouts(extender))
+            extender.wait_until(lambda end=end: rollouts(extender)["default", "swapped", end] == 1)
         answer = extender.admin.post("/api/v1/plugins/swapped/rollback?wait=20s", json={})
         assert answer.is_success, answer.text
-        extender.wait_until(lambda: len(rollouts(extender)) == 3)
-        assert rollouts(extender) == {
-            ("default", "swapped", "active"): 2,
-            ("default", "swapped", "failed"): 1,
-            ("default", "swapped", "rolled back"): 1,
-        }
+        extender.wait_until(lambda: rollouts(extender)["default", "swapped", "rolled back"] == 1)
+        assert rollouts(extender) == dict(zip(ends, (2, 1, 1), strict=True))
 
 
 def rollouts(extender: Extender) -> dict[tuple[str, ...], float]:
