@@ -102,6 +102,7 @@ def _docstrings(model: type[BaseModel]) -> dict[str, str]:
         and isinstance(field.target, ast.Name)
         and isinstance(below, ast.Expr)
         and isinstance(below.value, ast.Constant)
+        and isinstance(below.value.value, str)
     }
 
 

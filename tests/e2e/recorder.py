@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import http.server
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import httpx
@@ -48,13 +48,14 @@ class Recorder:
 class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, port, pass_on) -> None:
+    def __init__(self, port: int, pass_on: Callable[[str, bytes], httpx.Response]) -> None:
         super().__init__((LOOPBACK, port), _Handler)
         self.pass_on = pass_on
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    server: _Server
 
     def do_POST(self) -> None:
         answer = self.server.pass_on(self.path, self.rfile.read(int(self.headers["Content-Length"])))

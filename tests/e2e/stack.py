@@ -184,7 +184,7 @@ class Stack:
         }
 
     def _print_scheduler_config(self) -> str:
-        command = [KWX, "scheduler-config", "--config", self.config, "--weight", str(self.weight)]
+        command: list[str | Path] = [KWX, "scheduler-config", "--config", self.config, "--weight", str(self.weight)]
         command += ["--kubeconfig", self.control_plane.kubeconfig("scheduler"), "--no-leader-election"]
         command += ["--full-nodes"] if self.full_nodes else ["--node-cache-capable"]
         command += ["--url", self.proxy] if self.proxy else []

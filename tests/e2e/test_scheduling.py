@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import msgspec
 import pytest
 
@@ -151,17 +150,13 @@ def test_a_swapped_module_decides_over_the_next_pod(cluster: ControlPlane, ident
     module = tmp_path / "policy.wasm"
     shutil.copyfile(EXAMPLES / "nodenumber.wasm", module)
     with Stack(cluster, tmp_path, [{"name": "policy", "guestURL": "file://./policy.wasm"}], identity) as stack:
-
-        def live() -> str:
-            return httpx.get(f"{stack.admin_url}/api/v1/plugins", trust_env=False).json()[0]["digest"]
-
         stack.create_pod("before-1")
         stack.wait_until(lambda: "before-1" in stack.placements(), "placement before the swap")
-        old = live()
+        old = stack.live()
         beside = tmp_path / "new.wasm"
         shutil.copyfile(EXAMPLES / "nodenumber_reversed.wasm", beside)
         beside.replace(module)
-        stack.wait_until(lambda: live() != old, "the swap")
+        stack.wait_until(lambda: stack.live() != old, "the swap")
         stack.create_pod("after-1")
         stack.wait_until(lambda: "after-1" in stack.placements(), "placement after the swap")
         assert stack.placements() == {"before-1": "node-1", "after-1": "node-0"}

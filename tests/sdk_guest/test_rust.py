@@ -66,9 +66,10 @@ def load(engine: WasmtimeEngine) -> Iterator[Load]:
 def compiler(builder: ModuleType) -> Path:
     """The compiler; skips the test where there is none."""
     try:
-        return builder.compiler()
+        rustc: Path = builder.compiler()
     except builder.BuildError as error:
         pytest.skip(str(error))
+    return rustc
 
 
 def module(name: str, host: str = "lists") -> bytes:
@@ -208,9 +209,10 @@ def test_a_quantity_that_is_none_is_told_until_it_is_mended(load: Load) -> None:
     pod = asking_for("1", "1Gi")
     here = at({"node": with_room("4", "2Gi"), "other": with_room("4", "2Gi")}, pod)
     broken = encode_node(with_room("4", "2Gi")).replace(b"2Gi", b"2G!")
+    asks: list[tuple[Callable[[Plugin, World], object], str]] = [(filter_nodes, "filter"), (score, "score")]
     for changed, reason in [(broken, "malformed quantity"), (b"\xff", "malformed protobuf")]:
         here.node_table.put([("other", changed)])
-        for ask, export in [(filter_nodes, "filter"), (score, "score")]:
+        for ask, export in asks:
             with pytest.raises(GuestError) as caught:
                 ask(plugin, here.with_pod("1", here.pod.object))
             assert str(caught.value) == f"{export}nodes: {reason}"

@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 from asyncio import StreamReader, StreamWriter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -47,7 +47,7 @@ class StandIn(ApiServer):
     async def run(self, port: int) -> None:
         """Serves until it is to end."""
         loop, over = asyncio.get_running_loop(), asyncio.Event()
-        self.end = lambda: loop.call_soon_threadsafe(over.set)
+        self.end: Callable[[], object] = lambda: loop.call_soon_threadsafe(over.set)
         tasks = [loop.create_task(self.serve(port)), loop.create_task(self._cut())]
         await over.wait()
         for task in tasks:

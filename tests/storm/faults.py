@@ -137,7 +137,7 @@ class Faults:
             with self._starting:
                 start_whole(thread)
 
-        threading.Thread.start = start_alone  # type: ignore[method-assign]
+        threading.Thread.start = start_alone  # type: ignore[method-assign, assignment]
         name = "_start_joinable_thread" if hasattr(threading, "_start_joinable_thread") else "_start_new_thread"
         start = getattr(threading, name)
 

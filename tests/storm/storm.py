@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
 from threading import Event
@@ -112,7 +113,7 @@ class Storm:
             "server": {"stateDirectory": "state"},
         }
         self.config = kwx.write(folder, kwx.configuration(*GOOD, *BAD, **sections))
-        command = [sys.executable, "-m", "tests.storm.served", self.config, folder]
+        command: list[str | Path] = [sys.executable, "-m", "tests.storm.served", self.config, folder]
         paths = {"PYTHONPATH": str(Path(__file__).parents[2]), "XDG_CACHE_HOME": str(folder / "cache")}
         self._process = subprocess.Popen(
             leashed(command),
@@ -134,7 +135,7 @@ class Storm:
 
     def begin(self) -> None:
         """Waits until the extender serves, and has everybody ask."""
-        serving = wait_until(lambda: self._check() or self.events("serving"), self.log, START_TIMEOUT_S)[0]
+        serving = wait_until(self._serving, self.log, START_TIMEOUT_S)[0]
         self.place = Place(*(int(serving[name].rpartition(":")[2]) for name in ("verbs", "admin")))
         self._schedulers = [
             Scheduler(self.place, self._seed, each["name"], NODES, self._cluster) for each in (*GOOD, *BAD)
@@ -170,7 +171,7 @@ class Storm:
     def blow(self, seconds: float) -> None:
         """One round of all at once."""
         over = Event()
-        beside = [Beside(lambda client=client: client.run(over)) for client in self._clients]
+        beside = [Beside(partial(client.run, over)) for client in self._clients]
         self._cluster.misbehaves = True
         until = time.monotonic() + seconds
         while time.monotonic() < until and self._process.poll() is None:
@@ -199,8 +200,7 @@ class Storm:
         asker = Asker(self.place.admin)
         wait_until(lambda: asker.ask("GET", "/readyz").status == 200, lambda: asker.ask("GET", "/readyz?verbose"))
         asker.close()
-        problems = [""]
-        wait_until(lambda: not problems.append(self._operator.swap()) and not problems[-1], lambda: problems[-1])
+        self._wait_until_swapped()
         for scheduler in self._schedulers[: len(GOOD)]:
             self._wait_until_scheduled(scheduler)
         for scheduler in self._schedulers[len(GOOD) :]:
@@ -209,6 +209,15 @@ class Storm:
         status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
         descriptors = len(list((folder / "fd").iterdir()))
         return Size(int(status["VmRSS"].split()[0]) >> 10, descriptors, int(status["Threads"]))
+
+    def _wait_until_swapped(self) -> None:
+        problems = [""]
+
+        def is_swapped() -> bool:
+            problems.append(self._operator.swap())
+            return not problems[-1]
+
+        wait_until(is_swapped, lambda: problems[-1])
 
     def _wait_until_scheduled(self, scheduler: Scheduler) -> None:
         problems: list[str] = []
@@ -248,6 +257,10 @@ class Storm:
             for line in self._process.stdout:
                 self._lines.append(line.decode(errors="replace"))
                 self._record.write(self._lines[-1])
+
+    def _serving(self) -> list[dict[str, Any]]:
+        self._check()
+        return self.events("serving")
 
     def _check(self) -> None:
         assert self._process.poll() is None, "the extender has ended"  # How is told when it is left.

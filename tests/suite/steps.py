@@ -49,6 +49,9 @@ class Outcome:
 class Step(Protocol):
     """What a run is made of."""
 
+    @property
+    def name(self) -> str: ...
+
     def run(self) -> Outcome: ...
 
 
@@ -123,10 +126,11 @@ class Suite:
 
 
 def _trouble(status: int | None) -> str:
-    return {
+    words: dict[int | None, str] = {
         NOTHING_LEFT: "no test was found",
         1: "every test was over, but its process did not end by itself; where it hung is above",
-    }.get(status, f"pytest ended with status {status}")
+    }
+    return words.get(status, f"pytest ended with status {status}")
 
 
 def _tell_progress(journal: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.suite import steps
 from tests.suite.run import run, summary
-from tests.suite.steps import Command, Outcome, Suite
+from tests.suite.steps import Command, Outcome, Step, Suite
 
 IMPATIENT = """
 from tests.suite import timeouts
@@ -155,7 +155,10 @@ def test_a_command_that_takes_too_long_is_ended() -> None:
 
 def test_all_steps_run_and_one_block_tells_of_them(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "test_it.py").write_text("def test_good(): pass")
-    steps = [Command("build", [sys.executable, "-c", "raise SystemExit(3)"], 60), Suite("suite", [str(tmp_path)])]
+    steps: list[Step] = [
+        Command("build", [sys.executable, "-c", "raise SystemExit(3)"], 60),
+        Suite("suite", [str(tmp_path)]),
+    ]
     assert run("make it", steps) == 1
     told = capfd.readouterr().out.splitlines()
     block = told[max(number for number, line in enumerate(told) if " make it " in line) :]

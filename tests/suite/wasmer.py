@@ -61,6 +61,13 @@ def _provide(python: str) -> None:
     if stamp.exists() and stamp.stat().st_mtime > PROJECT.stat().st_mtime:
         return
     subprocess.run([python, "-m", "venv", "--clear", ENVIRONMENT], check=True, timeout=INSTALL_TIMEOUT_S)
-    pip = [ENVIRONMENT / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip: list[str | Path] = [
+        ENVIRONMENT / "bin" / "python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]
     subprocess.run([*pip, "--editable", ".[wasmer,test]"], check=True, timeout=INSTALL_TIMEOUT_S, cwd=ROOT)
     stamp.touch()

@@ -123,7 +123,7 @@ def play(engine: Engine, checkout: Path, guest: str, row: Row) -> Played:
     """Loads the guest as the row says, and asks it."""
     handle, records = Waiting(), list[Log | GuestEvent]()
 
-    def sink(_: str, __: Pod, journal: GuestJournal) -> None:
+    def sink(_: str, __: Pod | None, journal: GuestJournal) -> None:
         records.extend(journal.records)
 
     wasm = with_globals((checkout / guest).read_bytes(), row.first)
