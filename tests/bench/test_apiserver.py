@@ -67,8 +67,8 @@ def test_nodes_of_a_file_and_nodes_that_are_put_get_versions_of_the_server(tmp_p
                 watched = len(ends.all)
                 await asyncio.to_thread(cluster.put, node_list([changed(1, update, version)]))
                 seen = changed(1, update, str(FIRST_VERSION + update))
-                await until(lambda seen=seen: node_of(node_table, 1) == seen)
-                await until(lambda watched=watched: len(ends.all) > watched)
+                await until(lambda: node_of(node_table, 1) == seen)  # noqa: B023 (called at once)
+                await until(lambda: len(ends.all) > watched)  # noqa: B023 (called at once)
             assert list(known(node_table).values()) == [first[0], seen, first[2]]
             assert await asyncio.to_thread(cluster.updates) == 2
         await api.aclose()

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -14,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner, Result
 
-from bench import cli, progress
+from bench import cli
 from bench.controlplane.gobuild import BuildError
 from bench.controlplane.process import ControlPlaneError, isolated_environment
 from bench.errors import BenchError
@@ -171,7 +172,7 @@ def test_the_status_of_a_comparison(
 @pytest.mark.parametrize("columns", [40, 80, 200])
 def test_a_comparison_has_whole_rows_on_any_terminal(tmp_path: Path, columns: int) -> None:
     places = saved(tmp_path / "before", STEADY), saved(tmp_path / "after", SLOWER)
-    command = [sys.executable, "-m", "extender", "bench", "compare", *places]
+    command: list[str | Path] = [sys.executable, "-m", "extender", "bench", "compare", *places]
     shown = run_on_terminal(command, columns, isolated_environment(tmp_path), status=1)
     assert ROW in [line.strip() for line in shown.splitlines()]
 
@@ -207,7 +208,7 @@ def test_what_cannot_be_compared_has_a_status_of_its_own(call: Call, tmp_path: P
 def test_the_time_left(done: int, seconds: float, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of four rounds."""
     now = 1000.0
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     meter = Meter(4)
     now += seconds
     meter.step("500", done)

@@ -100,8 +100,10 @@ def test_runs_that_are_alike_have_not_changed(between: float, names: Sequence[st
     """Nor if each variant has its own luck in each run, which no round of that run tells."""
     wrong = 0
     for seed in range(comparisons):
-        runs = (synthetic(2 * seed + at, between=between, names=names, rounds=10, samples=10) for at in range(2))
-        wrong += any(change.verdict in ("worse", "better") for change in compare(*runs).changes)
+        before, after = (
+            synthetic(2 * seed + at, between=between, names=names, rounds=10, samples=10) for at in range(2)
+        )
+        wrong += any(change.verdict in ("worse", "better") for change in compare(before, after).changes)
     assert wrong <= 0.05 * comparisons
 
 
@@ -149,14 +151,14 @@ def test_a_slower_machine_is_no_change() -> None:
 def test_a_slower_machine_is_no_change_with_few_controls(measured: Sequence[str]) -> None:
     """Nor if each variant has its own luck in each run."""
     for seed in range(20):
-        runs = synthetic(2 * seed, between=0.03), synthetic(2 * seed + 1, dict.fromkeys(MEDIANS, 1.08), between=0.03)
-        found = compare(*(only_by(each, *measured) for each in runs))
-        assert found.unclear, seed
+        before = synthetic(2 * seed, between=0.03)
+        after = synthetic(2 * seed + 1, dict.fromkeys(MEDIANS, 1.08), between=0.03)
+        assert compare(only_by(before, *measured), only_by(after, *measured)).unclear, seed
 
 
 def test_what_is_far_slower_is_found_beside_one_control() -> None:
-    found = compare(*(only_by(each, "kwx", "native") for each in (synthetic(1), synthetic(2, {"kwx": 2.0}))))
-    assert verdicts(found) == {("kwx", "worse")}
+    before, after = (only_by(each, "kwx", "native") for each in (synthetic(1), synthetic(2, {"kwx": 2.0})))
+    assert verdicts(compare(before, after)) == {("kwx", "worse")}
 
 
 def test_what_is_slower_on_a_slower_machine_is_found() -> None:
@@ -201,8 +203,8 @@ def only(found: Comparison) -> Change:
 )
 def test_verdicts(before: list[Series], after: list[Series], expected: str) -> None:
     """Beside two controls that did not move."""
-    runs = (run([case(series=[*each, *controls(STEADY, each[0].metric)])]) for each in (before, after))
-    assert only(compare(*runs)).verdict == expected
+    earlier, later = (run([case(series=[*each, *controls(STEADY, each[0].metric)])]) for each in (before, after))
+    assert only(compare(earlier, later)).verdict == expected
 
 
 def controls(values: list[float], metric: str = "filter") -> list[Series]:
@@ -239,8 +241,8 @@ def test_percentiles_of_buckets_are_left_out() -> None:
 
 
 def test_the_threshold_is_what_is_given() -> None:
-    runs = [run([case(series=[one("kwx", each), *controls(STEADY)])]) for each in (STEADY, SLOWER)]
-    assert [only(compare(*runs, threshold)).verdict for threshold in (0.19, 0.21)] == ["worse", "no change"]
+    before, after = (run([case(series=[one("kwx", each), *controls(STEADY)])]) for each in (STEADY, SLOWER))
+    assert [only(compare(before, after, each)).verdict for each in (0.19, 0.21)] == ["worse", "no change"]
 
 
 CONTROLS = ("native", "goextender")
@@ -366,8 +368,8 @@ def test_what_is_missing_is_said() -> None:
 
 
 def test_figures_without_a_control_are_named() -> None:
-    found = compare(*[run([case(series=[*BOTH, one("kwx", STEADY, "cycle"), one("kwx", STEADY, "pod")])])] * 2)
-    assert found.remarks == [
+    measured = run([case(series=[*BOTH, one("kwx", STEADY, "cycle"), one("kwx", STEADY, "pod")])])
+    assert compare(measured, measured).remarks == [
         "no change is told of cycle in 500, pod in 500, for no control, a variant that this project does not run, was "
         "measured there in both runs, and a slower machine would look the same",
         "there is one control for filter, so noise between runs is taken for 5% and only large changes are told: "

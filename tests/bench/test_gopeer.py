@@ -142,8 +142,8 @@ def test_a_request_that_cannot_be_answered_is_refused(peer: Connection, body: ob
 
 def test_several_policies_of_a_kubeconfigs_cluster_answer_as_one(cluster: Cluster, tmp_path: Path) -> None:
     port = free_port()
-    options = ["-kubeconfig", cluster.write_kubeconfig(tmp_path), "-plugins", "3"]
-    command = [gopeer.program("extender"), "-listen", f"{LOOPBACK}:{port}", *options]
+    options: list[str | Path] = ["-kubeconfig", cluster.write_kubeconfig(tmp_path), "-plugins", "3"]
+    command: list[str | Path] = [gopeer.program("extender"), "-listen", f"{LOOPBACK}:{port}", *options]
     with running(command, port, says_ready=True), Connection(port) as connection:
         answers = [ask(connection, verb, names_args(NAMES, pod("4"))) for verb in ("filter", "prioritize")]
     assert answers == [

@@ -135,7 +135,7 @@ def cycles() -> Iterator[Cycle]:
 
 @pytest.mark.parametrize("name", ASKING)
 def test_extenders_answer_as_the_plugin_does(subjects: Mapping[str, Subject], name: str) -> None:
-    found = set()
+    found: set[tuple[int, str] | bool] = set()
     for cycle in cycles():
         expected = subjects["native"].ask(cycle, answer=True).answer
         assert expected is not None

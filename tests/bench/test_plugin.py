@@ -131,7 +131,8 @@ class Delayed(BaseHTTPRequestHandler):
 @contextmanager
 def delayed(folder: Path, delays: Mapping[str, float]) -> Iterator[Started]:
     """kube-scheduler's client of an extender with delays."""
-    handler = type("Handler", (Delayed,), {"delays": delays, "spent": {"filter": {}, "prioritize": {}}})
+    spent: dict[str, dict[str, float]] = {"filter": {}, "prioritize": {}}
+    handler = type("Handler", (Delayed,), {"delays": delays, "spent": spent})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         beside = Beside(server.serve_forever)
         nodes = folder / "nodes.pb"
@@ -140,7 +141,7 @@ def delayed(folder: Path, delays: Mapping[str, float]) -> Iterator[Started]:
         try:
             with Subject("delayed", [gopeer.program("player"), "http", "-nodes", nodes, "-url", url]) as subject:
                 subject.ready()
-                yield Started(subject, spent=lambda: gopeer.spent(json.dumps({"seconds": handler.spent})))
+                yield Started(subject, spent=lambda: gopeer.spent(json.dumps({"seconds": spent})))
         finally:
             server.shutdown()
             beside.end()

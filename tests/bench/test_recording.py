@@ -240,7 +240,7 @@ def test_nodes_come_and_go(file: Path) -> None:
 
 def test_nodes_that_come_up_later_are_there_from_the_start(file: Path) -> None:
     """As they were first."""
-    later = [
+    later: list[Record] = [
         NodeRecord("b", b"b1"),
         CycleRecord(1.0, "uid", "default/web", b"pod", [1, 0]),
         NodeRecord("b", b"b2"),

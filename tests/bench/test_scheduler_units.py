@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
@@ -325,7 +325,7 @@ def test_who_is_left_out_after_a_failure(variant: str, error: Exception, reason:
 
 def test_what_comes_too_late_is_played_once_more() -> None:
     said: list[str] = []
-    answers = iter([TooLateError("3 of 5 pods were bound within 2 s\na log"), "played"])
+    answers: Iterator[TooLateError | str] = iter([TooLateError("3 of 5 pods were bound within 2 s\na log"), "played"])
 
     def play() -> str:
         answer = next(answers)
