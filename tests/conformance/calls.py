@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from tests.wasm_runtime.world import World, world
+from tests.wasm_runtime.world import World, core_guest, world
 from wasm_runtime import Fault, Guest, GuestError, ModuleError, Nodes, Plugin
 from wasm_runtime.guests.core_guest import CoreGuest
 from wasm_runtime.guests.guest import Stage
@@ -68,7 +68,7 @@ def _remove_pod(guest: Guest, nodes: Nodes, deadline: float) -> None:
     guest.remove_pod(TARGET.encode(), nodes, deadline)
 
 
-STEPS: Final[dict[str, tuple[Stage, Callable[[Guest, Nodes, float], object]]]] = {
+STEPS: Final[dict[str, tuple[Stage, Callable[[CoreGuest, Nodes, float], object]]]] = {
     "prefilter": ("filter", _pre_filter),
     "addpod": ("preempt", _add_pod),
     "removepod": ("preempt", _remove_pod),
@@ -94,7 +94,7 @@ def calls(*exports: str, at: World = ONE_NODE, stage: Stage | None = None) -> Do
         if exports == ("enqueue",):
             return plugin.cluster_events
         with plugin.guest(at.pod, at.nodes, stage or STEPS[exports[0]][0]) as (guest, deadline):
-            return [STEPS[export][1](guest, at.nodes, deadline) for export in exports][-1]
+            return [STEPS[export][1](core_guest(guest), at.nodes, deadline) for export in exports][-1]
 
     return does
 

@@ -9,14 +9,14 @@ from wasmtime._func import FUNCTIONS
 from tests.wasm_runtime.guest_modules import binary
 from tests.wasm_runtime.world import close, settle
 from wasm_runtime import Plugin, Pod, Settings, WasmtimeEngine
-from wasm_runtime.engine import GuestJournal, Handle, Instance, Log, NoHandle
+from wasm_runtime.engine import Engine, GuestJournal, Handle, Instance, Log, NoHandle
 
 
 class Loader:
     """Makes plugins and bare instances of guests, and closes them all in the end."""
 
-    def __init__(self, engine: WasmtimeEngine) -> None:
-        self.engine = engine
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
         self.journals: list[tuple[str, Pod | None, GuestJournal]] = []
         self._made: list[Plugin | Instance] = []
 
@@ -30,7 +30,7 @@ class Loader:
     ) -> Plugin:
         """Unless a timeout is given, there is time enough for the busiest machine."""
         plugin = Plugin(
-            self.engine,
+            self._engine,
             binary(text),
             Settings("plugin", **{"timeout": 30.0, **settings}),
             extension_points=extension_points,
@@ -42,7 +42,7 @@ class Loader:
 
     def instance(self, text: str, *, handle: Handle | None = None, **settings: Any) -> Instance:
         """An instance below the rules of Plugin and Guest: any code is an answer."""
-        module = self.engine.compile(binary(text))
+        module = self._engine.compile(binary(text))
         instance = module.instantiate(Settings("plugin", **settings), handle or NoHandle())
         self._made.append(instance)
         return instance

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -133,7 +134,7 @@ class Truth:
         self._both.reverse()
 
 
-def play(module: Module, steps: Sequence[tuple[str, object]]) -> None:
+def play(module: Module, steps: Sequence[tuple[str, Any]]) -> None:
     """Takes three instances through steps. What they say is the truth, then and in the end."""
     truth = Truth()
     instances = [module.instantiate(Settings("plugin"), NoHandle()) for _ in range(3)]

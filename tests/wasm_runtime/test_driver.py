@@ -4,9 +4,11 @@ import ctypes
 import itertools
 import re
 from importlib import resources
+from typing import Any
 
 import pytest
 import wasmtime
+from wasmtime import _bindings
 
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import SIGNATURES, binary, export, module, types
@@ -119,8 +121,8 @@ def test_every_document_has_a_place_in_the_header() -> None:
 class OtherFunction:
     """What the generated declaration of the call might become in another release."""
 
-    argtypes = wasmtime_capi._ARGUMENTS
-    restype = ctypes.POINTER(wasmtime_capi._bindings.wasmtime_error_t)
+    argtypes: tuple[Any, ...] = wasmtime_capi._ARGUMENTS
+    restype: Any = ctypes.POINTER(_bindings.wasmtime_error_t)
 
 
 class OtherArguments(OtherFunction):
@@ -160,7 +162,7 @@ class TestCheckBindings:
     def test_refuses_a_release_that_declares_them_otherwise(
         self, monkeypatch: pytest.MonkeyPatch, name: str, declaration: type
     ) -> None:
-        monkeypatch.setattr(wasmtime_capi._bindings, name, declaration)
+        monkeypatch.setattr(_bindings, name, declaration)
         with pytest.raises(ImportError) as caught:
             wasmtime_capi.check_bindings()
         assert str(caught.value) == (
@@ -169,7 +171,7 @@ class TestCheckBindings:
         )
 
     def test_a_stand_in_with_the_known_declaration_is_accepted(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(wasmtime_capi._bindings, "_wasmtime_func_call_unchecked", OtherFunction)
+        monkeypatch.setattr(_bindings, "_wasmtime_func_call_unchecked", OtherFunction)
         wasmtime_capi.check_bindings()
 
 
@@ -181,8 +183,9 @@ def test_call_has_two_halves(engine: WasmtimeEngine) -> None:
         '(module (func (export "same") (param i32 i32) (result i64) (i64.or'
         " (i64.extend_i32_u (local.get 0)) (i64.shl (i64.extend_i32_u (local.get 1)) (i64.const 32)))))"
     )
-    exports = wasmtime.Instance(store, wasmtime.Module(engine.native, text), []).exports(store)
-    same = wasmtime_capi.Function(store, exports["same"], 2)
+    exported = wasmtime.Instance(store, wasmtime.Module(engine.native, text), []).exports(store)["same"]
+    assert isinstance(exported, wasmtime.Func)
+    same = wasmtime_capi.Function(store, exported, 2)
     for low in (0, 1, -1, 2**31 - 1, -(2**31), 2**32 - 1):
         for high in (0, 1, -1, 2**31 - 1, -(2**31)):
             assert same(low, high) == (high << 32) | (low & 0xFFFF_FFFF)

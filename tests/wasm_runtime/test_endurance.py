@@ -17,8 +17,8 @@ from tests.patience import PATIENCE_S
 from tests.wasm_runtime import moody
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import binary, export, module
-from tests.wasm_runtime.world import close, filter_nodes, idle_guests, settle, world
-from wasm_runtime import Guest, GuestError, Nodes, NodeTable, Plugin, Pod, Settings, WasmtimeEngine
+from tests.wasm_runtime.world import close, core_guest, filter_nodes, idle_guests, settle, world
+from wasm_runtime import GuestError, Nodes, NodeTable, Plugin, Pod, Settings, WasmtimeEngine
 from wasm_runtime.abi import EXPORTS, Code, Severity
 from wasm_runtime.engine import GuestEvent, GuestJournal, Log, NodeResults
 from wasm_runtime.guests.core_guest import CoreGuest
@@ -75,7 +75,7 @@ STAGES: dict[Stage, tuple[str, ...]] = {
 TARGETS = {"addpod": "added", "removepod": "removed"}
 """The pods that come and go."""
 
-STEPS: dict[str, Callable[[Guest, Nodes, float], object]] = {
+STEPS: dict[str, Callable[[CoreGuest, Nodes, float], object]] = {
     "filter": CoreGuest.filter,
     "prescore": CoreGuest.score,
     "removepod": lambda guest, *node: guest.remove_pod(TARGETS["removepod"].encode(), *node),
@@ -206,7 +206,8 @@ class Hammer:
             for who, instances in (("A", 2), ("B", 4), ("C", 8))
         }
 
-    def _sink(self, _: str, pod: Pod, journal: GuestJournal) -> None:
+    def _sink(self, _: str, pod: Pod | None, journal: GuestJournal) -> None:
+        assert pod is not None
         self._journals.setdefault(pod.uid, []).append(journal)
 
     def cases(self, seed: int, calls: int) -> Iterator[Case]:
@@ -250,7 +251,7 @@ class Hammer:
                 results.append(guest.pre_filter)
                 for name in filter(STEPS.__contains__, STAGES[case.stage]):
                     ends = time.monotonic() + SOON if case.mood == "s" and name == case.point else deadline
-                    results.append(STEPS[name](guest, nodes, ends))
+                    results.append(STEPS[name](core_guest(guest), nodes, ends))
         except GuestError as failure:
             error = str(failure)
         (journal,) = self._journals.pop(case.tag, [GuestJournal([], 0)])

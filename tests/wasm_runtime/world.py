@@ -11,8 +11,11 @@ from tests.patience import join, wait_until
 from wasm_runtime import Nodes, NodeTable, Plugin, Pod
 from wasm_runtime.abi import HostDocument
 from wasm_runtime.engine import Call, CallResult, DocumentFactory, Instance, NodeResults
+from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
+from wasm_runtime.guests.core_guest import CoreGuest
 from wasm_runtime.guests.guest import Guest, Nomination, PreFilter, Stage
 from wasm_runtime.guests.pool import Pool
+from wasm_runtime.nodes.node_feed import NodeFeed
 
 T = TypeVar("T")
 
@@ -53,9 +56,39 @@ def settle(pool: Pool) -> None:
         assert pool._changed.wait_for(lambda: not pool._count("due"), timeout=60)
 
 
-def idle_guests(pool: Pool) -> list[Guest]:
+def core_guest(guest: Guest | None) -> CoreGuest:
+    """A guest as what it is here, for those who look into it."""
+    assert isinstance(guest, CoreGuest)
+    return guest
+
+
+def wasmtime_instance(guest: Guest) -> WasmtimeInstance:
+    """Its instance, in that engine."""
+    instance = core_guest(guest)._instance
+    assert isinstance(instance, WasmtimeInstance)
+    return instance
+
+
+def node_feed(guest: Guest) -> NodeFeed:
+    """What a guest that keeps nodes is told of."""
+    feed = wasmtime_instance(guest)._feed
+    assert feed is not None
+    return feed
+
+
+def announced(guest: Guest) -> Mapping[int, tuple[str, bytes]]:
+    """The nodes that it has been told of."""
+    return node_feed(guest)._announced
+
+
+def waiting(pool: Pool) -> int:
+    """How many threads wait for a guest."""
+    return len(vars(pool._changed)["_waiters"])
+
+
+def idle_guests(pool: Pool) -> list[CoreGuest]:
     """The guests that are to be had, the one that was idle longest first."""
-    return [place.guest for place in pool._places if place.state == "idle" and place.guest]
+    return [core_guest(place.guest) for place in pool._places if place.state == "idle" and place.guest]
 
 
 def end_of_maker(pool: Pool) -> None:
@@ -92,10 +125,10 @@ def post_filter(plugin: Plugin, at: World) -> Nomination:
         return guest.post_filter(at.nodes, deadline)
 
 
-def on_node(plugin: Plugin, at: World, stage: Stage, step: Callable[[Guest, Nodes, float], T]) -> T:
+def on_node(plugin: Plugin, at: World, stage: Stage, step: Callable[[CoreGuest, Nodes, float], T]) -> T:
     """What one of a guest's methods says of the only node of the request."""
     with plugin.guest(at.pod, at.nodes, stage) as (guest, deadline):
-        return step(guest, at.nodes, deadline)
+        return step(core_guest(guest), at.nodes, deadline)
 
 
 def score(plugin: Plugin, at: World) -> list[int] | None:

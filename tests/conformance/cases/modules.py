@@ -71,11 +71,11 @@ def _exports() -> Iterator[Case]:
         others = [text for each, text in RESIDENTS.items() if each != name]
         exported = {str(shape): _exported(name, shape) for shape in _wrong(signature)}
         exported |= {kind: field.format(name=name) for kind, field in KINDS.items()}
-        for shape, text in exported.items():
+        for what, text in exported.items():
             yield _refused(
-                f"{name} is {'a ' if shape in KINDS else ''}{shape}",
+                f"{name} is {'a ' if what in KINDS else ''}{what}",
                 guest(*others, text),
-                f"exports {name} as {shape}, the ABI has {signature}",
+                f"exports {name} as {what}, the ABI has {signature}",
             )
     for name in abi.EXPORTS:
         there = {name, NEEDS.get(name, name)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tests.conformance.calls import Failed, failed
@@ -82,7 +82,7 @@ TELLS: Final = (
 
 BEGINS: Final = export("prefilter", tell("(i32.const 0)", TEXT + 64, len("prefilter")))
 COLLECTS: Final = resident("collectgarbage", tell("(i32.const 0)", TEXT + 128, len("garbage")))
-DATA: Final = {
+DATA: Final[Mapping[int, str | bytes]] = {
     AT: "+",
     TEXT: "-",
     TEXT + 64: "prefilter",
@@ -360,7 +360,7 @@ def _looking() -> Iterator[Case]:
 BAD: Final = {"node-a": "!"}
 IS_BAD: Final = f"(i32.eq (i32.const {ord('!')}) (i32.load8_u (i32.const {BUFFER})))"
 
-FAILING: Final = {
+FAILING: Final[Mapping[str, tuple[str, list[Step], list[Step]]]] = {
     "nodechanged": ("nodechanged of node node-a", [put(BAD)], [put(A)]),
     "noderemoved": ("noderemoved", [remove("node-a")], []),
     "collectgarbage": ("collectgarbage", [idle], []),

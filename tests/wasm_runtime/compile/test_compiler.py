@@ -32,7 +32,7 @@ from wasm_runtime.compile.compiler import (
     Compiled,
     Compiler,
 )
-from wasm_runtime.engine import DEFAULT_STACK_BYTES, MAX_STACK_BYTES, MEBIBYTE, NodeResults
+from wasm_runtime.engine import DEFAULT_STACK_BYTES, MAX_STACK_BYTES, MEBIBYTE, Engine, Module, NodeResults
 from wasm_runtime.module.binary import Interface
 
 GUEST = module(export("filter", call(REASON, 1024, 5), "(i32.const 2)"), uses=[REASON], text="hello")
@@ -91,7 +91,7 @@ def wait_for(condition: Callable[[], Any]) -> Any:
     return wait_until(condition, "what the compiler does", LONG)
 
 
-def problems(compiler: Compiler | WasmtimeEngine, wasm: bytes) -> list[str]:
+def problems(compiler: Engine, wasm: bytes) -> list[str]:
     with pytest.raises(ModuleError) as caught:
         compiler.compile(wasm)
     return caught.value.problems
@@ -421,8 +421,8 @@ class TestTheCache:
             "print(sorted(compiler.compile(sys.stdin.buffer.read()).exports))"
         )
         command = [sys.executable, "-c", script, str(tmp_path / "cache")]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        processes = [subprocess.Popen(command, **pipes) for _ in range(2)]
+        pipe = subprocess.PIPE
+        processes = [subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) for _ in range(2)]
         with ThreadPoolExecutor(2) as threads:
             results = threads.map(lambda process: process.communicate(binary(GUEST), timeout=LONG), processes)
             assert list(results) == [(b"['filter', 'memory']\n", b"")] * 2
@@ -432,7 +432,7 @@ class TestTheCache:
 class TestTheEngine:
     def test_code_in_memory_and_in_a_file(self, engine: WasmtimeEngine, cache: CompileCache) -> None:
         compiled = engine.precompile(binary(GUEST))
-        cache.put("key", compiled.interface.to_json(), compiled.code)
+        cache.put("key", compiled.interface.to_json(), compiled.read())
         entry = cache.get("key")
         assert entry
         kept = Compiled(Interface.from_json(entry.interface), entry.code)
@@ -463,6 +463,7 @@ class TestTheEngine:
                 return error.fault
             finally:
                 load.close()
+            return None
 
         assert [fault_with(limit) for limit in (64 << 10, DEFAULT_STACK_BYTES, MAX_STACK_BYTES)] == [
             Fault.STACK,
@@ -487,5 +488,5 @@ class Loads:
     engine: WasmtimeEngine
     compiled: Compiled
 
-    def compile(self, _: bytes) -> Any:
+    def compile(self, wasm: bytes) -> Module:  # noqa: ARG002 (it was compiled by the other one)
         return self.engine.load(self.compiled)

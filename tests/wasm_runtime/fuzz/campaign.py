@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import IO, NamedTuple
@@ -42,7 +42,7 @@ class Campaign:
         while wanted(number):
             number = yield from self._work(number, wanted)
 
-    def _work(self, number: int, wanted: Callable[[int], bool]) -> Iterator[Finding]:
+    def _work(self, number: int, wanted: Callable[[int], bool]) -> Generator[Finding, None, int]:
         """What one worker finds. Returns the number that the next one is to begin with."""
         command = [*self._command, str(number), *self._arguments]
         with (

@@ -47,7 +47,7 @@ def invent(dice: Random) -> bytes:
 def bytes_to_hand_over(dice: Random) -> bytes:
     """What a guest may hand over, good or nearly so."""
     names = [dice.choice(NAMES) for _ in range(dice.randrange(6))]
-    scores = {name: dice.choice((0, 7, 100, 101, -1, 2**63, 1.5, None, "1", [])) for name in names}
+    scores: dict[str, object] = {name: dice.choice((0, 7, 100, 101, -1, 2**63, 1.5, None, "1", [])) for name in names}
     made = dice.choice(
         (
             "".join(f"{name}\0" for name in names).encode(),

@@ -7,13 +7,13 @@ from contextlib import ExitStack
 from itertools import chain
 
 from tests.wasm_runtime.protobuf_bytes import image, node_with_images
-from tests.wasm_runtime.world import close, idle_guests
+from tests.wasm_runtime.world import close, core_guest, idle_guests
 from wasm_runtime import GuestError, ModuleError, Nodes, NodeTable, Plugin, Pod, Settings, WasmtimeEngine
 from wasm_runtime.abi import Severity
 from wasm_runtime.engine import MEBIBYTE, GuestJournal, Log, NodeResults
 from wasm_runtime.errors import MAX_CAUSE_CHARS, MAX_OUTPUT_CHARS
 from wasm_runtime.guests.core_guest import CoreGuest
-from wasm_runtime.guests.guest import Guest, Stage
+from wasm_runtime.guests.guest import Stage
 from wasm_runtime.module import sections
 
 MAX_MESSAGE_CHARS = MAX_CAUSE_CHARS + MAX_OUTPUT_CHARS + 500
@@ -42,7 +42,7 @@ FEW = 20
 NAMES = [*OBJECTS, "only-named"]
 POD = Pod("uid", "default/pod", b"POD" * 100)
 
-Step = Callable[[Guest, Nodes, float], object]
+Step = Callable[[CoreGuest, Nodes, float], object]
 
 STEPS: dict[Stage, dict[str, Step]] = {
     "filter": {"filter": CoreGuest.filter},
@@ -151,7 +151,7 @@ class Player:
                 if plugin.runs(export) and not guest.is_broken:
                     self._change_nodes()
                     try:
-                        _check_answer(step(guest, nodes, deadline), nodes)
+                        _check_answer(step(core_guest(guest), nodes, deadline), nodes)
                     except GuestError as error:
                         _check_error(error)
 
@@ -170,7 +170,7 @@ def _check_error(error: GuestError) -> None:
     _require(len(str(error)) <= MAX_MESSAGE_CHARS, f"a message of {len(str(error))} characters")
 
 
-def _check_journal(_: str, __: Pod, journal: GuestJournal) -> None:
+def _check_journal(_: str, __: Pod | None, journal: GuestJournal) -> None:
     texts = chain.from_iterable(
         (each.message.encode(), *map(str.encode, each.pairs)) if isinstance(each, Log) else (each.message,)
         for each in journal.records

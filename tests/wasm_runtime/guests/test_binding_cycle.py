@@ -1,25 +1,25 @@
 """Exports that are called for one node: pods that come and go in a dry run, and the binding cycle."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
-from wasmtime import Store
 
 from tests.patience import delay
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import LOG, NODE, NODE_NAME, REASON, SPIN, TEXT, call, export, module, result
 from tests.wasm_runtime.world import filter_nodes, on_node, world
-from wasm_runtime import Fault, Guest, GuestError, Nodes, NodeTable, Pod
+from wasm_runtime import Fault, GuestError, Nodes, NodeTable, Pod, WasmtimeEngine
 from wasm_runtime.abi import EXPORTS, Code
 from wasm_runtime.engines.wasmtime.ticker import TICK_S
 from wasm_runtime.guests.core_guest import CoreGuest
-from wasm_runtime.guests.guest import Permission, Status
+from wasm_runtime.guests.guest import Permission, Stage, Status
+from wasm_runtime.wasmtime_capi import EpochDeadline
 
 TARGET = "k8s.io/scheduler/targetPod"
 EVENTS = "k8s.io/scheduler/result.cluster_events"
 
-STEPS: dict[str, Callable[[Guest, Nodes, float], object]] = {
+STEPS: dict[str, Callable[[CoreGuest, Nodes, float], object]] = {
     "addpod": lambda guest, node, deadline: guest.add_pod(b"VICTIM", node, deadline),
     "removepod": lambda guest, node, deadline: guest.remove_pod(b"VICTIM", node, deadline),
     "reserve": CoreGuest.reserve,
@@ -107,11 +107,12 @@ def test_a_failure_names_the_node(load: Loader, name: str, ending: str, message:
     ("before", "begun"),
     [([], 1), (["filter"], 1), (["filter", "score"], 1), (["score"], 1), (["bind"], 2), (["filter", "bind"], 2)],
 )
-def test_binding_goes_on_with_the_pods_cycle(load: Loader, before: Sequence[str], begun: int) -> None:
+def test_binding_goes_on_with_the_pods_cycle(load: Loader, before: list[Stage], begun: int) -> None:
     """And is its end: another attempt to bind begins a new one."""
     logs = [export(name, call(LOG, 0, TEXT, 1), result(name, 0)) for name in ("prefilter", "reserve")]
     plugin = load.plugin(module(*logs, uses=[LOG], text="."), ["preFilter"])
-    for stage in (*before, "bind"):
+    stages: list[Stage] = [*before, "bind"]
+    for stage in stages:
         with plugin.guest(NODE_B.pod, NODE_B.nodes, stage):
             pass
     assert len(load.logged()) == begun
@@ -219,12 +220,14 @@ class TestClusterEvents:
         assert str(caught.value) == "enqueue: trap: unreachable in enqueue"
 
 
-def test_a_call_that_ends_before_it_comes_to_a_node_names_none(load: Loader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_that_ends_before_it_comes_to_a_node_names_none(
+    engine: WasmtimeEngine, load: Loader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not the one of the last call, which may be gone, and another node or none in its place."""
-    start = load.engine.ticker.start
+    start = engine.ticker.start
 
-    def start_late(store: Store, deadline: float) -> None:
-        start(store, deadline)
+    def start_late(set_deadline: EpochDeadline, deadline: float) -> None:
+        start(set_deadline, deadline)
         delay(5 * TICK_S)
 
     monkeypatch.setattr("wasm_runtime.nodes.node_table.SLACK", 0)
@@ -234,7 +237,7 @@ def test_a_call_that_ends_before_it_comes_to_a_node_names_none(load: Loader, mon
         guest.remove_pod(b"", at.nodes, deadline)
         at.node_table.replace({})
         at.node_table.replace({f"other-{number}": b"\xff" * 10_000 for number in range(10)})
-        monkeypatch.setattr(load.engine.ticker, "start", start_late)
+        monkeypatch.setattr(engine.ticker, "start", start_late)
         with pytest.raises(GuestError) as caught:
             guest.filter(Nodes(at.node_table, ["other-9"]), time.monotonic())
     assert str(caught.value) == "filter: interrupted at its timeout of 30000 ms"

@@ -11,11 +11,11 @@ import pytest
 from tests.wasm_runtime import keeper
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import binary, export, module
-from tests.wasm_runtime.world import World, filter_nodes, idle_guests, score, until, world
+from tests.wasm_runtime.world import World, announced, filter_nodes, idle_guests, score, until, world
 from wasm_runtime import Nodes, NodeTable, Plugin, Settings, WasmtimeEngine
 from wasm_runtime.engine import NoHandle
 from wasm_runtime.guests.core_guest import GC_INTERVAL_S, CoreGuest
-from wasm_runtime.guests.guest import GC_IDLE_S, Guest
+from wasm_runtime.guests.guest import GC_IDLE_S
 from wasm_runtime.guests.maintenance import GuestMaintenance
 from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH
 
@@ -50,14 +50,14 @@ def kept() -> Iterator[Kept]:
     kept.maintenance.stop()
 
 
-def only_guest(plugin: Plugin) -> Guest | None:
+def only_guest(plugin: Plugin) -> CoreGuest | None:
     """The guest that is idle, if one is."""
     return next(iter(idle_guests(plugin._pool)), None)
 
 
 def knows(plugin: Plugin, nodes: int) -> bool:
     guest = only_guest(plugin)
-    return guest is not None and len(guest._instance._feed._announced) == nodes
+    return guest is not None and len(announced(guest)) == nodes
 
 
 def leave(plugin: Plugin) -> None:
@@ -144,24 +144,24 @@ class TestGarbageOfNodes:
     """A guest that is told of nodes, and that no pod comes to."""
 
     @pytest.fixture
-    def guest(self, engine: WasmtimeEngine) -> Iterator[Guest]:
+    def guest(self, engine: WasmtimeEngine) -> Iterator[CoreGuest]:
         exports = [f'(func (export "{name}") (param i32))' for name in ("nodechanged", "noderemoved")]
         compiled = engine.compile(binary(COLLECTS.replace("(module $guest", f"(module $guest {' '.join(exports)}")))
         guest = CoreGuest(compiled.instantiate(Settings("plugin"), NoHandle()), compiled.exports)
         yield guest
         guest.close()
 
-    def tell(self, guest: Guest, text: bytes) -> None:
+    def tell(self, guest: CoreGuest, text: bytes) -> None:
         node_table = world({"node-a": text}).node_table
         assert guest.sync_nodes(Nodes(node_table, ()), time.monotonic() + 30)
 
-    def test_is_collected_after_a_while(self, guest: Guest) -> None:
+    def test_is_collected_after_a_while(self, guest: CoreGuest) -> None:
         self.tell(guest, b"A")
         assert not guest.is_garbage_collection_due
         guest._collected -= GC_INTERVAL_S
         assert guest.is_garbage_collection_due
 
-    def test_is_collected_once(self, guest: Guest) -> None:
+    def test_is_collected_once(self, guest: CoreGuest) -> None:
         self.tell(guest, b"A")
         guest.collect(time.monotonic() + 30)
         guest._collected -= GC_INTERVAL_S
@@ -169,14 +169,14 @@ class TestGarbageOfNodes:
         self.tell(guest, b"B")
         assert guest.is_garbage_collection_due
 
-    def test_is_none_if_there_is_nothing_to_tell(self, guest: Guest) -> None:
+    def test_is_none_if_there_is_nothing_to_tell(self, guest: CoreGuest) -> None:
         self.tell(guest, b"A")
         guest.collect(time.monotonic() + 30)
         guest._collected -= GC_INTERVAL_S
         self.tell(guest, b"A")
         assert not guest.is_garbage_collection_due
 
-    def test_is_not_collected_between_two_verbs(self, guest: Guest) -> None:
+    def test_is_not_collected_between_two_verbs(self, guest: CoreGuest) -> None:
         self.tell(guest, b"A")
         guest._collected -= GC_INTERVAL_S
         guest.left = time.monotonic()

@@ -18,7 +18,18 @@ from wasmtime._func import FUNCTIONS
 from tests.patience import PATIENCE_S, delay
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import EXIT, LOG, NODE, REASON, SPIN, TEXT, binary, call, export, module
-from tests.wasm_runtime.world import close, end_of_maker, filter_nodes, idle_guests, score, until, world
+from tests.wasm_runtime.world import (
+    announced,
+    close,
+    end_of_maker,
+    filter_nodes,
+    idle_guests,
+    score,
+    until,
+    waiting,
+    wasmtime_instance,
+    world,
+)
 from wasm_runtime import Fault, GuestError, ModuleError, Nodes, NodeTable, Plugin, Pod, Settings, WasmtimeEngine
 from wasm_runtime.engine import GuestJournal, Log, NodeResults, Span
 from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
@@ -105,7 +116,7 @@ def test_the_wait_for_a_guest_is_part_of_the_time_of_the_call(load: Loader) -> N
 
     with ThreadPoolExecutor(1) as threads:
         left = threads.submit(run)
-        until(lambda: len(plugin._pool._changed._waiters) == 1)
+        until(lambda: waiting(plugin._pool) == 1)
         delay(0.05)
         held.__exit__(None, None, None)
         assert left.result(PATIENCE_S) < 30 - 0.05
@@ -162,7 +173,7 @@ def test_the_guest_in_place_of_a_broken_one_knows_the_nodes(load: Loader) -> Non
         filter_nodes(plugin, at)
     load.settle()
     (guest,) = idle_guests(plugin._pool)
-    assert [guest._instance._snapshot.name(at) for at in range(2)] == ["bad", "other"]
+    assert [wasmtime_instance(guest)._snapshot.name(at) for at in range(2)] == ["bad", "other"]
     at.node_table.remove("bad")
     assert filter_nodes(plugin, at) == NodeResults(2, b"", [], [])
 
@@ -218,7 +229,7 @@ def keeps(changed: str = "", *fields: str) -> str:
 
 def told(plugin: Plugin) -> list[int]:
     """Of how many nodes the idle guests were told."""
-    return [len(guest._instance._feed._announced) for guest in idle_guests(plugin._pool)]
+    return [len(announced(guest)) for guest in idle_guests(plugin._pool)]
 
 
 Make = Callable[..., Plugin]
@@ -248,7 +259,7 @@ class TestLearning:
         plugin = make(keeps(), MANY.node_table)
         one, two = (plugin.guest(at.pod, at.nodes, "filter") for at in (MANY, MANY.with_pod("2")))
         with one, two as (guest, _):
-            assert len(guest._instance._feed._announced) == len(MANY.nodes)
+            assert len(announced(guest)) == len(MANY.nodes)
 
     def test_ends_with_the_nodes_that_there_were_when_it_began(self, make: Make) -> None:
         """Though in each round there are as many new ones as it tells of."""

@@ -10,7 +10,7 @@ import pytest
 
 from tests.patience import PATIENCE_S
 from tests.wasm_runtime.guest_modules import binary, export, module
-from tests.wasm_runtime.world import end_of_maker, idle_guests, settle, until
+from tests.wasm_runtime.world import end_of_maker, idle_guests, settle, until, waiting
 from wasm_runtime import Fault, Guest, GuestError, Settings, WasmtimeEngine
 from wasm_runtime.engine import NoHandle
 from wasm_runtime.guests.core_guest import CoreGuest
@@ -52,9 +52,9 @@ class Pools:
 
     def waits(self, pool: Pool, keep_free: int = 0, uid: str = NOBODY, seconds: float = 60) -> "Future[Guest]":
         """Begins to wait for a guest in another thread."""
-        before = len(pool._changed._waiters)
+        before = waiting(pool)
         taken = self._threads.submit(pool.take, uid, time.monotonic() + seconds, keep_free)
-        until(lambda: taken.done() or len(pool._changed._waiters) > before)
+        until(lambda: taken.done() or waiting(pool) > before)
         assert not taken.done()
         return taken
 

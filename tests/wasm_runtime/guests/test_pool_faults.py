@@ -236,7 +236,7 @@ class TestMakerThatDies:
             pool._fill = fill  # type: ignore[method-assign]
             raise NO_ROOM
 
-        pool._fill = die  # type: ignore[method-assign]
+        pool._fill = die  # type: ignore[assignment, method-assign]
         put_back_broken(pool)
         join_maker()
         pool.maintain(lambda _: False)

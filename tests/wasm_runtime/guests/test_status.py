@@ -35,6 +35,9 @@ CODES = {
 
 VICTIM = b"VICTIM"
 
+Becomes = Callable[[str], object]
+"""What a code with a reason becomes."""
+
 RUN: dict[str, Callable[[Plugin, World], Any]] = {
     "prefilter": pre_filter,
     "filter": filter_nodes,
@@ -54,26 +57,27 @@ RUN: dict[str, Callable[[Plugin, World], Any]] = {
 """How each export that returns a code is reached."""
 
 
-def _statuses(*codes: int) -> dict[int, Callable[[str], Status]]:
-    return {code: lambda reason, code=code: Status(Code(code), reason) for code in codes}
+def _statuses(*codes: int, to: Callable[[Status], object] = lambda status: status) -> dict[int, Becomes]:
+    def becomes(code: int) -> Becomes:
+        return lambda reason: to(Status(Code(code), reason))
+
+    return {code: becomes(code) for code in codes}
 
 
-_ONE_NODE: dict[str, dict[int, Callable[[str], Any]]] = {
-    "prefilter": {code: lambda reason, code=code: PreFilter(Status(Code(code), reason)) for code in (0, 2, 3, 5, 6)},
+_ONE_NODE: dict[str, dict[int, Becomes]] = {
+    "prefilter": _statuses(0, 2, 3, 5, 6, to=PreFilter),
     "filter": {
         0: lambda _: NodeResults(1, b"", [], []),
-        **{code: lambda reason, code=code: NodeResults(1, bytes([code]), [], [reason]) for code in (2, 3, 6)},
+        **_statuses(2, 3, 6, to=lambda status: NodeResults(1, bytes([status.code]), [], [status.reason])),
     },
-    "postfilter": {
-        code: lambda reason, code=code: Nomination(Status(Code(code), reason), 0, "") for code in (0, 2, 3, 6)
-    },
+    "postfilter": _statuses(0, 2, 3, 6, to=lambda status: Nomination(status, 0, "")),
     "prescore": {0: lambda _: [0], 5: lambda _: None},
     "score": {0: lambda _: [0]},
     "normalizescore": {0: lambda _: [0]},
     "addpod": {0: lambda _: None},
     "removepod": {0: lambda _: None},
     "reserve": _statuses(0, 2, 3, 6),
-    "permit": {code: lambda reason, code=code: Permission(Status(Code(code), reason), 0.0) for code in (0, 2, 3, 4, 6)},
+    "permit": _statuses(0, 2, 3, 4, 6, to=lambda status: Permission(status, 0.0)),
     "prebind": _statuses(0, 2, 3, 6),
     "bind": _statuses(0, 2, 3, 5, 6),
 }

@@ -101,7 +101,9 @@ def test_agrees_with_the_engine(engine: WasmtimeEngine) -> None:
 @settings(max_examples=30, deadline=None)
 def test_counts_and_lengths_of_more_than_a_byte(count: int, length: int) -> None:
     functions = " ".join(f'(func (export "{"x" * length}{at}") (param {"i32 " * (at % 5)}))' for at in range(count))
-    expected = {f"{'x' * length}{at}": FunctionType(("i32",) * (at % 5)) for at in range(count)}
+    expected: dict[str, FunctionType | str] = {
+        f"{'x' * length}{at}": FunctionType(("i32",) * (at % 5)) for at in range(count)
+    }
     assert read(f"(module {functions})") == Interface(expected, {})
 
 
@@ -146,7 +148,7 @@ def test_a_section_has_a_limit(section: bytes, name: str, length: bytes, largest
 )
 @settings(max_examples=30, deadline=None)
 def test_json_and_back(types: list[FunctionType], data: st.DataObject) -> None:
-    kinds = st.sampled_from([*types, "memory", "table"])
+    kinds: st.SearchStrategy[FunctionType | str] = st.sampled_from([*types, "memory", "table"])
     names = st.text()
     exports = data.draw(st.dictionaries(names, kinds))
     imports = data.draw(st.dictionaries(st.builds(Import, names, names), kinds))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import NOW, SPIN, binary, export, module, types
-from tests.wasm_runtime.world import World, close, filter_nodes, idle_guests, score, world
+from tests.wasm_runtime.world import World, announced, close, filter_nodes, idle_guests, node_feed, score, world
 from wasm_runtime import Fault, GuestError, Nodes, Plugin, Settings, WasmtimeEngine, abi
 from wasm_runtime.engine import MEBIBYTE, Call, NodeResults
 from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH, NodeFeed, PendingNodes
@@ -110,8 +110,8 @@ def test_the_guest_that_follows_on_one_that_broke(load: Loader, name: str) -> No
         assert len(plugin._pool) == 0
     else:
         (guest,) = idle_guests(plugin._pool)
-        assert guest._instance._feed.is_synced
-        assert set(guest._instance._feed._announced.values()) == {("node-a", b"A")}
+        assert node_feed(guest).is_synced
+        assert set(announced(guest).values()) == {("node-a", b"A")}
 
 
 class TestTime:
@@ -133,7 +133,7 @@ class TestTime:
         plugin = load.plugin(self.SLOW, timeout=0.3)
         (guest,) = idle_guests(plugin._pool)
         message, fault, fatal = failure(lambda: filter_nodes(plugin, self.MANY))
-        told = len(guest._instance._feed._announced)
+        told = len(announced(guest))
         cause = f"its time was over while it learned of nodes: {told} of {len(self.MANY.nodes)} are told"
         assert (message, fault, fatal) == (f"nodechanged: {cause}", Fault.BUSY, False)
         assert told % MAX_NODES_PER_BATCH == 0

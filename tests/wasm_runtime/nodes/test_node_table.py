@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -282,7 +283,7 @@ class Copy:
 
 @given(steps=STEPS)
 @settings(max_examples=200, deadline=None)
-def test_copies_that_follow_changes_equal_the_truth(steps: list[tuple[str, object]]) -> None:
+def test_copies_that_follow_changes_equal_the_truth(steps: list[tuple[str, Any]]) -> None:
     """Three copies look at different times; each is right whenever it has looked."""
     truth: dict[str, bytes] = {}
     node_table, copies = NodeTable(), [Copy() for _ in range(3)]
@@ -322,10 +323,10 @@ def test_many_threads(node_table: NodeTable) -> None:
     stop = threading.Event()
     failures: list[BaseException] = []
 
-    def guarded(work: object) -> None:
+    def guarded(work: Callable[[], None]) -> None:
         try:
             while not stop.is_set():
-                work()  # type: ignore[operator]
+                work()
         except BaseException as error:
             failures.append(error)
 
@@ -342,7 +343,7 @@ def test_many_threads(node_table: NodeTable) -> None:
         located = node_table.locate(names)
         assert len(set(located.indices)) == 6
 
-    work = [write, request, *(lambda copy=copy: copy.follow(node_table) for copy in copies)]
+    work: list[Callable[[], None]] = [write, request, *(partial(copy.follow, node_table) for copy in copies)]
     threads = [Beside(partial(guarded, each)) for each in work]
     stop.wait(0.5)
     stop.set()

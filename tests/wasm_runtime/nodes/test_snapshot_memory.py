@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -434,7 +435,7 @@ STEP = st.one_of(
 
 @given(steps=st.lists(STEP, max_size=40))
 @settings(max_examples=60, deadline=None)
-def test_guests_see_the_truth_after_any_changes(engine: WasmtimeEngine, steps: list[tuple[str, object]]) -> None:
+def test_guests_see_the_truth_after_any_changes(engine: WasmtimeEngine, steps: list[tuple[str, Any]]) -> None:
     always = {"always": b"A"}
     truth: dict[str, str] = {}
     node_table = NodeTable()
@@ -475,7 +476,7 @@ def states_of(truth: dict[str, set[str]], name: str) -> str:
 
 @given(steps=st.lists(STATES_STEP, max_size=40))
 @settings(max_examples=60, deadline=None)
-def test_guests_see_the_image_states_after_any_changes(engine: WasmtimeEngine, steps: list[tuple[str, object]]) -> None:
+def test_guests_see_the_image_states_after_any_changes(engine: WasmtimeEngine, steps: list[tuple[str, Any]]) -> None:
     """Also those of thirteen nodes that stay: counts have one digit or two."""
     always = {f"always-{at}": {"a"} for at in range(7)} | {f"empty-{at}": set() for at in range(6)}
     truth: dict[str, set[str]] = dict(always)

@@ -59,6 +59,11 @@ def metadata(**fields: Any) -> bytes:
     return compact({"metadata": fields})
 
 
+def with_each(part: str, field: str, *values: Any) -> list[bytes]:
+    """Objects of which one field has each of the values."""
+    return [compact({part: {field: value}}) for value in values]
+
+
 def managed(fields: bytes) -> bytes:
     return b'{"metadata":{"managedFields":[{"fieldsV1":%s}]}}' % fields
 
@@ -209,13 +214,13 @@ def test_every_day_of_eight_centuries() -> None:
         *(b'{"metadata":{"name":"%s"}}' % each for each in (b"\x80", b"\xc0\x80", b"\xc3", b"\xe0\x80\x80", b"\xff")),
         *(b'{"metadata":{"name":"%s"}}' % each for each in (b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xf0\x9f\x98")),
         *(b'{"future":"%s"}' % each for each in (b"\x80", b"\\x", b"\t")),
-        *(metadata(name=value) for value in (1, True, [], {})),
-        *(metadata(labels=value) for value in ([], "a", {"a": 1}, {"a": {}})),
-        *(metadata(finalizers=value) for value in ({}, "a", [1], [[]])),
-        *(metadata(generation=value) for value in (2**63, -(2**63) - 1, 10**20, 1.0, "1", True)),
-        *(compact({"spec": {"priority": value}}) for value in (2**31, -(2**31) - 1)),
-        *(compact({"spec": {"hostNetwork": value}}) for value in ("true", 1, {})),
-        *(compact({"spec": {"containers": value}}) for value in ({}, [1], ["a"], [[]], [True])),
+        *with_each("metadata", "name", 1, True, [], {}),
+        *with_each("metadata", "labels", [], "a", {"a": 1}, {"a": {}}),
+        *with_each("metadata", "finalizers", {}, "a", [1], [[]]),
+        *with_each("metadata", "generation", 2**63, -(2**63) - 1, 10**20, 1.0, "1", True),
+        *with_each("spec", "priority", 2**31, -(2**31) - 1),
+        *with_each("spec", "hostNetwork", "true", 1, {}),
+        *with_each("spec", "containers", {}, [1], ["a"], [[]], [True]),
         compact({"spec": {"containers": [{"livenessProbe": {"httpGet": {"port": True}}}]}}),
         compact({"spec": {"containers": [{"livenessProbe": {"httpGet": {"port": 2**31}}}]}}),
         *map(quantity, ('""', '" 1"', '"1 "', '"m"', '"."', '"-"', '"1K"', '"1Kii"', '"1e"', '"1e+"', '"1.2.3"')),
@@ -375,7 +380,7 @@ def test_time_is_linear_in_the_text(text: Callable[[int], bytes], monkeypatch: p
     """In instructions."""
     stores: list[wasmtime.Store] = []
     monkeypatch.setattr(convert, "Engine", lambda: wasmtime.Engine(counting()))
-    monkeypatch.setattr(convert, "Store", lambda engine: stores.append(fuelled(engine)) or stores[0])
+    monkeypatch.setattr(convert, "Store", keeping(stores, fuelled))
     counted = Converter(MODULE.read_bytes())
 
     def instructions(count: int) -> int:
@@ -392,6 +397,19 @@ def counting() -> wasmtime.Config:
     return config
 
 
+MakeStore = Callable[[wasmtime.Engine], wasmtime.Store]
+
+
+def keeping(stores: list[wasmtime.Store], make: MakeStore) -> MakeStore:
+    """Makes stores, and keeps them in a list."""
+
+    def make_and_keep(engine: wasmtime.Engine) -> wasmtime.Store:
+        stores.append(make(engine))
+        return stores[-1]
+
+    return make_and_keep
+
+
 def fuelled(engine: wasmtime.Engine) -> wasmtime.Store:
     store = wasmtime.Store(engine)
     store.set_fuel(1 << 40)
@@ -401,7 +419,7 @@ def fuelled(engine: wasmtime.Engine) -> wasmtime.Store:
 def test_its_store_is_closed_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """As at the end of the process, when wasmtime could not delete it any more."""
     stores: list[wasmtime.Store] = []
-    monkeypatch.setattr(convert, "Store", lambda engine: stores.append(wasmtime.Store(engine)) or stores[0])
+    monkeypatch.setattr(convert, "Store", keeping(stores, wasmtime.Store))
     short_lived = Converter(MODULE.read_bytes())
     assert is_taken("Pod", b"{}", by=short_lived)
     del short_lived

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -95,10 +96,11 @@ class TestDeadline:
         instance = load.instance(keeper.GUEST.replace("(memory", f"{collects} (memory", 1), timeout=0.25)
         assert instance.sync_nodes(ONE.nodes, time.monotonic() + 30)
         past = Call(ONE.nodes, time.monotonic() - 1)
-        for name, does in (
-            ("filternodes", lambda: instance.at_once("filternodes", past, -1)),
-            ("collectgarbage", lambda: instance.collect(past.deadline)),
-        ):
+        calls: dict[str, Callable[[], object]] = {
+            "filternodes": lambda: instance.at_once("filternodes", past, -1),
+            "collectgarbage": lambda: instance.collect(past.deadline),
+        }
+        for name, does in calls.items():
             with pytest.raises(GuestError) as caught:
                 does()
             message = f"{name}: not called: its timeout of 250 ms was over"

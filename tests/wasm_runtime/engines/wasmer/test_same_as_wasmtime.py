@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pytest
@@ -49,7 +49,9 @@ class Waiting:
         return b"the pod that waits" if uid in self.uids else None
 
     def reject_waiting_pod(self, uid: str, /) -> bool:
-        return uid in self.uids and not self.uids.remove(uid)
+        waits = uid in self.uids
+        self.uids.discard(uid)
+        return waits
 
 
 def guest(function: Import, signature: FunctionType) -> str:
@@ -100,7 +102,7 @@ def outcome(module: Module, export: str, numbers: Sequence[int]) -> Any:
     call = Call(
         nodes,
         time.monotonic() + 60,
-        {document: (lambda text=text: text) for document, text in DOCUMENTS.items()},
+        {document: partial(bytes, text) for document, text in DOCUMENTS.items()},
         target=b"the target",
     )
     instance.begin(struct.pack(f"<{len(numbers)}Q", *numbers))
