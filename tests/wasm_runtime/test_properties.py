@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from wasmtime import Memory
 
 from tests.wasm_runtime.guest_modules import POD, SIGNATURES, WRITE, binary, module
 from tests.wasm_runtime.world import world
@@ -216,6 +217,7 @@ class Caller:
 
     def _call(self, instance: WasmtimeInstance, numbers: tuple[int, ...]) -> Outcome:
         memory, store = instance._guest["memory"], instance._store
+        assert isinstance(memory, Memory)
         memory.write(store, MEMORY)
         instance.begin(pack(numbers))
         made = Call(self._world.nodes, time.monotonic() + 60, dict.fromkeys(HostDocument, lambda: DOCUMENT))
