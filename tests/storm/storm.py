@@ -93,7 +93,10 @@ class Told(NamedTuple):
         )
         slowest = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in (self.health_s | self.filter_s).items())
         acts = ", ".join(f"{number} of {name}" for name, number in self.acts.items())
-        return f"acts: {acts}\nnot scheduled: {self.failures}\nslowest: {slowest}\nin each calm:\n{sizes}"
+        wrong = "\n".join(self.wrong) or "nothing"
+        return (
+            f"wrong: {wrong}\nacts: {acts}\nnot scheduled: {self.failures}\nslowest: {slowest}\nin each calm:\n{sizes}"
+        )
 
 
 class Storm:
@@ -170,6 +173,7 @@ class Storm:
 
     def blow(self, seconds: float) -> None:
         """One round of all at once."""
+        self._reconnect()
         over = Event()
         beside = [Beside(partial(client.run, over)) for client in self._clients]
         self._cluster.misbehaves = True
@@ -200,6 +204,7 @@ class Storm:
         asker = Asker(self.place.admin)
         wait_until(lambda: asker.ask("GET", "/readyz").status == 200, lambda: asker.ask("GET", "/readyz?verbose"))
         asker.close()
+        self._reconnect()
         self._wait_until_swapped()
         for scheduler in self._schedulers[: len(GOOD)]:
             self._wait_until_scheduled(scheduler)
@@ -218,6 +223,11 @@ class Storm:
             return not problems[-1]
 
         wait_until(is_swapped, lambda: problems[-1])
+
+    def _reconnect(self) -> None:
+        """Has those at the admin address come anew: it leaves who says nothing for as long as a calm may take."""
+        for client in (self._operator, self._health):
+            client.close()
 
     def _wait_until_scheduled(self, scheduler: Scheduler) -> None:
         problems: list[str] = []

@@ -325,9 +325,11 @@ def test_a_fault_that_stays_is_told_with_its_cause_and_what_is_not_known(
     assert re.fullmatch(f"cannot bind pod default/web-0 to node node-1: {cause}", message or "a success")
 
 
-def test_a_server_that_is_not_there_has_bound_nothing(tmp_path: Path) -> None:
+def test_a_server_that_is_not_there_has_bound_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binder_module, "FIRST_PAUSE_S", 2 * PATIENT_S)  # One attempt, which has all the time it needs.
+
     async def scenario() -> str | None:
-        async with binder(f"http://127.0.0.1:{free_port()}", tmp_path, TIMEOUT_S) as binds:
+        async with binder(f"http://127.0.0.1:{free_port()}", tmp_path, PATIENT_S) as binds:
             return await _bind(binds)
 
     message = asyncio.run(scenario()) or "a success"
@@ -354,7 +356,7 @@ def test_a_fault_that_passes_ends_in_the_truth(tmp_path: Path) -> None:
 
 def test_a_proxys_page_does_not_say_what_became_of_the_attempt_before(tmp_path: Path) -> None:
     """Only the API server knows whether the pod is gone."""
-    message, truth = asyncio.run(bound(tmp_path, Step(RESET, True), Step(PAGE, False)))
+    message, truth = asyncio.run(bound(tmp_path, Step(RESET, True), Step(PAGE, False), timeout=PATIENT_S))
     assert truth.node == NODE
     assert message == (
         "cannot bind pod default/web-0 to node node-1: create pods/binding: URL answered 404: <html>Sign in</html>"
