@@ -252,7 +252,7 @@ def bench_record(
     """Record live traffic of a running extender, to measure plugins with it: `kwx bench plugin --record FILE`."""
     from bench import recording  # noqa: PLC0415 - as above
 
-    with connect(server, token_file) as client, Meter(pods, "pods") as meter:
+    with connect(server, token_file) as client, Meter(pods, "pods", seconds) as meter:
         told = 0
 
         def progress(come: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from types import TracebackType
@@ -17,11 +18,12 @@ LINE_EVERY: Final = 10.0
 class Meter:
     """Counts steps of about the same length, and tells how long the rest will take; a context manager."""
 
-    def __init__(self, steps: int, unit: str = "rounds") -> None:
-        """`steps` are those that are to do from now on, of a unit for people."""
+    def __init__(self, steps: int, unit: str = "rounds", max_seconds: float = math.inf) -> None:
+        """`steps` are those that are to do from now on, of a unit for people. All ends after `max_seconds`."""
         console = Console(stderr=True)
         self._unit = unit
         self._steps = steps
+        self._max_seconds = max_seconds
         self._done = 0
         self._begun = self._said = time.monotonic()
         self._bar: Progress | None = None
@@ -64,9 +66,11 @@ class Meter:
 
     def left(self) -> str:
         """How long the rest will take, if it goes on as until now."""
-        if not self._done:
+        passed = time.monotonic() - self._begun
+        by_steps = passed / self._done * max(0, self._steps - self._done) if self._done else math.inf
+        seconds = min(by_steps, max(0.0, self._max_seconds - passed))
+        if math.isinf(seconds):
             return ""
-        seconds = (time.monotonic() - self._begun) / self._done * max(0, self._steps - self._done)
         return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
 
     def _line(self, text: str) -> None:

@@ -131,7 +131,7 @@ def _log(rollout: Rollout) -> None:
         "plugin": rollout.plugin,
         "profile": rollout.profile,
         "rollout": rollout.id,
-        "by": rollout.by,
+        "requested_by": rollout.by,
         "origin": rollout.origin,
         "revision": rollout.revision,
         "module_digest": rollout.module,

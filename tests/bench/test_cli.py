@@ -215,6 +215,25 @@ def test_the_time_left(done: int, seconds: float, expected: str, monkeypatch: py
     assert meter.left() == expected
 
 
+@pytest.mark.parametrize(
+    ("done", "seconds", "expected"),
+    [
+        pytest.param(0, 5, "about 20 s left", id="nothing is done"),
+        pytest.param(1, 5, "about 20 s left", id="it ends before all steps are done"),
+        pytest.param(400, 5, "about 1 s left", id="all steps are done before"),
+    ],
+)
+def test_the_time_left_of_what_ends_at_a_time(
+    done: int, seconds: float, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    meter = Meter(500, max_seconds=25.0)
+    now = seconds
+    meter.step("recording", done)
+    assert meter.left() == expected
+
+
 WITHOUT_THE_EXTRA = """
 import sys
 sys.modules.update(dict.fromkeys(sys.argv.pop(1).split(",")))

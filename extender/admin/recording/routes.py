@@ -66,7 +66,7 @@ async def _recording(
         raise HTTPException(404, f"no profile is named {profile!r}; there are: {known}")
     try:
         with context.recorders.recording(found.name, pods, duration) as recording:
-            told = {"profile": found.name, "by": user.name}
+            told = {"profile": found.name, "requested_by": user.name}
             logger.info("traffic is recorded", extra=told)
             try:
                 yield recording

@@ -154,15 +154,15 @@ def test_a_line_of_the_log_names_what_it_speaks_of(journal: Journal, caplog: pyt
             "plugin": "plugin",
             "profile": "default",
             "rollout": 1,
-            "by": "source",
+            "requested_by": "source",
             "origin": "plugin.wasm",
             "revision": "sha256:2",
             "module_digest": "sha256:22",
             "replaces": "sha256:1",
         },
-        {"plugin": "plugin", "profile": "default", "rollout": 2, "by": "alice"},
+        {"plugin": "plugin", "profile": "default", "rollout": 2, "requested_by": "alice"},
     ]
-    fields = ("plugin", "profile", "rollout", "by", "origin", "revision", "module_digest", "replaces")
+    fields = ("plugin", "profile", "rollout", "requested_by", "origin", "revision", "module_digest", "replaces")
     said = [{name: line.__dict__[name] for name in fields if name in line.__dict__} for line in caplog.records]
     assert said == expected
 

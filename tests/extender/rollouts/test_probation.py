@@ -147,7 +147,7 @@ def test_a_revision_goes_back_where_nobody_else_looks_after_it(tmp_path: Path) -
         begun = time.monotonic()
         extender.wait_until(lambda: len(extender.events("revision is live")) == 2)
         print(f"gone back after {time.monotonic() - begun:.2f} s")
-        assert [(line["by"], line["module_digest"]) for line in extender.events("revision is live")] == [
+        assert [(line["requested_by"], line["module_digest"]) for line in extender.events("revision is live")] == [
             ("source", digest(TRAPS)),
             ("rollback", digest(GOOD)),
         ]

@@ -226,7 +226,7 @@ def test_it_is_ready_and_says_what_is_not_as_the_sources_give_it(restarted: Rest
 def test_the_log_says_why_something_else_serves(restarted: Restarted, name: str) -> None:
     begun = expected(restarted, name)
     fallback = f"the last good revision serves until the source can be reached: {begun.problem}"
-    said = [line["event"] for line in restarted.log if line.get("plugin") == name and "by" not in line]
+    said = [line["event"] for line in restarted.log if line.get("plugin") == name and "requested_by" not in line]
     assert said == ([fallback] if begun.problem else [begun.notice] if begun.notice else [])
 
 

@@ -45,7 +45,9 @@ class Swapped(NamedTuple):
         return str(self.extender.admin.get(f"/api/v1/plugins/{self.name}").json()["digest"])
 
     def log(self) -> list[dict[str, Any]]:
-        return [line for line in self.extender.log() if line.get("plugin") == self.name and line["by"] != "start"]
+        return [
+            line for line in self.extender.log() if line.get("plugin") == self.name and line["requested_by"] != "start"
+        ]
 
     def history(self) -> list[tuple[str, str, str]]:
         """Stage, module and problem of all rollouts but the first, in their order."""
@@ -101,7 +103,7 @@ def test_a_renamed_file_goes_live_and_is_logged(swapped: Swapped) -> None:
         "plugin": "renamed",
         "profile": "renamed",
         "rollout": after["rollout"]["id"],
-        "by": "source",
+        "requested_by": "source",
         "origin": str(swapped.module),
         "revision": after["revision"]["id"],
         "module_digest": digest(NEW),

@@ -156,7 +156,7 @@ def test_who_records_and_how_it_ended_is_logged(tmp_path: Path) -> None:
 
         def over() -> list[tuple[str, str, int, str]]:
             lines = extender.events("the recording is over")
-            return [(line["profile"], line["by"], line["pods"], line["why"]) for line in lines]
+            return [(line["profile"], line["requested_by"], line["pods"], line["why"]) for line in lines]
 
         with recording(extender, pods=2) as pieces:
             for name in "abc":
@@ -168,7 +168,7 @@ def test_who_records_and_how_it_ended_is_logged(tmp_path: Path) -> None:
             next(pieces)
             next(pieces)
         extender.wait_until(lambda: over()[1:] == [("default", "local", 1, "cut off")])
-        begun = [(line["profile"], line["by"]) for line in extender.events("traffic is recorded")]
+        begun = [(line["profile"], line["requested_by"]) for line in extender.events("traffic is recorded")]
         assert begun == [("default", "local")] * 2
 
 
@@ -187,7 +187,7 @@ def test_only_who_may_change_things_may_record(tmp_path: Path) -> None:
         url = f"{extender.admin_url}{TRAFFIC}?duration=100ms"
         assert len(read(iter([httpx.get(url, headers=headers, trust_env=False).content]))) == 2
         (line,) = extender.events("traffic is recorded")
-        assert (line["profile"], line["by"]) == ("default", "alice")
+        assert (line["profile"], line["requested_by"]) == ("default", "alice")
 
 
 def test_the_end_of_the_process_does_not_wait_for_it(tmp_path: Path) -> None:
