@@ -18,7 +18,7 @@ from bench.controlplane import ControlPlane
 from bench.peers.kubeconfig import write_kubeconfig
 from extender.cluster import ApiServer, Waker
 from extender.cluster import waker as module
-from extender.cluster.client.api import ApiRequest
+from extender.cluster.client.api import MAX_OBJECT_BYTES, ApiRequest
 from tests.extender.cluster.scripted import Behaviour, ScriptedServer, answer, hang_up, say_nothing
 from tests.extender.cluster.support import running, until, warnings
 from tests.manifests.overlay import SERVICE, WAKE_PODS
@@ -140,7 +140,7 @@ def test_a_server_that_stays_away_is_given_up_and_asked_again_for_the_next_wake(
             urls.append(server.url)
             for count in (1, 2):
                 waker.wake()
-                await until(lambda count=count: len(warnings(caplog)) == count)
+                await until(lambda: len(warnings(caplog)) == count)  # noqa: B023 (called at once)
             assert len(server.received) > 2
 
     asyncio.run(scenario())
@@ -179,11 +179,11 @@ def test_a_fault_of_its_own_does_not_end_it(tmp_path: Path, caplog: pytest.LogCa
     class Broken(ApiServer):
         broken = True
 
-        async def call(self, request: ApiRequest, timeout: float) -> bytes:
+        async def call(self, request: ApiRequest, timeout: float, limit: int = MAX_OBJECT_BYTES) -> bytes:
             if self.broken:
                 self.broken = False
                 raise RuntimeError("unheard of")
-            return await super().call(request, timeout)
+            return await super().call(request, timeout, limit)
 
     async def scenario() -> None:
         async with ScriptedServer(DONE) as server:
@@ -192,7 +192,7 @@ def test_a_fault_of_its_own_does_not_end_it(tmp_path: Path, caplog: pytest.LogCa
             async with running(waker):
                 for told in ("rejected pods were not woken for a fault of our own", "rejected pods were woken"):
                     waker.wake()
-                    await until(lambda told=told: told in caplog.messages)
+                    await until(lambda: told in caplog.messages)  # noqa: B023 (called at once)
             await api.aclose()
 
     asyncio.run(scenario())

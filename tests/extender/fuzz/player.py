@@ -68,7 +68,7 @@ class Player:
 
 def _judge(sent: bytes, answered: bytes, most: int) -> list[str]:
     """What is wrong with the answers. Requests may become more by a mutation, but none is answered by half."""
-    found = []
+    found: list[str] = []
     is_text = _is_text(sent)
     while answered:
         if answered.startswith(CONTINUE):

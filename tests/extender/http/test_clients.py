@@ -171,7 +171,7 @@ def test_who_was_silent_while_others_were_turned_away_is_left_also_by_a_look_tha
         loop = narrow.connections[0]._loop
         with Connection(narrow.address) as newest:
             assert newest.read().status == 503
-        narrow.wait_until(lambda: caplog.messages)
+        narrow.wait_until(lambda: bool(caplog.messages))
         loop.call_soon_threadsafe(delay, 1)
         for silent in strangers:
             assert is_gone(silent)

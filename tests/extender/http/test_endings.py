@@ -130,7 +130,7 @@ def test_nothing_is_left_of_one_that_is_turned_away(hasty: Served) -> None:
     connect = hasty.server.config.http_protocol_class
 
     def observe(**arguments: object) -> object:
-        client = connect(**arguments)  # type: ignore[arg-type, operator]
+        client = connect(**arguments)
         made.append(weakref.ref(client))
         return client
 

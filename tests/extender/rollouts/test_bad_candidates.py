@@ -200,14 +200,14 @@ OCI: dict[str, tuple[Script, str]] = {
 }
 """What a registry has all at once for the blob that a tag points to, and why that is refused."""
 
-SETTINGS: Mapping[str, Mapping[str, Any]] = {
+SETTINGS: Mapping[str, dict[str, Any]] = {
     "slow": {"guestConfig": "2000"},
     "not-the-pinned": {"digest": digest(GOOD)},
     **{name: {"source": {"publicKey": "cosign.pub"}} for name in ("unsigned", "signed-before", "signed-by-others")},
 }
 """What plugins are configured beside their limits."""
 
-LIMITS = {"timeout": "1s", "memoryLimit": "16Mi"}
+LIMITS: dict[str, Any] = {"timeout": "1s", "memoryLimit": "16Mi"}
 QUESTIONS = {name: versions.Questions(10, name) for name in (*FILES, *WEB, *OCI)}
 
 

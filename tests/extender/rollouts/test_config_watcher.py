@@ -332,7 +332,7 @@ def test_what_is_read_at_the_start_alone_says_so_and_the_rest_goes_live(followed
     for value in (60, 70):
         profiles = [profile("default", scoring("only", value), scoreRange=100)]
         write(followed.config, configuration(*profiles, **sections))
-        followed.wait_until(lambda value=value: score(followed, "default") == scores(node_7=value))
+        followed.wait_until(lambda: score(followed, "default") == scores(node_7=value))  # noqa: B023 (called at once)
         followed.wait_until(lambda: readiness(followed) == (200, f"[+]plugins ok, but {told}"))
     assert len(followed.events(told)) == 1
 

@@ -280,7 +280,12 @@ def test_another_revision_than_the_expected_one_is_a_conflict(inside: Inside, ac
 @pytest.mark.parametrize(("module", "stage"), [(versions.module(11), "active"), (b"bad", "failed")])
 def test_who_is_told_of_the_end_may_begin_the_next_at_once(inside: Inside, module: bytes, stage: str) -> None:
     ended = threading.Event()
-    remove = inside.rollouts.journal.listen(lambda _, rollout: rollout.stage.value == stage and ended.set())
+
+    def look(_: object, rollout: Rollout) -> None:
+        if rollout.stage.value == stage:
+            ended.set()
+
+    remove = inside.rollouts.journal.listen(look)
     inside.begin(module)
     assert ended.wait(PATIENCE_S)
     remove()
@@ -311,7 +316,8 @@ def test_what_serves_is_told_of_though_memory_runs_out_within_the_switch(
 ) -> None:
     first = inside.active()
     second = inside.upload(versions.module(11))
-    record, missed = inside.rollouts.journal.record, []
+    record = inside.rollouts.journal.record
+    missed: list[Rollout] = []
 
     def record_or_fail(rollout: Rollout) -> Rollout:
         if rollout.stage is Stage.ACTIVE and not missed:

@@ -257,7 +257,7 @@ def test_what_is_retired_is_given_back_without_a_collector(tmp_path: Path, clock
                 plugin = now.profile_plugin.plugin
                 guest = idle_guests(plugin._pool)[0]
                 seen.append(weakref.ref(now.profile_plugin.stats))
-                seen.extend(map(weakref.ref, (plugin, plugin._pool, plugin._module, guest, guest._instance)))
+                seen += [weakref.ref(each) for each in (plugin, plugin._pool, plugin._module, guest, guest._instance)]
                 del now, plugin, guest
                 inside.filter(f"pod-{at}")
                 inside.score(f"pod-{at}")

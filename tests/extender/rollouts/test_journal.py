@@ -115,7 +115,7 @@ def test_the_history_has_what_became_of_it(journal: Journal, store: Store, stage
 
 
 def test_a_start_with_what_served_before_is_not_worth_a_line_of_history(journal: Journal, store: Store) -> None:
-    again = {"stage": Stage.ACTIVE, "by": START, "revision": "sha256:1"}
+    again: dict[str, Any] = {"stage": Stage.ACTIVE, "by": START, "revision": "sha256:1"}
     first, other = rollout(2, **again), rollout(3, replaces="sha256:2", **again)
     record(journal, rollout(1, replaces="sha256:1", **again), first, other)
     assert store.history() == [other, first]

@@ -211,7 +211,7 @@ def test_one_that_is_much_slower_goes_back(tmp_path: Path) -> None:
 def test_nobody_goes_back_for_another_plugins_slowness(tmp_path: Path) -> None:
     for name in ("told", "other"):
         put(tmp_path / f"{name}.wasm", GOOD)
-    settings = {"swap": {"slowdownFloor": "1ms"}, **SETTINGS}
+    settings: dict[str, Any] = {"swap": {"slowdownFloor": "1ms"}, **SETTINGS}
     with Inside(tmp_path, profile("default", *(plugin(name, **settings) for name in ("told", "other")))) as inside:
         ask(inside, 20, "good")
         good, new = inside.active("other"), inside.upload(BETTER)

@@ -15,10 +15,9 @@ from extender.rollouts.probe import CandidateRefusedError, probe
 from extender.rollouts.report import Difference, Failure, NodeDifference, ProbeReport, Side, VerbReport
 from extender.scheduling.node_source import NotSyncedError
 from extender.scheduling.pod_source import PodNotKnownError
-from extender.scheduling.preempt import Victims
 from extender.scheduling.request_samples import MAX_SAMPLES, Sample
 from extender.scheduling.requests import RequestError
-from extender.scheduling.verb import JudgingVerb
+from extender.scheduling.verb import JudgingVerb, Victims
 from extender.scheduling.verbs import JUDGING
 from tests.extender import guests
 from tests.extender.objects import NODE_NAMES, pod
@@ -34,6 +33,8 @@ WASTE = "20000"
 ONE = ["node-7"]
 
 Make = Callable[..., Plugin]
+Guest = tuple[Any, ...]
+"""What it is made of by `make`."""
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +151,7 @@ def test_what_the_candidate_decides_otherwise_is_shown_node_by_node(make: Make) 
 
 
 UNEXPLAINED = "node(s) rejected by plugin plugin without a reason"
-OTHERWISE = {
+OTHERWISE: dict[str, tuple[Guest, Guest, Sample, list[tuple[Any, ...]]]] = {
     "another-reason": (
         ("filter_by_digit", "72no room"),
         ("filter_by_digit", "72no GPU"),
@@ -290,7 +291,7 @@ def test_a_report_survives_json(make: Make) -> None:
 
 # -- what fails ------------------------------------------------------------------------------------
 
-FAILURES = {
+FAILURES: dict[str, tuple[Guest, JudgingVerb, str]] = {
     "trap": (("trap",), "filter", "filter of node node-0: trap: unreachable in func[0]"),
     "trap-on-one-pod": (
         ("trap_on_pod", "web-7"),

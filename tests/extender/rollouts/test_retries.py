@@ -196,7 +196,7 @@ def guarded(conversation: web.Conversation) -> None:
 class Cause(NamedTuple):
     """Something outside of a module for which it cannot be had."""
 
-    source: Mapping[str, str]
+    source: Mapping[str, Any]
     pages: Mapping[str, web.Script]
     problem: str
     mend: Callable[[Path, Web], object]

@@ -31,7 +31,7 @@ LONG = 60.0
 FAIL, IGNORE = FailurePolicy.FAIL, FailurePolicy.IGNORE
 
 
-def steps(wait: int | None = None, **answers: str) -> str:
+def steps(wait: int | None = None, /, **answers: str) -> str:
     """The configuration of the guest: all succeeds, and Bind skips, but for `answers`; `wait` is Permit's in ms."""
     usual = {"bind": "f"} | ({} if wait is None else {"permit": "e"})
     return "".join((usual | answers).get(step, "a") for step in STEPS) + str(wait or "")
@@ -363,7 +363,7 @@ def test_the_next_attempt_to_bind_the_pod_begins_a_new_cycle(cycles: Cycles, ans
 
 
 def test_a_pod_whose_time_to_wait_is_over_is_rejected(cycles: Cycles) -> None:
-    profile = cycles.profile(steps(), steps(wait=30), steps())
+    profile = cycles.profile(steps(), steps(30), steps())
     assert cycles.bind(profile) == "plugin b: permit: the pod waited for its 0.03 s and nobody let it go on"
     assert cycles.calls == [*BEGUN, *called("reserve", "permit"), *UNRESERVED]
 
@@ -384,13 +384,13 @@ def test_the_most_impatient_plugin_decides_how_long_a_pod_waits(
 
 
 def test_a_pod_does_not_wait_that_a_later_plugin_rejects(cycles: Cycles) -> None:
-    profile = cycles.profile(steps(wait=60_000), steps(permit="2"))
+    profile = cycles.profile(steps(60_000), steps(permit="2"))
     assert cycles.bind(profile) == "plugin b: permit: Unschedulable: not today"
 
 
 @pytest.mark.parametrize("seconds", [0.1, 0.2])
 def test_a_wait_ends_before_the_verb_does(cycles: Cycles, seconds: float) -> None:
-    assert cycles.bind(cycles.profile(steps(wait=60_000)), seconds) == (
+    assert cycles.bind(cycles.profile(steps(60_000)), seconds) == (
         "plugin a: permit: the pod was to wait for 60 s, but the verb ends before;"
         " raise server.bindTimeout, and the extender's httpTimeout with it"
     )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -103,11 +104,8 @@ def objects_of(nodes: Nodes) -> list[bytes]:
 
 def test_with_a_cluster_names_are_looked_up_there(cluster: NodeTable) -> None:
     source = NodeSource(Cache(), cluster)
-    for find in (
-        lambda: source.find(of_names("a", "b"), wants_objects=True),
-        lambda: source.find(of_names("a", "b"), wants_objects=True),
-    ):
-        assert objects_of(find()) == [encode_node(node("a")), b""]
+    for _ in range(2):
+        assert objects_of(source.find(of_names("a", "b"), wants_objects=True)) == [encode_node(node("a")), b""]
 
 
 def test_with_a_cluster_whole_nodes_only_name_them(cluster: NodeTable) -> None:
@@ -122,10 +120,11 @@ def test_with_a_cluster_whole_nodes_only_name_them(cluster: NodeTable) -> None:
 
 
 def test_a_node_is_converted_when_it_has_changed_with_its_version_or_without() -> None:
-    changes = []
+    changes: list[int] = []
     source = NodeSource(None, NodeTable(lambda: changes.append(1)))
-    as_they_come = [{"version": "1"}, {"version": "2"}, {"version": "2"}, {"version": ""}, {"version": ""}]
-    relabelled = {"version": "2", "labels": {"x": "1"}}  # kube-scheduler sends none such, but others do.
+    as_they_come: list[dict[str, Any]] = [{"version": version} for version in ("1", "2", "2", "", "")]
+    # kube-scheduler sends none such, but others do.
+    relabelled: dict[str, Any] = {"version": "2", "labels": {"x": "1"}}
     for each in (*as_they_come, relabelled, relabelled, {"version": "2"}):
         found = source.find(
             RequestDecoder().decode_args(json.dumps(nodes_args([node("a", **each)])).encode())[1], wants_objects=True
@@ -167,13 +166,9 @@ def test_a_cache_that_is_not_to_be_answered_from_is_an_error_only_where_its_node
     source = NodeSource(Cache(WHY), NodeTable())
     for asked in (of_names("a"), of_nodes("a")):
         assert source.find(asked, wants_objects=False).names == ["a"]
-    for ask in (
-        lambda: source.find(of_names("a"), wants_objects=True),
-        lambda: source.find(of_nodes("a"), wants_objects=True),
-        lambda: source.find(of_names("a"), wants_objects=True),
-    ):
+    for asked in (of_names("a"), of_nodes("a"), of_names("a")):
         with pytest.raises(NotSyncedError) as refused:
-            ask()
+            source.find(asked, wants_objects=True)
         assert str(refused.value) == WHY
 
 

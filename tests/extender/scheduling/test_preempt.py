@@ -251,11 +251,13 @@ class Lock:
     def __init__(self, settings: str = "00", left_out: str = "") -> None:
         text = guests.text("passes_without_lock").replace(f'(export "{left_out}")', "")
         self._logs: list[Log] = []
-        self.plugin = Plugin(WasmtimeEngine(), wasmtime.wat2wasm(text), Settings("lock", settings), sink=self._keep)
+        self.plugin = Plugin(
+            WasmtimeEngine(), bytes(wasmtime.wat2wasm(text)), Settings("lock", settings), sink=self._keep
+        )
         self.pod = Pod("u", "default/web", b"")
         self.nodes = Nodes(NodeTable(), ["node-3", "node-7"])
 
-    def _keep(self, _: str, __: Pod, journal: GuestJournal) -> None:
+    def _keep(self, _: str, __: Pod | None, journal: GuestJournal) -> None:
         self._logs += [record for record in journal.records if isinstance(record, Log)]
 
     def preempt(self) -> list[str]:

@@ -87,8 +87,11 @@ def test_threads_share_the_heaps_of_malloc(tmp_path: Path) -> None:
 
 def heaps(pid: int) -> int:
     """How many heaps of malloc a process has besides the first: each uses the front of 64 MiB of addresses."""
-    lines = [line.split()[:2] for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
-    parts = [(*(int(end, 16) for end in addresses.split("-")), access) for addresses, access in lines]
+    parts: list[tuple[int, int, str]] = []
+    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        addresses, access = line.split()[:2]
+        start, end = (int(each, 16) for each in addresses.split("-"))
+        parts.append((start, end, access))
     return sum(
         start % HEAP == 0 and access == "rw-p" and reserved == "---p" and (first, last) == (end, start + HEAP)
         for (start, end, access), (first, last, reserved) in pairwise(parts)

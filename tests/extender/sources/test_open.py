@@ -50,8 +50,8 @@ def test_the_scheme_tells_the_kind(
 )
 def test_a_path_is_relative_to_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, path: str) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for folder in ("modules", "home", "a%20b:"):
-        (tmp_path / folder).mkdir()
+    for name in ("modules", "home", "a%20b:"):
+        (tmp_path / name).mkdir()
     (tmp_path / path).write_bytes(b"module")
     monkeypatch.chdir(tmp_path)
     for folder in (tmp_path, Path()):

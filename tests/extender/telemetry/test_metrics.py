@@ -93,7 +93,7 @@ def test_rollouts_are_counted_by_their_end(tmp_path: Path) -> None:
             beside = tmp_path / "beside.wasm"
             beside.write_bytes(module)
             beside.replace(tmp_path / "swapped.wasm")
-            extender.wait_until(lambda end=end: rollouts(extender)["default", "swapped", end] == 1)
+            extender.wait_until(lambda: rollouts(extender)["default", "swapped", end] == 1)  # noqa: B023 (called at once)
         answer = extender.admin.post("/api/v1/plugins/swapped/rollback?wait=20s", json={})
         assert answer.is_success, answer.text
         extender.wait_until(lambda: rollouts(extender)["default", "swapped", "rolled back"] == 1)

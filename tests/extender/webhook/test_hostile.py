@@ -17,7 +17,13 @@ from tests.patience import wait_until
 from tests.wasm_runtime.fuzz.cases import Cases
 from tests.wasm_runtime.module.test_shapes import exports
 
-LIMITS = {"timeout": "100ms", "memoryLimit": "16Mi", "tableLimit": 65_536, "outputLimit": "1Ki", "instances": 2}
+LIMITS: dict[str, Any] = {
+    "timeout": "100ms",
+    "memoryLimit": "16Mi",
+    "tableLimit": 65_536,
+    "outputLimit": "1Ki",
+    "instances": 2,
+}
 KNOWN = ("spin", "recurse", "grow_memory", "grow_table", "log", "print", "ask", "trap", "exit", "unknown_import")
 MANY = 130
 ENDS = ("revision is live", "revision refused, what serves stays live: ", "revision is rolled back: ")
@@ -58,7 +64,12 @@ class Hostile:
         """Brings a module live, or has it refused, while both profiles are asked."""
         before = len(self._rollouts())
         put(self.extender.folder / "swapped.wasm", wasm)
-        wait_until(lambda: self.ask() or len(self._rollouts()) > before, "the module is live or refused")
+
+        def is_over() -> bool:
+            self.ask()
+            return len(self._rollouts()) > before
+
+        wait_until(is_over, "the module is live or refused")
         self.ends.add(next(end for end in ENDS if self._rollouts()[before].startswith(end)))
         for _ in range(2):
             self.ask()

@@ -26,7 +26,7 @@ from wasm_runtime.guests.plugin import Plugin
 from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
 ROUNDS = 2
-LIMITS = {"timeout": "200ms", "memoryLimit": "16Mi", "tableLimit": 65_536, "outputLimit": "1Ki"}
+LIMITS: dict[str, Any] = {"timeout": "200ms", "memoryLimit": "16Mi", "tableLimit": 65_536, "outputLimit": "1Ki"}
 
 LATE = "interrupted at its timeout of 200 ms"
 PRINTED = "again\n" * 170 + "agai"
@@ -162,8 +162,8 @@ def test_a_guest_that_breaks_and_cannot_be_started_again_fails_alone(name: str) 
             judge(FailurePolicy.FAIL)
         assert str(failed.value) == f"plugin {name} ({broken.digest[:SHORT_DIGEST]}): {cause}"
     passing = [name for name in NODE_NAMES if name != "node-7"]
-    kept, failed, unresolvable = judge(FailurePolicy.IGNORE)
-    assert (kept.names, failed, unresolvable) == (passing, {"node-7": "ends in 7"}, {})
+    kept, rejected, unresolvable = judge(FailurePolicy.IGNORE)
+    assert (kept.names, rejected, unresolvable) == (passing, {"node-7": "ends in 7"}, {})
     broken.close()
     good.close()
 

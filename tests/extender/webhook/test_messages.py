@@ -183,12 +183,13 @@ def test_the_memory_for_nodes_that_came_is_that_which_is_counted() -> None:
         items = [node(f"node-{at}", labels={"filler": filler}) for at in range(2_000)]
         body = args(Pod=POD, Nodes=json.dumps({"items": items}))
         heads = decoding._Heads()
-        nodes = decoding._decode(body, decoding.ExtenderArgs).Nodes
-        assert nodes
+        decoded = decoding._decode(body, decoding.ExtenderArgs)
+        assert decoded is not None
+        assert decoded.Nodes
         gc.collect()
         tracemalloc.start()
         try:
-            heads.read(nodes.items or [])
+            heads.read(decoded.Nodes.items or [])
             gc.collect()
             taken, _ = tracemalloc.get_traced_memory()
         finally:
@@ -322,16 +323,12 @@ class TestCase:
         assert (got, candidates.names, candidates.items) == (DECODED_POD, ["b", "a"], None)
 
     def test_nodes(self, spell: Callable[[str], str]) -> None:
-        body = args(
-            **{
-                spell("Pod"): POD,
-                spell("Nodes"): f'{{"{spell("metadata")}": {{"a": 1}}, "{spell("items")}": ['.encode()
-                + ODD_NODE
-                + b"]}",
-                spell("NodeNames"): "null",
-            }
-        )
-        got, candidates = DECODER.decode_args(body)
+        fields: dict[str, bytes | str] = {
+            spell("Pod"): POD,
+            spell("Nodes"): f'{{"{spell("metadata")}": {{"a": 1}}, "{spell("items")}": ['.encode() + ODD_NODE + b"]}",
+            spell("NodeNames"): "null",
+        }
+        got, candidates = DECODER.decode_args(args(**fields))
         assert (got, candidates.names, bytes(candidates.metadata)) == (DECODED_POD, ["node-1"], b'{"a": 1}')
         assert [bytes(item) for item in candidates.items or ()] == [ODD_NODE]
 
@@ -538,8 +535,8 @@ def test_any_node_is_answered_byte_for_byte(
 ) -> None:
     text = json.dumps(unknown | {"metadata": {"name": "node-1"}}, separators=separators, ensure_ascii=ascii_only)
     item = text.encode(errors="surrogatepass" if ascii_only else "strict")
-    body = args(**{spelled("Pod"): POD, spelled("Nodes"): b'{"items": [' + item + b"]}"})
-    assert filter_answer(body, "node-1").startswith(b'{"Nodes":{"metadata":{},"items":[' + item + b"]}")
+    fields: dict[str, bytes | str] = {spelled("Pod"): POD, spelled("Nodes"): b'{"items": [' + item + b"]}"}
+    assert filter_answer(args(**fields), "node-1").startswith(b'{"Nodes":{"metadata":{},"items":[' + item + b"]}")
 
 
 @given(names=st.lists(st.text(max_size=6), max_size=8))

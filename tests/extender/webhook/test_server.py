@@ -340,7 +340,7 @@ def _own_answer(thread: int, at: int) -> tuple[int, Any]:
 
 
 def test_no_nodes_at_all(extender: Extender) -> None:
-    nothing = {"metadata": {}, "items": []}
+    nothing: dict[str, Any] = {"metadata": {}, "items": []}
     assert extender.post("/filter", names_args([])) == filtered([])
     assert extender.post("/filter", nodes_args([])) == filtered(None) | {"Nodes": nothing}
     assert extender.post("/filter", {"Pod": pod(), "Nodes": {"items": None}}) == filtered(None) | {"Nodes": nothing}

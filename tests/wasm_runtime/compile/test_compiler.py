@@ -23,6 +23,7 @@ from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import REASON, binary, call, export, module
 from tests.wasm_runtime.world import filter_nodes, world
 from wasm_runtime import Fault, GuestError, ModuleError, WasmtimeEngine
+from wasm_runtime.blob import Blob
 from wasm_runtime.compile.cache import FORMAT, SUFFIX, CompileCache, Entry
 from wasm_runtime.compile.child import MAX_CODE_BYTES, NICENESS
 from wasm_runtime.compile.compiler import (
@@ -488,5 +489,5 @@ class Loads:
     engine: WasmtimeEngine
     compiled: Compiled
 
-    def compile(self, wasm: bytes) -> Module:  # noqa: ARG002 (it was compiled by the other one)
+    def compile(self, module: bytes | Blob) -> Module:  # noqa: ARG002 (it was compiled by the other one)
         return self.engine.load(self.compiled)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -169,5 +170,5 @@ def test_it_is_full_when_it_has_grown_large_enough(monkeypatch: pytest.MonkeyPat
 def test_whatever_came_of_it_can_be_unfolded_at_once() -> None:
     writer = RecordingWriter(NodeSource(None, NodeTable()))
     writer_pieces = writer.begin("default") + writer.add([request(0, names("a"))])
-    unfolded = file_format.zlib.decompressobj(file_format.GZIP).decompress(writer_pieces)
+    unfolded = zlib.decompressobj(file_format.GZIP).decompress(writer_pieces)
     assert unfolded.endswith(msgspec.msgpack.encode(cycle(0.0, 0)))

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from bench.controlplane import ControlPlane
 from bench.peers.kubeconfig import write_kubeconfig
 from extender.cluster import ApiServer, Event, EventRecorder, ObjectReference
-from extender.cluster.client.api import ApiRequest
+from extender.cluster.client.api import MAX_OBJECT_BYTES, ApiRequest
 from extender.cluster.events import recorder as module
 from extender.cluster.events.backlog import CONTROLLER, MAX_WAITING
 from tests.extender.cluster.scripted import Behaviour, ScriptedServer, answer, hang_up
@@ -51,10 +51,10 @@ class CountingServer(ApiServer):
         super().__init__(*args)
         self.asked: list[str] = []
 
-    async def call(self, request: ApiRequest, timeout: float) -> bytes:
+    async def call(self, request: ApiRequest, timeout: float, limit: int = MAX_OBJECT_BYTES) -> bytes:
         """Note a request, and send it."""
         self.asked.append(str(request))
-        return await super().call(request, timeout)
+        return await super().call(request, timeout, limit)
 
 
 @asynccontextmanager

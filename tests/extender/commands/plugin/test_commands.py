@@ -9,6 +9,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import hashes
@@ -28,7 +29,7 @@ from wasm_runtime.blob import digest
 OWN = ["swapped", "configured", "judged", "refused", "returned", "expected", "slow"]
 LONG, LONG_PROFILE, LONG_NODES = "n" * 63, "p" * 253, [f"{'n' * 252}{at}" for at in (1, 7)]
 """Names that are as long as they may be."""
-SLOW = {"swap": {"shadowTime": "2s"}}
+SLOW: dict[str, Any] = {"swap": {"shadowTime": "2s"}}
 NODENUMBER = digest(guests.module("nodenumber"))
 SHORT = NODENUMBER[7:19]
 

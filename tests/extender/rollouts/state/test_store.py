@@ -517,7 +517,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of half a MiB."""
     path = tmp_path / "disk"
     path.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "kwx", path]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "kwx", str(path)]
     if os.geteuid() or subprocess.run(mount, check=False, timeout=PATIENCE_S).returncode:
         pytest.skip("no file system may be mounted here: run the tests as root with CAP_SYS_ADMIN")
     yield path
@@ -552,8 +552,8 @@ class TestWhatTheDiskRefuses:
                 assert store.problem == f"{folder}: {os.strerror(errno.ENOSPC)}; {MEND}"
             assert warnings() == [warning(store.problem)]
         with closing(Store.open(disk, CONFIG)) as store:
-            assert store.problem == f"{folder}: {os.strerror(errno.ENOSPC)}; {MEND}"
-            assert warnings() == [warning(store.problem)]
+            problem = f"{folder}: {os.strerror(errno.ENOSPC)}; {MEND}"
+            assert (store.problem, warnings()) == (problem, [warning(problem)])
             assert (store.load("default", "plugin"), store.module(MODULE)) == (KEPT, Blob(WASM))
             (disk / "ballast").unlink()
             saving.save(store, 3)

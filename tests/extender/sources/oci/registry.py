@@ -70,7 +70,8 @@ class Registry:
                 disable_path_validation=True,
                 quiet=True,
             )
-            return answer.headers["Docker-Content-Digest"]
+            digest: str = answer.headers["Docker-Content-Digest"]
+            return digest
 
     def requests(self, repository: str) -> list[str]:
         """What was read of a repository until now: methods and what comes after its name, in their order."""
