@@ -156,7 +156,7 @@ def test_several_policies_of_a_kubeconfigs_cluster_answer_as_one(cluster: Cluste
 def answering_the_best(cluster: Cluster, top: int) -> Iterator[Connection]:
     """A connection to an extender whose filter answers so many nodes."""
     port = free_port()
-    command = [gopeer.program("extender"), "-listen", f"{LOOPBACK}:{port}", "-apiserver", cluster.url]
+    command: list[str | Path] = [gopeer.program("extender"), "-listen", f"{LOOPBACK}:{port}", "-apiserver", cluster.url]
     with running([*command, "-top", str(top)], port, says_ready=True), Connection(port) as connection:
         yield connection
 
