@@ -36,7 +36,7 @@ MAX_NAME_LENGTH: Final = 253 - 17
 
 
 @dataclass(slots=True)
-class Series:
+class EventSeries:
     """An Event and how often it was observed. The API server has the first note; the others are only counted."""
 
     event: Event
@@ -106,8 +106,8 @@ class Backlog:
         """`interval` is in seconds."""
         self._interval = interval
         self._lock = threading.Lock()
-        self._waiting: dict[Event, Series] = {}
-        self._written: OrderedDict[Event, Series] = OrderedDict()
+        self._waiting: dict[Event, EventSeries] = {}
+        self._written: OrderedDict[Event, EventSeries] = OrderedDict()
 
     def observe(self, event: Event, now: float) -> bool:
         """Takes an Event that is admissible; False if too many wait already."""
@@ -119,17 +119,17 @@ class Backlog:
                     return False
                 series = self._written.pop(key, None)
                 if series is None or now > series.due + REMEMBERED_S:
-                    series = Series(event, _name(event), now)
+                    series = EventSeries(event, _name(event), now)
                 self._waiting[key] = series
             series.observe(now)
         return True
 
-    def next(self, now: float) -> Series | None:
+    def next(self, now: float) -> EventSeries | None:
         """The series to be written now; None if none is due."""
         with self._lock:
             return next((series for series in self._waiting.values() if series.due <= now), None)
 
-    def wrote(self, series: Series, count: int, now: float) -> None:
+    def wrote(self, series: EventSeries, count: int, now: float) -> None:
         """The API server has that count now; 0 means that it has lost the Event."""
         with self._lock:
             key = _key(series.event)
@@ -142,13 +142,13 @@ class Backlog:
             else:
                 self._remember(key, series)
 
-    def postpone(self, series: Series, due: float) -> None:
+    def postpone(self, series: EventSeries, due: float) -> None:
         """Lets the others go first."""
         with self._lock:
             series.due = due
             self._waiting[_key(series.event)] = self._waiting.pop(_key(series.event))
 
-    def give_up(self, series: Series, now: float) -> int:
+    def give_up(self, series: EventSeries, now: float) -> int:
         """Forgets what is not written of a series; returns how many Events that are."""
         with self._lock:
             return self._give_up(series, now)
@@ -159,14 +159,14 @@ class Backlog:
             old = [series for series in self._waiting.values() if series.waiting < since]
             return sum(self._give_up(series, now) for series in old)
 
-    def _give_up(self, series: Series, now: float) -> int:
+    def _give_up(self, series: EventSeries, now: float) -> int:
         lost = series.count - series.written
         series.count = series.written
         series.due = now + self._interval
         self._remember(_key(series.event), self._waiting.pop(_key(series.event)))
         return lost
 
-    def _remember(self, key: Event, series: Series) -> None:
+    def _remember(self, key: Event, series: EventSeries) -> None:
         self._written[key] = series
         if len(self._written) > MAX_REMEMBERED:
             self._written.popitem(last=False)

@@ -13,7 +13,7 @@ from extender.cluster.client.api import ApiServer
 from extender.cluster.client.backoff import pauses
 from extender.cluster.client.errors import ClusterError, RefusedError
 from extender.cluster.client.status import is_object
-from extender.cluster.events.backlog import MAX_WAITING, Backlog, Series
+from extender.cluster.events.backlog import MAX_WAITING, Backlog, EventSeries
 from extender.cluster.events.event import Event, admissible
 from extender.cluster.events.losses import Losses
 
@@ -84,7 +84,7 @@ class EventRecorder:
                 self._pauses = pauses(FIRST_PAUSE_S, MAX_PAUSE_S)
         return TICK_S
 
-    async def _write(self, series: Series) -> int:
+    async def _write(self, series: EventSeries) -> int:
         """The count that the API server has afterwards. Raises ClusterError."""
         count, request = series.count, series.request()
         try:
@@ -99,7 +99,7 @@ class EventRecorder:
             raise
         return count
 
-    def _wait(self, series: Series, error: ClusterError) -> float:
+    def _wait(self, series: EventSeries, error: ClusterError) -> float:
         """Keep what cannot be written now; returns the seconds until it is tried again."""
         now = time.monotonic()
         pause = next(self._pauses)
@@ -108,6 +108,6 @@ class EventRecorder:
             self._losses.add("late", f"not written within {SEND_TIMEOUT_S:g} s: {error}", lost)
         return pause
 
-    def _give_up(self, series: Series, error: ClusterError) -> None:
+    def _give_up(self, series: EventSeries, error: ClusterError) -> None:
         lost = self._backlog.give_up(series, time.monotonic())
         self._losses.add(str(error.code) if isinstance(error, RefusedError) else "other", str(error), lost)

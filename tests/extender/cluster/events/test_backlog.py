@@ -17,7 +17,7 @@ from extender.cluster.events.backlog import (
     MAX_WAITING,
     REMEMBERED_S,
     Backlog,
-    Series,
+    EventSeries,
 )
 
 INTERVAL = 6.0
@@ -37,21 +37,21 @@ def backlog_of(*events: Event) -> Backlog:
     return backlog
 
 
-def due(backlog: Backlog, now: float) -> Series:
+def due(backlog: Backlog, now: float) -> EventSeries:
     """The series that is due."""
     series = backlog.next(now)
     assert series is not None
     return series
 
 
-def written(backlog: Backlog, now: float) -> Series:
+def written(backlog: Backlog, now: float) -> EventSeries:
     """The series that is due, and is written now."""
     series = due(backlog, now)
     backlog.wrote(series, series.count, now)
     return series
 
 
-def sent(series: Series) -> tuple[str, str, dict[str, Any]]:
+def sent(series: EventSeries) -> tuple[str, str, dict[str, Any]]:
     """Verb, path and decoded body of a series' request."""
     request = series.request()
     assert request.resource == "events.events.k8s.io"
