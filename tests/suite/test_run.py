@@ -57,6 +57,21 @@ def test_one_that_hangs_is_one_red_test(hang: str, tmp_path: Path) -> None:
     assert came == Outcome("suite", "red", "1 passed, 1 failed, 0 skipped", 0, failed)
 
 
+def test_one_that_hangs_is_one_red_test_though_it_takes_long_to_show_it(tmp_path: Path) -> None:
+    """On a busy machine the alarm rings again meanwhile."""
+    came = outcome_of(
+        tmp_path,
+        "def test_hangs(request):",
+        "    request.config.pluginmanager.register(Slow())",
+        "    time.sleep(60)",
+        "class Slow:",
+        "    def pytest_exception_interact(self): time.sleep(1.2)",
+        "    def pytest_runtest_logreport(self): time.sleep(1.2)",
+    )
+    failed = ("test_it.py::test_hangs: Failed: the test is not over after 2 s",)
+    assert came == Outcome("suite", "red", "0 passed, 1 failed, 0 skipped", 0, failed)
+
+
 def test_one_that_hangs_tells_where_all_of_its_threads_are(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     outcome_of(
         tmp_path,

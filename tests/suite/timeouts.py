@@ -14,6 +14,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
@@ -28,6 +29,8 @@ EXIT_TIMEOUT_S: Final = 60.0
 """Threads that tests left may take as long to end."""
 
 _STDERR: Final = pytest.StashKey[int]()
+_in_test: Final = threading.Event()
+"""Whether a test runs, is set up or taken down; otherwise pytest itself is at work."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,6 +50,8 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool:
 
     def ring(_number: int, _frame: FrameType | None) -> None:
         __tracebackhide__ = True
+        if not _in_test.is_set():
+            return
         item.add_report_section("call", "threads", _stacks())
         pytest.fail(f"the test is not over after {settings.timeout:g} s")
 
@@ -68,6 +73,34 @@ def pytest_runtest_protocol() -> Iterator[None]:
         return (yield)
     finally:
         _cancel()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup() -> Iterator[None]:
+    with _running():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call() -> Iterator[None]:
+    with _running():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    with _running():
+        return (yield)
+
+
+@contextmanager
+def _running() -> Iterator[None]:
+    """The alarm fails the test in here alone: elsewhere, while a failure is shown, it would end the whole run."""
+    _in_test.set()
+    try:
+        yield
+    finally:
+        _in_test.clear()
 
 
 def pytest_enter_pdb() -> None:
