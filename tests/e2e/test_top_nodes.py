@@ -35,7 +35,10 @@ def equal(folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "node_count",
-    [pytest.param(10, id="short"), pytest.param(100, id="full", marks=pytest.mark.nightly)],
+    [
+        pytest.param(10, id="short"),
+        pytest.param(100, id="full", marks=[pytest.mark.nightly, pytest.mark.timeout(1800)]),
+    ],
 )
 def test_pods_fill_nodes_evenly_and_none_is_refused(
     cluster: ControlPlane, identity: Path, tmp_path: Path, node_count: int
@@ -48,7 +51,7 @@ def test_pods_fill_nodes_evenly_and_none_is_refused(
         assert {key for key in extender if key.endswith("Verb")} == {"filterVerb"}
         for name in pods:
             stack.create_pod(name)
-        stack.wait_until(lambda: len(stack.placements()) == len(pods), "placement of all pods", 240)
+        stack.wait_until(lambda: len(stack.placements()) == len(pods), "placement of all pods", 900)
         load = Counter(stack.placements().values())
         assert set(load) == set(nodes)
         assert max(load.values()) <= 1.1 * min(load.values()), load
