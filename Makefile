@@ -7,7 +7,7 @@ DEVELOP := $(VENV)/.develop
 BENCH := plugin
 FOLDER := bench/results/here/$(firstword $(BENCH))-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help run test nightly check cluster bench guests clean
+.PHONY: help run test nightly compat check cluster bench guests clean
 
 help: ## Show the commands.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -20,6 +20,9 @@ test: $(DEVELOP) ## Run all tests, those with a real control plane included (nee
 
 nightly: $(DEVELOP) ## Run the full forms of long tests, and look for modules that the runtime cannot take.
 	@$(BIN)/python -m tests.suite nightly
+
+compat: $(DEVELOP) ## Run the end-to-end tests against each supported minor of kube-scheduler (needs Go).
+	@$(BIN)/python -m tests.suite compat
 
 check: $(DEVELOP) ## Check format, lint, types and import layers.
 	$(BIN)/ruff format --check .

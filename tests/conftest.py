@@ -4,11 +4,7 @@ import signal
 
 from hypothesis import settings
 
-from tests.controlplane.fixture import control_plane, pytest_collection_finish
-
-__all__ = ["control_plane", "pytest_collection_finish"]
-
-pytest_plugins = ["tests.suite.timeouts"]
+pytest_plugins = ["tests.suite.timeouts", "tests.controlplane.fixture"]
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell that starts a run in the background ignores it.
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from .gobuild import (
     BUILD_ENVIRONMENT,
@@ -20,8 +21,8 @@ from .gobuild import (
     say,
 )
 
-MODULES = Path(__file__).parent
-KWOK_STAGES = (
+MODULES: Final = Path(__file__).parent
+KWOK_STAGES: Final = (
     "node/fast/node-initialize",
     "node/heartbeat-with-lease/node-heartbeat-with-lease",
     "pod/fast/pod-ready",
@@ -58,25 +59,41 @@ class Program:
         return " ".join(["-s", "-w", *stamps])
 
 
-def _kubernetes(name: str) -> Program:
+def _kubernetes(name: str, folder: str) -> Program:
     stamped = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-    return Program(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", "k8s.io/kubernetes", stamped)
+    return Program(name, folder, f"k8s.io/kubernetes/cmd/{name}", "k8s.io/kubernetes", stamped)
 
 
-PROGRAMS = (
+def minor_of(release: str) -> str:
+    """The minor of a release: `1.36` of `1.36.3`."""
+    return ".".join(release.split(".")[:2])
+
+
+def _age(minor: str) -> list[int]:
+    return [int(part) for part in minor.split(".")]
+
+
+CONTROL_PLANE: Final = (
     Program("etcd", "etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3"),
-    _kubernetes("kube-apiserver"),
-    _kubernetes("kube-scheduler"),
-    _kubernetes("kubectl"),
+    _kubernetes("kube-apiserver", "kubernetes"),
+    _kubernetes("kubectl", "kubernetes"),
     Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
 )
+SCHEDULERS: Final = {
+    minor: _kubernetes("kube-scheduler", f"schedulers/{minor}")
+    for minor in sorted((file.parent.name for file in MODULES.glob("schedulers/*/go.mod")), key=_age)
+}
+"""The kube-scheduler of each supported minor, the oldest first."""
+OLDEST, *_, NEWEST = SCHEDULERS
 
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """A directory with all of PROGRAMS, and kwok's own stages for nodes and pods in one file."""
+    """A directory with all of CONTROL_PLANE, and kwok's own stages for nodes and pods in one file; a scheduler."""
 
     directory: Path
+    kube_scheduler: Path
+    """The stock scheduler."""
 
     @property
     def etcd(self) -> Path:
@@ -87,11 +104,6 @@ class Binaries:
     def kube_apiserver(self) -> Path:
         """The API server."""
         return self.directory / "kube-apiserver"
-
-    @property
-    def kube_scheduler(self) -> Path:
-        """The stock scheduler."""
-        return self.directory / "kube-scheduler"
 
     @property
     def kubectl(self) -> Path:
@@ -109,20 +121,20 @@ class Binaries:
         return self.directory / "stages.yaml"
 
 
-def build() -> Binaries:
-    """Return the programs, building them first where the cache has none for these modules and this Go.
+def build(scheduler: str = NEWEST) -> Binaries:
+    """Return the programs, with the kube-scheduler of a minor, building first what the cache does not have.
 
-    The first build takes minutes and says on standard error how far it is; afterwards this takes
-    milliseconds. Processes that ask at the same time build once. Raises BuildError.
+    It has none for other module files or another Go. The first build takes minutes and says on standard error how far
+    it is; afterwards this takes milliseconds. Processes that ask at the same time build once. Raises BuildError.
     """
-    toolchain = GoToolchain.find(MODULES / "kubernetes")
-    directory = cache_root() / cache_key(toolchain)
-    if not directory.is_dir():
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        with exclusive(_beside(directory, ".lock"), "the control plane"):
-            if not directory.is_dir():
-                _build_into(directory)
-    return Binaries(directory)
+    directory = _built(CONTROL_PLANE, "the control plane", "about eight minutes")
+    return Binaries(directory, build_scheduler(scheduler))
+
+
+def build_scheduler(minor: str) -> Path:
+    """Return the kube-scheduler of a minor in SCHEDULERS, as `build` does."""
+    program = SCHEDULERS[minor]
+    return _built([program], f"kube-scheduler {program.version}", "about three minutes") / program.name
 
 
 def cache_root() -> Path:
@@ -131,27 +143,38 @@ def cache_root() -> Path:
     return Path(base) / "kwx" / "controlplane"
 
 
-def cache_key(toolchain: GoToolchain) -> str:
+def cache_key(programs: Sequence[Program], toolchain: GoToolchain) -> str:
     """A name that changes with whatever changes the programs: versions, Go, platform, module files, flags."""
-    versions = dict.fromkeys(f"{program.folder}-{program.version}" for program in PROGRAMS)
-    recipe = hashlib.sha256(repr((PROGRAMS, KWOK_STAGES, BUILD_FLAGS, BUILD_ENVIRONMENT)).encode())
-    for file in sorted(MODULES.glob("*/go.*")):
-        recipe.update(file.read_bytes())
+    versions = [f"{program.name}-{program.version}" for program in programs]
+    recipe = hashlib.sha256(repr((programs, KWOK_STAGES, BUILD_FLAGS, BUILD_ENVIRONMENT)).encode())
+    for folder in dict.fromkeys(program.folder for program in programs):
+        for file in sorted((MODULES / folder).glob("go.*")):
+            recipe.update(file.read_bytes())
     return "-".join([*versions, toolchain.version, toolchain.platform, recipe.hexdigest()[:12]])
 
 
-def _build_into(directory: Path) -> None:
-    started = time.monotonic()
-    say(f"building the control plane in {directory}; once, about eight minutes on two cores")
+def _built(programs: Sequence[Program], title: str, duration: str) -> Path:
+    """The directory of the programs, of the cache or freshly built."""
+    directory = cache_root() / cache_key(programs, GoToolchain.find(MODULES / programs[0].folder))
+    if not directory.is_dir():
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with exclusive(_beside(directory, ".lock"), title):
+            if not directory.is_dir():
+                say(f"building {title} in {directory}; once, {duration} on two cores")
+                _build_into(directory, programs)
+    return directory
+
+
+def _build_into(directory: Path, programs: Sequence[Program]) -> None:
     partial = _beside(directory, ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
-    for program in PROGRAMS:
+    for program in programs:
         title = f"{program.name} {program.version}"
         compile_program(MODULES / program.folder, program.package, partial / program.name, program.ldflags, title)
-    _collect_stages(Binaries(partial).kwok_stages)
+        if program.name == "kwok":
+            _collect_stages(partial / "stages.yaml")
     partial.rename(directory)
-    say(f"built the control plane in {time.monotonic() - started:.0f} s")
 
 
 def _collect_stages(target: Path) -> None:

@@ -7,6 +7,8 @@ import ssl
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -84,6 +86,12 @@ class ControlPlane:
         if self._binaries is None:
             raise ControlPlaneError("the control plane has not been started")
         return self._binaries
+
+    def with_scheduler(self, program: Path) -> ControlPlane:
+        """The same running control plane with another program as the stock scheduler."""
+        other = copy(self)
+        other._binaries = replace(self.binaries, kube_scheduler=program)
+        return other
 
     @property
     def processes(self) -> tuple[Process, ...]:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.controlplane import BuildError, binaries, gobuild
-from bench.controlplane.gobuild import GoToolchain, compile_program
+from bench.controlplane.gobuild import GoToolchain, compile_program, required_version
+from bench.peers import gopeer
 from tests.patience import Beside, delay
 
 ETCD = binaries.MODULES / "etcd"
@@ -87,24 +88,51 @@ def test_concurrent_callers_build_once(tmp_path: Path, monkeypatch: pytest.Monke
     """All get the one finished directory; none sees a half-built one."""
     builds: list[Path] = []
 
-    def slow_build(directory: Path) -> None:
+    def slow_build(directory: Path, _programs: object) -> None:
         builds.append(directory)
         delay(0.3)
         directory.mkdir()
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(binaries, "_build_into", slow_build)
-    results = [caller.end() for caller in [Beside(lambda: binaries.build().directory) for _ in range(4)]]
-    assert len(builds) == 1
-    assert results == builds * 4
+    results = [caller.end() for caller in [Beside(binaries.build) for _ in range(4)]]
+    control_plane, scheduler = builds
+    assert results == [binaries.Binaries(control_plane, scheduler / "kube-scheduler")] * 4
 
 
 def test_the_key_follows_the_toolchain() -> None:
     """Another Go or another platform is another build; the versions can be read off the name."""
     keys = {
-        binaries.cache_key(GoToolchain(version, platform))
+        binaries.cache_key(binaries.CONTROL_PLANE, GoToolchain(version, platform))
         for version in ("go1.26.0", "go1.27.0")
         for platform in ("linux-amd64", "linux-arm64")
     }
     assert len(keys) == 4
-    assert all(f"-{program.version}-" in key for key in keys for program in binaries.PROGRAMS)
+    assert all(f"{program.name}-{program.version}-" in key for key in keys for program in binaries.CONTROL_PLANE)
+
+
+def test_a_scheduler_of_each_minor_is_built_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One control plane serves them all: its directory stays, whichever scheduler is asked for."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(binaries, "_build_into", lambda directory, _programs: directory.mkdir())
+    built = [binaries.build(minor) for minor in binaries.SCHEDULERS]
+    assert len({each.directory for each in built}) == 1
+    assert [each.kube_scheduler.parent.name.split("-go")[0] for each in built] == [
+        f"kube-scheduler-{program.version}" for program in binaries.SCHEDULERS.values()
+    ]
+
+
+def test_the_folder_of_a_minor_has_a_release_of_it() -> None:
+    releases = [program.version for program in binaries.SCHEDULERS.values()]
+    assert [binaries.minor_of(release) for release in releases] == list(binaries.SCHEDULERS)
+
+
+def test_no_scheduler_is_newer_than_the_api_server() -> None:
+    """It would wait for kinds of objects that the API server does not have, and never become ready."""
+    versions = {program.name: program.version for program in binaries.CONTROL_PLANE}
+    assert binaries.minor_of(versions["kube-apiserver"]) == binaries.NEWEST
+
+
+def test_peers_are_measured_beside_a_stock_scheduler_of_their_release() -> None:
+    """What is different then is the extender or the plugin alone."""
+    assert binaries.SCHEDULERS[gopeer.STOCK].version == required_version(gopeer.MODULE, "k8s.io/kubernetes")

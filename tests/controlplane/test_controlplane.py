@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from bench.controlplane import ControlPlane, ControlPlaneError
-from bench.controlplane.binaries import PROGRAMS
+from bench.controlplane.binaries import CONTROL_PLANE
 from tests.patience import Beside, wait_until
 
 CHECKOUT = Path(__file__).parents[2]
@@ -109,7 +109,7 @@ def test_a_token_needs_a_service_account(cluster: ControlPlane) -> None:
 
 def test_versions_are_the_releases(cluster: ControlPlane) -> None:
     """The programs report what they were built from."""
-    versions = {program.name: program.version for program in PROGRAMS}
+    versions = {program.name: program.version for program in CONTROL_PLANE}
     reported = cluster.kubectl("version")
     assert f"Client Version: v{versions['kubectl']}\n" in reported
     assert f"Server Version: v{versions['kube-apiserver']}\n" in reported

@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from typer.main import get_command
 
 from bench.cli import app as bench
+from bench.controlplane import SCHEDULERS
 from extender import config
 from extender.admin.api.routes import router
 from extender.commands.cli import app as kwx
@@ -269,3 +270,9 @@ def test_a_broken_page_is_noticed(tmp_path: Path) -> None:
     page.write_text("[gone](gone.md)\n")
     with pytest.raises(AssertionError):
         test_links_lead_somewhere(page)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/reference/kube-scheduler.md"])
+def test_the_table_of_kube_schedulers_is_what_tests_run_with(page: str) -> None:
+    rows = re.findall(r"^\| (\d+\.\d+) \| (\d+\.\d+\.\d+) \|", (ROOT / page).read_text(), re.MULTILINE)
+    assert rows == [(minor, program.version) for minor, program in SCHEDULERS.items()]

@@ -27,10 +27,13 @@ READY_TIMEOUT_S = 30.0
 OUTWEIGHS_IN_TREE = 100
 """An extender weight that no sum of in-tree scores can make up for."""
 
+OWN_UPDATE = "OwnUpdate"
+NAMES_OF_OWN_UPDATE = {"UnschedulablePodUpdate", "TargetPodUpdate"}
+"""How the scheduler's metrics name the event that a waiting pod itself was written: until 1.36, and since 1.37."""
 UNSCHEDULABLE = "unschedulable"
 """The scheduler's queue of pods that wait for an event, as its metrics name it."""
-EVENTS_OF_THE_QUEUE = {"UnschedulablePodAdd", "PopFromBackoffQ", "BackoffComplete"}
-"""What the scheduler counts when a pod is new, or has waited for what is left of its backoff."""
+EVENTS_OF_THE_QUEUE = {"UnschedulablePodAdd", "UnscheduledPodAdd", "PopFromBackoffQ", "BackoffComplete"}
+"""What the scheduler counts when a pod is new, since 1.37 by the second name, or has waited out its backoff."""
 
 
 def example(name: str, **settings: Any) -> dict[str, Any]:
@@ -146,7 +149,7 @@ class Stack:
         counts: Counter[str] = Counter()
         for labels, count in self._scheduler_metrics("queue_incoming_pods_total"):
             if labels["queue"] != UNSCHEDULABLE and count and labels["event"] not in EVENTS_OF_THE_QUEUE:
-                counts[labels["event"]] += count
+                counts[OWN_UPDATE if labels["event"] in NAMES_OF_OWN_UPDATE else labels["event"]] += count
         return dict(counts)
 
     def wait_until(self, condition: Callable[[], bool], what: str, timeout: float = 60.0) -> None:

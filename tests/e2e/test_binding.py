@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +9,11 @@ import httpx
 import pytest
 
 from bench.controlplane import ControlPlane
+from extender.scheduling.pod_source import MAX_REMEMBERED_POD_BYTES
 from tests.e2e.stack import Stack, example, guest, pod
 from tests.extender import guests
 
 ROOM_FOR_ONE = {"cpu": "4", "memory": "8Gi", "pods": "10"}
-
-
-@pytest.fixture
-def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    """The control plane without leftovers."""
-    control_plane.clear()
-    yield control_plane
-    control_plane.clear()
 
 
 def recorded(cluster: ControlPlane, reason: str) -> list[dict[str, Any]]:
@@ -31,6 +23,7 @@ def recorded(cluster: ControlPlane, reason: str) -> list[dict[str, Any]]:
     return events
 
 
+@pytest.mark.oldest
 def test_a_pod_that_is_rejected_after_its_node_was_chosen_is_tried_again(
     cluster: ControlPlane, identity: Path, tmp_path: Path
 ) -> None:
@@ -65,13 +58,13 @@ def test_a_pod_that_is_not_kept_from_its_filter_is_read_from_the_api_server(
     cluster.create_nodes(2)
     stranger = pod("stranger-1")
     stranger["spec"]["schedulerName"] = "another"
-    stranger["metadata"]["annotations"] = {"more-than": "is kept" * 10_000}
     with Stack(cluster, tmp_path, [guest("drain", tmp_path)], identity) as stack:
         created = cluster.client.post("/api/v1/namespaces/default/pods", json=stranger).json()
         uid = created["metadata"]["uid"]
 
         def filter_(uid: str) -> None:
-            shown = {**created, "metadata": {**created["metadata"], "uid": uid}}
+            too_large = {"uid": uid, "annotations": {"more-than-is-kept": "x" * MAX_REMEMBERED_POD_BYTES}}
+            shown = {**created, "metadata": created["metadata"] | too_large}
             answer = httpx.post(f"{stack.url}/filter", json={"Pod": shown, "NodeNames": ["node-1"]}, trust_env=False)
             assert answer.json()["NodeNames"] == ["node-1"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -22,14 +21,6 @@ SMALL = {"cpu": "4", "memory": "8Gi", "pods": "10"}
 both_shapes = pytest.mark.parametrize("full_nodes", [False, True], ids=["names", "full-nodes"])
 
 
-@pytest.fixture
-def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    """The control plane without leftovers."""
-    control_plane.clear()
-    yield control_plane
-    control_plane.clear()
-
-
 @pytest.fixture(scope="module", autouse=True)
 def priority_classes(control_plane: ControlPlane) -> None:
     for name, value in (("low", 10), ("urgent", 1000)):
@@ -41,6 +32,7 @@ def last_digit(name: str) -> str:
     return name[-1]
 
 
+@pytest.mark.oldest
 @both_shapes
 def test_pods_land_where_the_scoring_guest_prefers(
     cluster: ControlPlane, identity: Path, tmp_path: Path, full_nodes: bool
@@ -94,6 +86,7 @@ def test_a_high_priority_pod_preempts_on_the_only_node_that_the_guest_admits(
         assert stack.placements() == {**survivors, "urgent": "node-2"}
 
 
+@pytest.mark.oldest
 @both_shapes
 def test_every_verb_goes_through_the_extender(
     cluster: ControlPlane, identity: Path, tmp_path: Path, full_nodes: bool
@@ -145,6 +138,7 @@ def test_no_pod_is_lost_while_the_extender_is_away(
         }
 
 
+@pytest.mark.oldest
 def test_a_swapped_module_decides_over_the_next_pod(cluster: ControlPlane, identity: Path, tmp_path: Path) -> None:
     cluster.create_nodes(2)
     module = tmp_path / "policy.wasm"

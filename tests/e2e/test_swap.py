@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from bench.controlplane import ControlPlane
-from tests.e2e.stack import Stack, example
+from tests.e2e.stack import OWN_UPDATE, Stack, example
 from tests.extender import guests
 from tests.manifests.overlay import WAKE_PODS
 from tests.patience import delay
@@ -22,18 +22,8 @@ BEFORE, AFTER = 100, 150
 """How many of them before the swap is begun, and after it was seen."""
 PICKY = 5
 """Pods that the old policy rejects everywhere."""
-OWN_CONDITION = "UnschedulablePodUpdate"
-"""Why a rejected pod is tried a second time: the scheduler has written into it that it was rejected."""
 WAKE = "storage.k8s.io/CSIStorageCapacityUpdate"
 OTHER_POD = "AssignedPodAdd"
-
-
-@pytest.fixture
-def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    """The control plane without leftovers."""
-    control_plane.clear()
-    yield control_plane
-    control_plane.clear()
 
 
 def put(module: Path, guest: str) -> None:
@@ -97,7 +87,7 @@ def rejected(cluster: ControlPlane, identity: Path, tmp_path: Path, request: pyt
         for at in range(PICKY):
             stack.create_pod(f"picky-{at}")
         stack.wait_until(
-            lambda: (stack.requeued(), stack.waiting()) == ({OWN_CONDITION: PICKY}, PICKY), "rejection of all pods"
+            lambda: (stack.requeued(), stack.waiting()) == ({OWN_UPDATE: PICKY}, PICKY), "rejection of all pods"
         )
         yield stack
 
@@ -114,7 +104,7 @@ def test_one_write_has_all_pods_tried_again_that_the_old_policy_rejected(rejecte
     swap(rejected)
     rejected.wait_until(lambda: len(rejected.placements()) == PICKY, "placement of the pods that were rejected")
     assert rejected.placements() == {f"picky-{at}": f"node-{at}" for at in range(PICKY)}
-    assert rejected.requeued() == {OWN_CONDITION: PICKY, WAKE: PICKY}
+    assert rejected.requeued() == {OWN_UPDATE: PICKY, WAKE: PICKY}
     assert complaints(rejected) == []
 
 
@@ -127,4 +117,4 @@ def test_without_it_they_wait_until_something_happens_in_the_cluster(rejected: S
     rejected.wait_until(lambda: len(rejected.placements()) == len(names), "placement of all pods")
     assert rejected.placements() == {name: f"node-{name[-1]}" for name in names}
     # It was the other pod that did it, and nothing before.
-    assert rejected.requeued() == {OWN_CONDITION: PICKY, OTHER_POD: PICKY}
+    assert rejected.requeued() == {OWN_UPDATE: PICKY, OTHER_POD: PICKY}

@@ -20,14 +20,6 @@ SELECTOR = {"matchLabels": APP}
 ROOM = {"cpu": "64", "memory": "256Gi", "pods": "21"}
 
 
-@pytest.fixture
-def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    """The control plane without leftovers."""
-    control_plane.clear()
-    yield control_plane
-    control_plane.clear()
-
-
 def equal(folder: Path) -> dict[str, Any]:
     """A plugin for which all nodes are equally good."""
     return guest("score_from_config", folder, "50")
@@ -126,6 +118,7 @@ def closed(cluster: ControlPlane) -> Iterator[str]:
     client.delete(f"{POLICIES}/closed").raise_for_status()
 
 
+@pytest.mark.oldest
 def test_a_pod_is_not_sent_for_ever_to_a_node_that_refuses_it(
     cluster: ControlPlane, closed: str, identity: Path, tmp_path: Path
 ) -> None:

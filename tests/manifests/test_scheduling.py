@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +22,16 @@ PERMIT_REJECTS = "aaa2aaa"
 """What the guest `binding_from_config` is configured with to say no in Permit, and yes elsewhere."""
 
 
-@pytest.fixture
-def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    """The control plane without leftovers."""
-    control_plane.clear()
-    yield control_plane
-    control_plane.clear()
-
-
-def test_the_scheduler_accepts_its_configuration(control_plane: ControlPlane, overlay: Overlay, tmp_path: Path) -> None:
+@pytest.mark.oldest
+def test_the_scheduler_accepts_its_configuration(cluster: ControlPlane, overlay: Overlay, tmp_path: Path) -> None:
     content = overlay.load("scheduler.yaml")
-    content["clientConnection"] = {"kubeconfig": str(control_plane.kubeconfig("scheduler"))}
+    content["clientConnection"] = {"kubeconfig": str(cluster.kubeconfig("scheduler"))}
     file = tmp_path / "scheduler.yaml"
     file.write_text(yaml.safe_dump(content))
-    assert control_plane.scheduler_config_errors(file) == ""
+    assert cluster.scheduler_config_errors(file) == ""
     content["extenders"][0]["filterverb"] = "filter"
     file.write_text(yaml.safe_dump(content))
-    assert "strict decoding error: unknown field" in control_plane.scheduler_config_errors(file)
+    assert "strict decoding error: unknown field" in cluster.scheduler_config_errors(file)
 
 
 def test_the_configuration_is_what_the_command_line_prints(

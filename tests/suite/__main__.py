@@ -1,18 +1,23 @@
-"""What `make test` and `make nightly` run: `python -m tests.suite test` or `nightly`, and more arguments for pytest."""
+"""What targets of the Makefile run: `python -m tests.suite test`, `nightly` or `compat`, and arguments for pytest."""
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from bench.controlplane import NEWEST, OLDEST, SCHEDULERS
+from bench.peers import gopeer
 from tests.suite import wasmer
 from tests.suite.run import run
 from tests.suite.steps import Command, Step, Suite
 
 BUILD_TIMEOUT_S: Final = 3600.0
 FUZZ_MINUTES: Final = 10
+TESTED: Final = tuple(dict.fromkeys([OLDEST, gopeer.STOCK, NEWEST]))
+"""The minors that tests need. One is that of the peers, which are then built in seconds rather than minutes."""
+COMPAT: Final = ("tests/e2e", "tests/manifests")
+"""Where tests ask for a kube-scheduler."""
 
-CONTROL_PLANE: Final = Command("control plane", [sys.executable, "-m", "bench.controlplane"], BUILD_TIMEOUT_S)
 FUZZ: Final = Command(
     "fuzz",
     [sys.executable, "-m", "tests.wasm_runtime.fuzz", "--minutes", str(FUZZ_MINUTES)],
@@ -24,12 +29,24 @@ NO_PYTHON_310: Final = "no CPython 3.10 in PATH, pyenv or uv: uv python install 
 def steps(target: str, arguments: Sequence[str]) -> list[Step]:
     """What a target of the Makefile is made of."""
     if target == "nightly":
-        return [CONTROL_PLANE, Suite("tests", ["-m", "nightly", "-v", *arguments]), FUZZ]
-    main = Suite("tests", arguments)
+        return [_control_plane(TESTED), Suite("tests", ["-m", "nightly", "-v", *arguments]), FUZZ]
+    if target == "compat":
+        return [_control_plane(SCHEDULERS), *(_compat(minor, arguments) for minor in SCHEDULERS)]
+    built, main = _control_plane(TESTED), Suite("tests", arguments)
     if sys.version_info < (3, 11):
-        return [CONTROL_PLANE, main]
+        return [built, main]
     in_310 = Suite("wasmer", [*wasmer.TESTS, *arguments], wasmer.python, NO_PYTHON_310)
-    return [CONTROL_PLANE, main, in_310]
+    return [built, main, in_310]
+
+
+def _control_plane(schedulers: Iterable[str]) -> Command:
+    """Builds it, and the kube-schedulers of these minors."""
+    return Command("control plane", [sys.executable, "-m", "bench.controlplane", *schedulers], BUILD_TIMEOUT_S)
+
+
+def _compat(minor: str, arguments: Sequence[str]) -> Suite:
+    """The tests that concern the kube-scheduler of a minor."""
+    return Suite(f"kube-scheduler {SCHEDULERS[minor].version}", [*COMPAT, f"--scheduler={minor}", *arguments])
 
 
 def _interrupt(*_: object) -> None:

@@ -1,0 +1,30 @@
+"""What the targets of the Makefile are made of."""
+
+from __future__ import annotations
+
+import sys
+
+from bench.controlplane import NEWEST, OLDEST, SCHEDULERS
+from bench.peers import gopeer
+from tests.suite.__main__ import BUILD_TIMEOUT_S, steps
+from tests.suite.steps import Command, Suite
+
+
+def control_plane(*minors: str) -> Command:
+    return Command("control plane", [sys.executable, "-m", "bench.controlplane", *minors], BUILD_TIMEOUT_S)
+
+
+def test_compat_runs_the_tests_of_each_minor_and_sums_them_up_by_minor() -> None:
+    built, *suites = steps("compat", ["-x"])
+    assert built == control_plane(*SCHEDULERS)
+    assert suites == [
+        Suite(f"kube-scheduler {program.version}", ["tests/e2e", "tests/manifests", f"--scheduler={minor}", "-x"])
+        for minor, program in SCHEDULERS.items()
+    ]
+
+
+def test_tests_begin_when_all_schedulers_that_they_need_are_built() -> None:
+    """The oldest, the newest, and that of the peers' release."""
+    for target in ("test", "nightly"):
+        built, *_ = steps(target, [])
+        assert built == control_plane(*dict.fromkeys([OLDEST, gopeer.STOCK, NEWEST]))
