@@ -14,7 +14,7 @@ from typing import Final
 from bench.errors import BenchError
 from bench.plugin.cases import SWAP_EVERY
 from extender.commands.plugin.client import AdminClient, RemoteError
-from extender.rollouts.revision import Stage
+from extender.rollouts.revision import RolloutStage
 from wasm_runtime.protobuf.varint import varint
 
 PATIENCE: Final = "60s"
@@ -63,7 +63,7 @@ class Swapper:
         rollout = client.put_module(self._plugin, next(self._modules), None, {})
         for step in client.follow(rollout.id, PATIENCE):
             rollout = step
-            if step.stage is Stage.ACTIVE:
+            if step.stage is RolloutStage.ACTIVE:
                 return
         raise BenchError(f"a module did not go live, but is {rollout.stage.value}: {rollout.message}")
 

@@ -63,7 +63,7 @@ def read(file: Path) -> ExtenderConfiguration:
     except ValidationError as error:
         problems = [*(describe(each) for each in error.errors() if not _follows(each)), *problems]
     else:
-        problems += _unmet(configuration)
+        problems += _cross_section_problems(configuration)
     if problems:
         raise ConfigError(file, problems, dict(_usable(content)))
     return configuration
@@ -75,7 +75,7 @@ def guest_path(file: Path, plugin: PluginConfig) -> Path:
     return file.absolute().parent / os.path.expanduser(path)  # noqa: PTH111 - Path's raises for an unknown user
 
 
-def _unmet(configuration: ExtenderConfiguration) -> Iterator[str]:
+def _cross_section_problems(configuration: ExtenderConfiguration) -> Iterator[str]:
     """What a plugin asks for that needs something elsewhere in the file."""
     for at, profile in enumerate(configuration.profiles):
         for index, plugin in enumerate(profile.plugins):

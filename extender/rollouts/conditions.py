@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from extender.rollouts.revision import Stage
+from extender.rollouts.revision import RolloutStage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import Slot
 
@@ -85,6 +85,6 @@ def _source_in_sync(slot: Slot) -> _State:
 
 
 def _reason(rollout: Rollout) -> str:
-    if rollout.stage in {Stage.DRAINING, Stage.RETIRED}:
+    if rollout.stage in {RolloutStage.DRAINING, RolloutStage.RETIRED}:
         return "RolledBack" if rollout.problem else "Replaced"
     return str(rollout.stage.value).capitalize()

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from extender.config import PluginConfig, ProfileConfig
-from extender.rollouts.live_plugins import LivePlugins, unscored
+from extender.rollouts.live_plugins import LivePlugins, top_nodes_problems
 from extender.rollouts.module_admission import ModuleAdmission
-from extender.rollouts.pipeline import Candidate, Pipeline, RolloutFailedError
+from extender.rollouts.pipeline import FetchedRevision, Pipeline, RolloutFailedError
 from extender.rollouts.polling import RetryTrigger, SourcePollState
 from extender.rollouts.revision import REVISED
 from extender.rollouts.runs import RolloutRuns
@@ -62,7 +62,7 @@ class ConfigRollout:
                 stack.enter_context(slot.turn)
             changes = self._prepare_all(changing, configs, stack, given, asks=asks)
             candidates = {change.slot: change.live.profile_plugin.plugin for change in changes}
-            if problems := list(unscored(profiles, configs, candidates)):
+            if problems := list(top_nodes_problems(profiles, configs, candidates)):
                 withdraw(changes, "; ".join(problems))
                 raise NotConfiguredError(problems, given)
             with self._switch.lock:
@@ -76,7 +76,7 @@ class ConfigRollout:
                 for key, slot in zip(keys(profiles), configs, strict=True):
                     self._reconfigure(slot, configs[slot], given.get(slot.place), is_ready=slot in changing)
                     slot.key = key
-                self._switch.all(changes, list(configs), profiles)
+                self._switch.switch_all(changes, list(configs), profiles)
         self._admission.review(self._live.slots)
 
     def retry_trigger(self, profiles: Sequence[ProfileConfig], given: Given) -> RetryTrigger:
@@ -143,7 +143,7 @@ class ConfigRollout:
             raise NotConfiguredError(problems, given)
         return changes
 
-    def _fetch_if_need_be(self, slot: Slot, config: PluginConfig, given: Given) -> Candidate:
+    def _fetch_if_need_be(self, slot: Slot, config: PluginConfig, given: Given) -> FetchedRevision:
         """What the source has given last, if that was good and settings alone change; else what it gives."""
         is_good = not (slot.refusal or slot.unmet)
         if slot.version and is_good and _origin(self._switch.configured(slot)) == _origin(config):
@@ -156,7 +156,7 @@ class ConfigRollout:
                     return candidate
         return self._fetch(slot, config, given)
 
-    def _fetch(self, slot: Slot, config: PluginConfig, given: Given) -> Candidate:
+    def _fetch(self, slot: Slot, config: PluginConfig, given: Given) -> FetchedRevision:
         """What the source gives. While it cannot be reached, what it gave last, if that serves. Raises SourceError."""
         try:
             candidate = self._pipeline.fetch(config)

@@ -15,8 +15,8 @@ from extender.rollouts.drain import Drain
 from extender.rollouts.journal import Journal
 from extender.rollouts.live_plugins import LivePlugins
 from extender.rollouts.module_admission import ModuleAdmission
-from extender.rollouts.pipeline import Candidate, Pipeline, RolloutFailedError, failing
-from extender.rollouts.revision import Revision, Stage
+from extender.rollouts.pipeline import FetchedRevision, Pipeline, RolloutFailedError, failing
+from extender.rollouts.revision import Revision, RolloutStage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.runs import RolloutRun, RolloutRuns
 from extender.rollouts.slot import ActiveRevision, Slot
@@ -58,11 +58,11 @@ class RolloutController:
         """Makes the profiles of another configuration live."""
         self._threads: list[threading.Thread] = []
 
-    def revisions(self, slot: Slot) -> list[tuple[Revision, Stage]]:
+    def revisions(self, slot: Slot) -> list[tuple[Revision, RolloutStage]]:
         """Those that have served, the newest first."""
         with self._lock:
             return [
-                (each, Stage.ACTIVE if slot.serves(each.id) else self._drain.stage(slot, each.id))
+                (each, RolloutStage.ACTIVE if slot.serves(each.id) else self._drain.stage(slot, each.id))
                 for each in slot.revisions
             ]
 
@@ -138,7 +138,7 @@ class RolloutController:
                     return True  # Another one was configured meanwhile.
                 if self._runs.running(slot):
                     return False
-                candidate = Candidate.of(fetched, slot.config)
+                candidate = FetchedRevision.of(fetched, slot.config)
                 revision = candidate.revision
                 slot.refusal = ""
                 is_cure = is_signed_now and slot.serves(revision.id)
@@ -192,12 +192,12 @@ class RolloutController:
         """Takes a candidate all the way, or as far as it gets."""
         try:
             with failing(run):
-                fits = partial(self._switch.require_scores, slot)
-                live = self._pipeline.prepare(run, slot, plan.config, plan.fetch, plan.verified, fits)
+                require_fit = partial(self._switch.require_scores, slot)
+                live = self._pipeline.prepare(run, slot, plan.config, plan.fetch, plan.verified, require_fit)
                 if live:
-                    self._switch.alone(Change(run, slot, live, plan.offers))
+                    self._switch.switch_one(Change(run, slot, live, plan.offers))
         except RolloutFailedError as error:  # The run has said why.
-            was_refused = run.rollout.stage is Stage.FAILED and not run.is_cancelled
+            was_refused = run.rollout.stage is RolloutStage.FAILED and not run.is_cancelled
             if plan.offers and was_refused and not run.rollout.dry_run:
                 slot.refusal = str(error)
                 self._explain(slot, "" if slot.live else str(error))
@@ -212,13 +212,13 @@ class RolloutController:
         with self._lock:
             slot.problem = problem
             if slot.live is None and slot in self.live.slots:
-                self._switch.again()
+                self._switch.rebuild_profiles()
 
     def _begin_automatic_return(
         self, slot: Slot, failed: ActiveRevision | None, good: Revision, problem: str
     ) -> RolloutRun:
         # What the source gives is offered again, and so is a configuration.
-        self._runs.cancel([slot], _going_back(good), is_passing=True)
+        self._runs.cancel([slot], _going_back(good), is_temporary=True)
         return self._begin_return(slot, good, "rollback", f"revision {failed.revision.id if failed else ''}: {problem}")
 
     def _begin_return(
@@ -237,20 +237,22 @@ class RolloutController:
 
     def _return(self, run: RolloutRun, slot: Slot, revision: Revision, problem: str) -> None:
         """Brings a revision back: with its guests if they are still there, else with new ones."""
-        fits = partial(self._switch.require_scores, slot)
+        require_fit = partial(self._switch.require_scores, slot)
         try:
             with failing(run):
                 self._pipeline.allow(slot.config, revision)
                 with self._lock:
                     run.check()
                     if drained := self._drain.find(slot, revision.id):
-                        fits(drained.profile_plugin.plugin)
+                        require_fit(drained.profile_plugin.plugin)
                     live = self._drain.take(slot, revision.id)
                     if live:
-                        run.advance(Stage.WARMED)
-                        self._switch.alone(Change(run, slot, live), problem)
+                        run.advance(RolloutStage.WARMED)
+                        self._switch.switch_one(Change(run, slot, live), problem)
                         return
-                self._switch.alone(Change(run, slot, self._pipeline.restore(run, slot, revision, fits)), problem)
+                self._switch.switch_one(
+                    Change(run, slot, self._pipeline.restore(run, slot, revision, require_fit)), problem
+                )
         except RolloutFailedError:
             pass  # The run has said why.
         finally:
@@ -277,7 +279,7 @@ def _going_back(revision: Revision) -> str:
 def _settled(run: RolloutRun, plan: SwapPlan) -> str | None:
     """The source's revision that is no news any more after a run without a switch. One that was cancelled is."""
     rollout = run.rollout
-    if rollout.stage is Stage.UNCHANGED:
+    if rollout.stage is RolloutStage.UNCHANGED:
         return rollout.revision if plan.offers else run.overrules
-    was_refused = rollout.stage is Stage.FAILED and rollout.report is not None and not run.is_cancelled
+    was_refused = rollout.stage is RolloutStage.FAILED and rollout.report is not None and not run.is_cancelled
     return rollout.revision if plan.offers and was_refused and not rollout.dry_run else None

@@ -7,7 +7,7 @@ import time
 from typing import Final, NamedTuple
 
 from extender.rollouts.journal import Journal
-from extender.rollouts.revision import Stage
+from extender.rollouts.revision import RolloutStage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import ActiveRevision, Slot
 from extender.scheduling.cycle_pins import CyclePins
@@ -41,14 +41,14 @@ class Drain:
 
     def add(self, slot: Slot, live: ActiveRevision, problem: str = "") -> None:
         """Takes a revision that was replaced, and why if it was rolled back."""
-        rollout = live.rollout.at(Stage.DRAINING, problem=problem)
+        rollout = live.rollout.at(RolloutStage.DRAINING, problem=problem)
         with self._lock:
             self._drained.append(_Drained(slot, live, rollout, time.monotonic()))
         self._journal.record(rollout)
 
-    def stage(self, slot: Slot, revision: str) -> Stage:
+    def stage(self, slot: Slot, revision: str) -> RolloutStage:
         """Whether a revision that was replaced still drains."""
-        return Stage.DRAINING if self.find(slot, revision) else Stage.RETIRED
+        return RolloutStage.DRAINING if self.find(slot, revision) else RolloutStage.RETIRED
 
     def find(self, slot: Slot, revision: str) -> ActiveRevision | None:
         """A revision that was replaced, if its guests are still there."""
@@ -62,7 +62,7 @@ class Drain:
             if found is None:
                 return None
             self._drained.remove(found)
-        self._journal.record(found.rollout.at(Stage.RETIRED))
+        self._journal.record(found.rollout.at(RolloutStage.RETIRED))
         return found.live
 
     def retire(self) -> None:
@@ -75,7 +75,7 @@ class Drain:
         for each in over:
             each.live.profile_plugin.plugin.close()
         for each in over:
-            self._journal.record(each.rollout.at(Stage.RETIRED))
+            self._journal.record(each.rollout.at(RolloutStage.RETIRED))
 
     def _over(self) -> list[_Drained]:
         held = {entry for profile in self._pins.profiles_in_use() for entry in profile.plugins}

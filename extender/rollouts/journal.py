@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from extender.rollouts.revision import Stage
+from extender.rollouts.revision import RolloutStage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.state.store import PluginState, Store
 from extender.rollouts.state.writer import Writer
@@ -26,11 +26,11 @@ Listener = Callable[[int, Rollout], object]
 """Takes the number of an entry, which counts up from the start of the process, and the rollout as it is now."""
 
 _SAID: Final = {
-    Stage.ACTIVE: (logging.INFO, "revision is live"),
-    Stage.FAILED: (logging.ERROR, "revision refused, what serves stays live: %s"),
-    Stage.REHEARSED: (logging.INFO, "dry run ended well"),
-    Stage.DRAINING: (logging.INFO, "revision is replaced"),
-    Stage.RETIRED: (logging.INFO, "revision is retired"),
+    RolloutStage.ACTIVE: (logging.INFO, "revision is live"),
+    RolloutStage.FAILED: (logging.ERROR, "revision refused, what serves stays live: %s"),
+    RolloutStage.REHEARSED: (logging.INFO, "dry run ended well"),
+    RolloutStage.DRAINING: (logging.INFO, "revision is replaced"),
+    RolloutStage.RETIRED: (logging.INFO, "revision is retired"),
 }
 """What the log says of a stage."""
 
@@ -38,7 +38,7 @@ _SAID: Final = {
 START: Final = "start"
 """Who brings live what a process begins with."""
 
-_TOLD_BY_THE_START: Final = {Stage.ACTIVE, Stage.FAILED}
+_TOLD_BY_THE_START: Final = {RolloutStage.ACTIVE, RolloutStage.FAILED}
 """It says itself that it serves, or why it does not."""
 
 
@@ -111,7 +111,7 @@ class Journal:
     def _tell(self, rollout: Rollout) -> None:
         """A start with what served before it is not worth a line of history."""
         is_news = rollout.revision is None or rollout.revision != rollout.replaces
-        if rollout.is_over and rollout.stage is not Stage.RETIRED and is_news:
+        if rollout.is_over and rollout.stage is not RolloutStage.RETIRED and is_news:
             self._store.append(rollout)  # First: who is told looks there.
         with self._lock:
             self._sequence += 1
@@ -138,6 +138,6 @@ def _log(rollout: Rollout) -> None:
         "replaces": rollout.replaces,
     }
     arguments = (rollout.problem,) if "%s" in message else ()
-    if rollout.stage is Stage.DRAINING and rollout.problem:
+    if rollout.stage is RolloutStage.DRAINING and rollout.problem:
         level, message, arguments = logging.WARNING, "revision is rolled back: %s", (rollout.problem,)
     logger.log(level, message, *arguments, extra={key: value for key, value in fields.items() if value})

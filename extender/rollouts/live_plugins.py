@@ -44,7 +44,7 @@ class LivePlugins:
             plugin.close()
 
 
-def unscored(
+def top_nodes_problems(
     profiles: Sequence[ProfileConfig], slots: Iterable[Slot], candidates: Mapping[Slot, Plugin] = NO_CANDIDATES
 ) -> Iterator[str]:
     """Why profiles cannot choose the best nodes, with the `candidates` in place of what serves.

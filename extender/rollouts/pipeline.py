@@ -15,7 +15,7 @@ import msgspec
 from extender.config import PluginConfig, SwapConfig
 from extender.rollouts.plugin_factory import LoadError, PluginFactory
 from extender.rollouts.probe import CandidateRefusedError, ProbeReport, probe
-from extender.rollouts.revision import Revision, Stage
+from extender.rollouts.revision import Revision, RolloutStage
 from extender.rollouts.runs import CancelledError, RolloutRun
 from extender.rollouts.slot import ActiveRevision, Slot
 from extender.rollouts.state.store import Store
@@ -37,19 +37,19 @@ MAX_SHADOW_S: Final = 3600.0
 """Seconds after which a shadow ends that has not seen its number of requests."""
 
 
-class Candidate(NamedTuple):
+class FetchedRevision(NamedTuple):
     """A module that was fetched, and the revision that it makes under a plugin's configuration."""
 
     fetched: Fetched
     revision: Revision
 
     @classmethod
-    def of(cls, fetched: Fetched, config: PluginConfig) -> Candidate:
+    def of(cls, fetched: Fetched, config: PluginConfig) -> FetchedRevision:
         """The candidate that a module makes. It is not verified, so its revision has no signer yet."""
         return cls(fetched, Revision.of(fetched.module.digest, config, fetched.origin))
 
 
-Fetch = Callable[[], Candidate]
+Fetch = Callable[[], FetchedRevision]
 """Gives a candidate. Raises SourceError."""
 
 
@@ -85,7 +85,7 @@ def failing(run: RolloutRun) -> Iterator[None]:
 
 def verify(
     run: RolloutRun, config: PluginConfig, fetch: Fetch, folder: Path, verified: Revision | None = None
-) -> Candidate:
+) -> FetchedRevision:
     """Fetches a candidate, and checks the digest and the signature that the configuration requires.
 
     Returns the candidate with its signer. The paths of the configuration are relative to `folder`. `verified` is an
@@ -95,12 +95,12 @@ def verify(
     fetched, revision = fetch()
     key = _required_key(config, folder)
     revision = msgspec.structs.replace(revision, signer=key.fingerprint if key else None)
-    run.advance(Stage.FETCHED, revision=revision.id, module=revision.module, origin=revision.origin)
+    run.advance(RolloutStage.FETCHED, revision=revision.id, module=revision.module, origin=revision.origin)
     check_digest(config, revision.module, revision.origin)
     if key and (verified is None or (verified.module, verified.signer) != (revision.module, revision.signer)):
         key.check(fetched)
-    run.advance(Stage.VERIFIED)
-    return Candidate(fetched, revision)
+    run.advance(RolloutStage.VERIFIED)
+    return FetchedRevision(fetched, revision)
 
 
 def _required_key(config: PluginConfig, folder: Path) -> PublicKey | None:
@@ -115,19 +115,21 @@ def check_digest(config: PluginConfig, module: str, origin: str) -> None:
         raise SourceError(f"{origin} has digest {module}, the configuration allows only {config.digest}")
 
 
-def kept(store: Store, revision: Revision) -> Candidate:
+def kept(store: Store, revision: Revision) -> FetchedRevision:
     """A revision whose module has served before, with the module from the store. Raises SourceError."""
     module = store.module(revision.module)
     if module is None:
         raise SourceError(f"the module of revision {revision.id} is not kept in server.stateDirectory")
-    return Candidate(Fetched(module, revision.origin, revision.module), revision)
+    return FetchedRevision(Fetched(module, revision.origin, revision.module), revision)
 
 
-def warmed(run: RolloutRun, store: Store, candidate: Candidate, config: PluginConfig, plugin: Plugin) -> ActiveRevision:
+def warmed(
+    run: RolloutRun, store: Store, candidate: FetchedRevision, config: PluginConfig, plugin: Plugin
+) -> ActiveRevision:
     """A plugin that knows the nodes and is ready to serve. Its module is kept. Raises CancelledError."""
     try:
         store.keep_module(candidate.fetched.module)
-        run.advance(Stage.WARMED)
+        run.advance(RolloutStage.WARMED)
     except BaseException:
         plugin.close()
         raise
@@ -160,12 +162,13 @@ class Pipeline:
         config: PluginConfig,
         fetch: Fetch,
         verified: Revision | None = None,
-        fits: Callable[[Plugin], None] = lambda _: None,
+        require_fit: Callable[[Plugin], None] = lambda _: None,
     ) -> ActiveRevision | None:
         """A candidate that is ready to be switched in, and waits for that.
 
-        `verified` is an earlier revision, perhaps of the same module; `fits` raises LoadError if the profile cannot do
-        with the candidate in its slot. None if there is nothing to switch: it was a dry run, or is active already.
+        `verified` is an earlier revision, perhaps of the same module. `require_fit` raises LoadError if the profile
+        cannot do with the candidate in its slot. None if there is nothing to switch: it was a dry run, or is active
+        already.
         Raises RolloutFailedError; then the run has failed.
         """
         with failing(run):
@@ -174,16 +177,16 @@ class Pipeline:
             replaced = slot.live.revision if slot.live else None
             is_served = replaced and (replaced.id, replaced.signer) == (revision.id, revision.signer)
             if is_served and not run.rollout.dry_run:
-                run.advance(Stage.UNCHANGED)
+                run.advance(RolloutStage.UNCHANGED)
                 return None
             trial = self._plugin_factory.make(fetched.module, fetched.origin, config, self._nodes(), trial=True)
             with closing(trial):
-                fits(trial)
-                run.advance(Stage.COMPILED, replaces=replaced.id if replaced else None)
+                require_fit(trial)
+                run.advance(RolloutStage.COMPILED, replaces=replaced.id if replaced else None)
                 report = self._probe(run, slot, config, trial)
-                run.advance(Stage.PROBED, report=report)
+                run.advance(RolloutStage.PROBED, report=report)
                 if run.rollout.dry_run:
-                    run.advance(Stage.REHEARSED)
+                    run.advance(RolloutStage.REHEARSED)
                     return None
                 return warmed(run, self.store, candidate, config, self._plugin_factory.clone(trial, self._nodes()))
 
@@ -213,32 +216,32 @@ class Pipeline:
         return False
 
     def restore(
-        self, run: RolloutRun, slot: Slot, revision: Revision, fits: Callable[[Plugin], None]
+        self, run: RolloutRun, slot: Slot, revision: Revision, require_fit: Callable[[Plugin], None]
     ) -> ActiveRevision:
         """A revision that has served before, ready to be switched in; it is not probed.
 
-        `fits` is as with `prepare`. Raises RolloutFailedError.
+        `require_fit` is as with `prepare`. Raises RolloutFailedError.
         """
         with failing(run):
             config = revision.configure(slot.config)
             fetched, _ = verify(run, config, lambda: self.kept(revision), self._folder, revision)
             plugin = self._plugin_factory.make(fetched.module, fetched.origin, config, self._nodes())
             try:
-                fits(plugin)
+                require_fit(plugin)
             except LoadError:
                 plugin.close()
                 raise
-            return warmed(run, self.store, Candidate(fetched, revision), config, plugin)
+            return warmed(run, self.store, FetchedRevision(fetched, revision), config, plugin)
 
     def open(self, config: PluginConfig) -> Source:
         """The source of a plugin."""
         return open_source(config, self._folder, self._plugin_factory.module_limit)
 
-    def fetch(self, config: PluginConfig) -> Candidate:
+    def fetch(self, config: PluginConfig) -> FetchedRevision:
         """What a plugin's source gives now. Raises SourceError."""
-        return Candidate.of(fetch_now(self.open(config)), config)
+        return FetchedRevision.of(fetch_now(self.open(config)), config)
 
-    def kept(self, revision: Revision) -> Candidate:
+    def kept(self, revision: Revision) -> FetchedRevision:
         """A revision whose module has served before, with the module from the store. Raises SourceError."""
         return kept(self.store, revision)
 

@@ -29,7 +29,7 @@ from extender.scheduling.pod_source import PodNotKnownError
 from extender.scheduling.profile import mend
 from extender.scheduling.request_samples import MAX_SAMPLES, Sample
 from extender.scheduling.requests import RequestError
-from extender.scheduling.verb import JudgingVerb, Question
+from extender.scheduling.verb import JudgingVerbName, Question
 from extender.scheduling.verbs import JUDGING
 from wasm_runtime import abi
 from wasm_runtime.errors import MAX_CAUSE_CHARS, GuestError, shorten
@@ -87,7 +87,7 @@ def probe(
 class _Request(NamedTuple):
     """A sample, and what it takes to judge it as often as one likes."""
 
-    verb: JudgingVerb
+    verb: JudgingVerbName
     question: Question
 
     @property
@@ -181,9 +181,9 @@ class _Trial:
             self._plugins.append(("active", active))
         self._limits = limits
         self._is_cancelled = is_cancelled
-        self._tallies: dict[JudgingVerb, _Tally] = {verb: _Tally() for verb in JUDGING}
-        self._differences: dict[tuple[str, JudgingVerb], Difference] = {}
-        self._failures: Counter[tuple[Side, JudgingVerb, str]] = Counter()
+        self._tallies: dict[JudgingVerbName, _Tally] = {verb: _Tally() for verb in JUDGING}
+        self._differences: dict[tuple[str, JudgingVerbName], Difference] = {}
+        self._failures: Counter[tuple[Side, JudgingVerbName, str]] = Counter()
         self._left_out_for = ""
 
     def add(self, sample: Sample, nodes: Nodes) -> None:
@@ -286,7 +286,7 @@ class _Trial:
             tally.time(answers)
             self._require_answer(request, answers)
 
-    def _describe_pace(self, verb: JudgingVerb, tally: _Tally) -> str:
+    def _describe_pace(self, verb: JudgingVerbName, tally: _Tally) -> str:
         active, candidate = (median(tally.seconds[side]) * 1000 for side in ("active", "candidate"))
         return (
             f"{verb} takes {candidate:.2f} ms where the active revision takes {active:.2f} ms (median of"

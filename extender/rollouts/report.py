@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from extender.scheduling.verb import JudgingVerb
+from extender.scheduling.verb import JudgingVerbName
 
 MAX_PODS: Final = 20
 """Requests whose differences are shown, each of another pod or verb."""
@@ -35,7 +35,7 @@ class Difference(msgspec.Struct, frozen=True, rename="camel"):
 
     pod: str
     """`namespace/name`."""
-    verb: JudgingVerb
+    verb: JudgingVerbName
     total: int
     """Nodes on which the two differ."""
     nodes: list[NodeDifference] = []
@@ -48,7 +48,7 @@ class Failure(msgspec.Struct, frozen=True, rename="camel"):
     """How a revision has failed, and how often."""
 
     side: Side
-    verb: JudgingVerb
+    verb: JudgingVerbName
     message: str
     count: int
 
@@ -73,7 +73,7 @@ class VerbReport(msgspec.Struct, frozen=True, rename="camel"):
 class ProbeReport(msgspec.Struct, frozen=True, rename="camel"):
     """What the candidate and the active revision have said of the same requests."""
 
-    verbs: dict[JudgingVerb, VerbReport] = {}
+    verbs: dict[JudgingVerbName, VerbReport] = {}
     differences: list[Difference] = []
     """The first ones."""
     failures: list[Failure] = []

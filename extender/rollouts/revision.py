@@ -34,7 +34,7 @@ _SIZES: Final = frozenset({"memoryLimit", "outputLimit"})
 """Keys of `REVISED` whose values are bytes."""
 
 
-class Stage(str, Enum):
+class RolloutStage(str, Enum):
     """How far a rollout has come."""
 
     FETCHING = "fetching"
@@ -60,20 +60,30 @@ class Stage(str, Enum):
     """The revision was active already."""
 
 
-_STEPS: Final[Mapping[Stage, tuple[Stage, ...]]] = {
-    Stage.FETCHING: (Stage.FETCHED, Stage.WARMED),  # WARMED at once: the guests of an earlier revision are still there.
-    Stage.FETCHED: (Stage.VERIFIED,),
-    Stage.VERIFIED: (Stage.COMPILED, Stage.WARMED, Stage.UNCHANGED),  # WARMED: what has served is not probed again.
-    Stage.COMPILED: (Stage.PROBED,),
-    Stage.PROBED: (Stage.WARMED, Stage.REHEARSED),
-    Stage.WARMED: (Stage.ACTIVE,),
+_STEPS: Final[Mapping[RolloutStage, tuple[RolloutStage, ...]]] = {
+    RolloutStage.FETCHING: (
+        RolloutStage.FETCHED,
+        RolloutStage.WARMED,
+    ),  # WARMED at once: the guests of an earlier revision are still there.
+    RolloutStage.FETCHED: (RolloutStage.VERIFIED,),
+    RolloutStage.VERIFIED: (
+        RolloutStage.COMPILED,
+        RolloutStage.WARMED,
+        RolloutStage.UNCHANGED,
+    ),  # WARMED: what has served is not probed again.
+    RolloutStage.COMPILED: (RolloutStage.PROBED,),
+    RolloutStage.PROBED: (RolloutStage.WARMED, RolloutStage.REHEARSED),
+    RolloutStage.WARMED: (RolloutStage.ACTIVE,),
 }
 
-NEXT: Final[Mapping[Stage, frozenset[Stage]]] = {
-    **{stage: frozenset({*steps, Stage.FAILED}) for stage, steps in _STEPS.items()},
-    Stage.ACTIVE: frozenset({Stage.DRAINING}),
-    Stage.DRAINING: frozenset({Stage.RETIRED}),
-    **{stage: frozenset() for stage in (Stage.RETIRED, Stage.FAILED, Stage.REHEARSED, Stage.UNCHANGED)},
+NEXT: Final[Mapping[RolloutStage, frozenset[RolloutStage]]] = {
+    **{stage: frozenset({*steps, RolloutStage.FAILED}) for stage, steps in _STEPS.items()},
+    RolloutStage.ACTIVE: frozenset({RolloutStage.DRAINING}),
+    RolloutStage.DRAINING: frozenset({RolloutStage.RETIRED}),
+    **{
+        stage: frozenset()
+        for stage in (RolloutStage.RETIRED, RolloutStage.FAILED, RolloutStage.REHEARSED, RolloutStage.UNCHANGED)
+    },
 }
 """The stages that may follow each."""
 

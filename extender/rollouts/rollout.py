@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from extender.rollouts.probe import ProbeReport
-from extender.rollouts.revision import NEXT, Stage
+from extender.rollouts.revision import NEXT, RolloutStage
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -18,7 +18,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Counts up, over restarts, too."""
     profile: str
     plugin: str
-    stage: Stage = Stage.FETCHING
+    stage: RolloutStage = RolloutStage.FETCHING
     by: str
     """Who asked for it: `source`, `configuration`, `start`, `rollback`, or a user of the admin API."""
     why: str = ""
@@ -49,14 +49,14 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     @property
     def succeeded(self) -> bool | None:
         """Whether it ended well and was not rolled back. None until it is over."""
-        return self.stage is not Stage.FAILED and not self.problem if self.is_over else None
+        return self.stage is not RolloutStage.FAILED and not self.problem if self.is_over else None
 
     @property
     def end(self) -> str | None:
         """How it has just ended: live, refused, or taken back. None for other steps."""
         return _ENDS.get((self.stage, bool(self.problem)))
 
-    def at(self, stage: Stage, **more: object) -> Rollout:
+    def at(self, stage: RolloutStage, **more: object) -> Rollout:
         """The same, one stage further. Raises ValueError for one that cannot follow."""
         if stage not in NEXT[self.stage]:
             raise ValueError(f"{stage.value} does not follow {self.stage.value}")
@@ -66,13 +66,13 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 _ENDS: Final = {
-    (Stage.ACTIVE, False): "active",
-    (Stage.FAILED, True): "failed",
-    (Stage.DRAINING, True): "rolled back",
+    (RolloutStage.ACTIVE, False): "active",
+    (RolloutStage.FAILED, True): "failed",
+    (RolloutStage.DRAINING, True): "rolled back",
 }
 """By the stage and whether there is a problem."""
 
 ENDS: Final = tuple(_ENDS.values())
 """The values of `Rollout.end`."""
 
-_ON_THE_WAY: Final = {stage for stage, following in NEXT.items() if Stage.FAILED in following}
+_ON_THE_WAY: Final = {stage for stage, following in NEXT.items() if RolloutStage.FAILED in following}

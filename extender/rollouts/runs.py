@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from extender.rollouts.journal import Journal
 from extender.rollouts.probe import ProbeReport
-from extender.rollouts.revision import Stage
+from extender.rollouts.revision import RolloutStage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import Slot
 from extender.rollouts.state.store import Store
@@ -39,7 +39,7 @@ class RolloutRun:
         self.rollout = rollout
         self.record(rollout)
 
-    def advance(self, stage: Stage, **more: object) -> Rollout:
+    def advance(self, stage: RolloutStage, **more: object) -> Rollout:
         """Takes it one stage further. Raises CancelledError."""
         self.check()
         return self.record(self.rollout.at(stage, **more))
@@ -47,16 +47,16 @@ class RolloutRun:
     def fail(self, problem: str, report: ProbeReport | None = None) -> None:
         """Ends it. One that is over stays as it is, and is told again: telling is what may have gone wrong."""
         if not self.rollout.is_over:
-            self.rollout = self.rollout.at(Stage.FAILED, problem=problem, report=report or self.rollout.report)
+            self.rollout = self.rollout.at(RolloutStage.FAILED, problem=problem, report=report or self.rollout.report)
         self.record(self.rollout)
 
-    def cancel(self, reason: str, *, is_passing: bool = False) -> None:
+    def cancel(self, reason: str, *, is_temporary: bool = False) -> None:
         """Makes it end at its next step, which is never the switch. The first reason counts.
 
-        `is_passing` is for a reason that does not say that somebody wants something else.
+        `is_temporary` is for a reason that does not say that somebody wants something else.
         """
         if not self._cancelled.is_set():
-            self._reason, self.may_be_repeated = reason, is_passing
+            self._reason, self.may_be_repeated = reason, is_temporary
         self._cancelled.set()
 
     @property
@@ -132,12 +132,12 @@ class RolloutRuns:
             return running.rollout
         return slot.live.rollout if slot.live else None
 
-    def cancel(self, slots: Iterable[Slot], reason: str, *, is_passing: bool = False) -> None:
+    def cancel(self, slots: Iterable[Slot], reason: str, *, is_temporary: bool = False) -> None:
         """Ends what is under way."""
         with self._lock:
             for slot in slots:
                 if running := self.running(slot):
-                    running.cancel(reason, is_passing=is_passing)
+                    running.cancel(reason, is_temporary=is_temporary)
 
     def overrule(self, slot: Slot, reason: str) -> str | None:
         """Ends what is under way, and returns its revision if that is the source's."""

@@ -26,7 +26,7 @@ class ActiveRevision:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """A plugin's place. Its attributes are changed by whoever has its `turn`, but read by all."""
+    """A plugin's place. Anybody reads its attributes. What serves is changed under `Switch.lock` alone."""
 
     key: str
     """Where the configuration speaks of it, as in `profiles[0].plugins[1]`."""
@@ -50,7 +50,7 @@ class Slot:
     unmet: str = ""
     """Why what serves could not go live now: something else is required than when it did. Empty if it could."""
     turn: threading.Lock = field(default_factory=threading.Lock)
-    """Held during a rollout: there is one at a time."""
+    """Held during a rollout: there is one at a time. A rollback does not wait for it."""
     _observed: dict[str, tuple[str, float]] = field(default_factory=dict, init=False)
     """The status that each type of condition was seen with last, and since when."""
 

@@ -21,10 +21,19 @@ from extender.config.urls import public
 from extender.rollouts.config_rollout import keys
 from extender.rollouts.engines import EngineError
 from extender.rollouts.journal import START, Journal
-from extender.rollouts.live_plugins import LivePlugins, unscored
-from extender.rollouts.pipeline import Candidate, Fetch, RolloutFailedError, check_digest, failing, kept, verify, warmed
+from extender.rollouts.live_plugins import LivePlugins, top_nodes_problems
+from extender.rollouts.pipeline import (
+    Fetch,
+    FetchedRevision,
+    RolloutFailedError,
+    check_digest,
+    failing,
+    kept,
+    verify,
+    warmed,
+)
 from extender.rollouts.plugin_factory import LoadError, PluginFactory
-from extender.rollouts.revision import Revision, Stage, configure, settings_of
+from extender.rollouts.revision import Revision, RolloutStage, configure, settings_of
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.runs import RolloutRun
 from extender.rollouts.slot import Slot
@@ -123,7 +132,7 @@ class _Start:
                 self._fill(slot, partial(_wait, slot, fetched, until))
             except RolloutFailedError as error:
                 problems += _name(slot.key, slot.config, error.problems)
-        problems += unscored(profiles, slots)
+        problems += top_nodes_problems(profiles, slots)
         live = LivePlugins(profiles, slots)
         loaded = Loaded(self._configuration, live, self._plugin_factory, self._store, self._journal)
         if problems:
@@ -140,7 +149,7 @@ class _Start:
     def _open(self, plugin: PluginConfig) -> Source:
         return open_source(plugin, self._folder, self._plugin_factory.module_limit)
 
-    def _fetch(self, plugin: PluginConfig) -> Candidate:
+    def _fetch(self, plugin: PluginConfig) -> FetchedRevision:
         """Raises SourceUnreachableError or RolloutFailedError."""
         try:
             fetched = fetch_now(self._open(plugin))
@@ -150,7 +159,7 @@ class _Start:
             raise
         except SourceError as error:
             raise RolloutFailedError([str(error)]) from error
-        return Candidate.of(fetched, plugin)
+        return FetchedRevision.of(fetched, plugin)
 
     def _fill(self, slot: Slot, fetch: Fetch) -> None:
         """Puts into a slot what its source gives, or else what served last. Raises RolloutFailedError."""
@@ -213,7 +222,7 @@ class _Start:
         live = slot.live
         assert live
         before = self._served.get(slot)
-        rollout = run.advance(Stage.ACTIVE, replaces=before.id if before else None)
+        rollout = run.advance(RolloutStage.ACTIVE, replaces=before.id if before else None)
         slot.live = dataclasses.replace(live, rollout=rollout)
         if before is None or before.id != live.revision.id:
             slot.revisions = with_newest(slot.revisions, live.revision, before)
@@ -224,7 +233,7 @@ class _Start:
             self._journal.save(slot.profile, slot.name, PluginState(slot.live.revision, slot.offered, slot.revisions))
 
 
-def _wait(slot: Slot, fetched: Future[Candidate], until: float) -> Candidate:
+def _wait(slot: Slot, fetched: Future[FetchedRevision], until: float) -> FetchedRevision:
     """What is being fetched. A file is waited for. Raises SourceUnreachableError or RolloutFailedError."""
     try:
         return fetched.result(max(0.0, until - time.monotonic()) if slot.source.is_remote else None)
@@ -234,9 +243,9 @@ def _wait(slot: Slot, fetched: Future[Candidate], until: float) -> Candidate:
         ) from None
 
 
-def _in_thread(fetch: Fetch) -> Future[Candidate]:
+def _in_thread(fetch: Fetch) -> Future[FetchedRevision]:
     """Fetches beside others: those that do not answer are waited for at the same time, and not at all at the end."""
-    future: Future[Candidate] = Future()
+    future: Future[FetchedRevision] = Future()
 
     def run() -> None:
         try:

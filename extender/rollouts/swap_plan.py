@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationError
 
 from extender.config import PluginConfig, describe
-from extender.rollouts.pipeline import Candidate, Fetch, Pipeline
+from extender.rollouts.pipeline import Fetch, FetchedRevision, Pipeline
 from extender.rollouts.revision import REVISED, Revision, configure
 from extender.rollouts.slot import Slot
 from extender.rollouts.swap_command import (
@@ -97,7 +97,7 @@ def _again(revision: Revision, config: PluginConfig, pipeline: Pipeline) -> Swap
 
 def _uploaded(upload: FromUpload, config: PluginConfig, by: str) -> SwapPlan:
     signatures = (upload.signature,) if upload.signature else ()
-    candidate = Candidate.of(Fetched(upload.module, f"upload by {by}", "", signatures), config)
+    candidate = FetchedRevision.of(Fetched(upload.module, f"upload by {by}", "", signatures), config)
     return SwapPlan(config, lambda: candidate, candidate.revision.id)
 
 

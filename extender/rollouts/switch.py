@@ -12,11 +12,11 @@ from typing import NamedTuple
 from extender.config import PluginConfig, ProfileConfig
 from extender.rollouts.drain import Drain
 from extender.rollouts.journal import Journal
-from extender.rollouts.live_plugins import LivePlugins, unscored
+from extender.rollouts.live_plugins import LivePlugins, top_nodes_problems
 from extender.rollouts.pipeline import RolloutFailedError, failing
 from extender.rollouts.plugin_factory import LoadError
 from extender.rollouts.probation import Probation
-from extender.rollouts.revision import Revision, Stage
+from extender.rollouts.revision import Revision, RolloutStage
 from extender.rollouts.runs import CancelledError, RolloutRun
 from extender.rollouts.slot import ActiveRevision, Slot
 from extender.rollouts.state.retention import trim
@@ -65,7 +65,7 @@ class Switch:
         self._wake = wake
         self._probations: dict[Slot, Probation] = {}
 
-    def alone(self, change: Change, problem: str = "") -> None:
+    def switch_one(self, change: Change, problem: str = "") -> None:
         """Makes a candidate live. `problem` is why the one before is taken back.
 
         Raises RolloutFailedError if it was cancelled just before.
@@ -76,7 +76,7 @@ class Switch:
             check([change])
             self._exchange([change], self._live.slots, problem)
 
-    def all(self, changes: Sequence[Change], slots: Sequence[Slot], profiles: Sequence[ProfileConfig]) -> None:
+    def switch_all(self, changes: Sequence[Change], slots: Sequence[Slot], profiles: Sequence[ProfileConfig]) -> None:
         """Makes other profiles live, with what has changed for them. For who has the lock and has checked them."""
         self._profiles = profiles
         self._store.expect([slot.place for slot in slots])
@@ -85,11 +85,11 @@ class Switch:
     def require_scores(self, slot: Slot, candidate: Plugin) -> None:
         """Raises LoadError if a profile had nothing to choose nodes by with a candidate in place of what serves."""
         with self.lock:
-            problems = list(unscored(self._profiles, self._live.slots, {slot: candidate}))
+            problems = list(top_nodes_problems(self._profiles, self._live.slots, {slot: candidate}))
         if problems:
             raise LoadError(problems)
 
-    def again(self) -> None:
+    def rebuild_profiles(self) -> None:
         """Makes the profiles anew, of what is in the slots now."""
         self._live.switch(self._profiles, self._live.slots)
 
@@ -155,7 +155,7 @@ class Switch:
     def _settle(self, change: Change, before: ActiveRevision | None, problem: str) -> None:
         """Does what is left to do once a revision serves."""
         slot = change.slot
-        rollout = change.run.rollout.at(Stage.ACTIVE, replaces=before.revision.id if before else None)
+        rollout = change.run.rollout.at(RolloutStage.ACTIVE, replaces=before.revision.id if before else None)
         slot.live = dataclasses.replace(change.live, rollout=rollout)
         slot.problem = slot.unmet = ""
         if change.offers:

@@ -8,10 +8,10 @@ from operator import not_
 from typing import Final, NamedTuple
 
 from extender.scheduling.profile import Profile
-from extender.scheduling.verb import Judging, Question
+from extender.scheduling.verb import JudgingVerb, Question
 from wasm_runtime.abi import Code
 from wasm_runtime.engine import NodeResults
-from wasm_runtime.guests.guest import Guest, Pod, Stage
+from wasm_runtime.guests.guest import CycleStage, Guest, Pod
 from wasm_runtime.guests.plugin import Plugin
 from wasm_runtime.nodes.node_table import Nodes
 
@@ -56,7 +56,7 @@ def judge(
     plugin: Plugin,
     pod: Pod,
     nodes: Nodes,
-    stage: Stage,
+    stage: CycleStage,
     run_filter: Callable[[Guest, Nodes, float], NodeResults] | None = None,
 ) -> Verdict | None:
     """What a plugin's PreFilter and Filter say; None if it has nothing to say. Raises GuestError.
@@ -103,7 +103,7 @@ def _describe(decision: Decision, names: Sequence[str]) -> Sequence[str]:
     return list(map(words.__getitem__, names))
 
 
-FILTER: Final = Judging("filter", "filterVerb", ("prefilter", "filter"), _decide, _describe)
+FILTER: Final = JudgingVerb("filter", "filterVerb", ("prefilter", "filter"), _decide, _describe)
 
 
 def _reject_all(plugin: Plugin, nodes: Nodes, code: Code, reason: str) -> Verdict:

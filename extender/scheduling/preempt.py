@@ -7,7 +7,7 @@ from typing import Final
 
 from extender.scheduling.filter import Verdict, judge
 from extender.scheduling.profile import Profile
-from extender.scheduling.verb import Judging, Question, Victims
+from extender.scheduling.verb import JudgingVerb, Question, Victims
 from wasm_runtime.abi import Code, NominatingMode
 from wasm_runtime.engine import NodeResults
 from wasm_runtime.errors import GuestError
@@ -93,6 +93,6 @@ def _describe(kept: list[str], names: Sequence[str]) -> Sequence[str]:
     return ["passes" if name in kept else "rejected" for name in names]
 
 
-PREEMPT: Final = Judging(
+PREEMPT: Final = JudgingVerb(
     "preempt", "preemptVerb", ("prefilter", "filter", "addpod", "removepod", "postfilter"), _decide, _describe
 )

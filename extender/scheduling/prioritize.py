@@ -9,7 +9,7 @@ from operator import add
 from typing import Final, NamedTuple
 
 from extender.scheduling.profile import Profile
-from extender.scheduling.verb import Judging, Question
+from extender.scheduling.verb import JudgingVerb, Question
 from wasm_runtime.abi import MAX_NODE_SCORE
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.plugin import Plugin
@@ -63,7 +63,7 @@ def _describe(scores: list[int] | None, names: Sequence[str]) -> Sequence[str | 
     return ["skipped"] * len(names) if scores is None else scores
 
 
-PRIORITIZE: Final = Judging("prioritize", "prioritizeVerb", ("score",), _decide, _describe)
+PRIORITIZE: Final = JudgingVerb("prioritize", "prioritizeVerb", ("score",), _decide, _describe)
 
 
 @lru_cache(maxsize=64)

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from extender.scheduling.requests import Candidates
-from extender.scheduling.verb import JudgingVerb, Victims
+from extender.scheduling.verb import JudgingVerbName, Victims
 from extender.scheduling.verbs import JUDGING
 from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.guests.guest import Pod
@@ -40,7 +40,7 @@ MAX_WAITING_BYTES: Final = 64 * MEBIBYTE
 class Sample(NamedTuple):
     """A request that was judged."""
 
-    verb: JudgingVerb
+    verb: JudgingVerbName
     pod: Pod
     names: Sequence[str]
     """The nodes that it was about, all of them, however few a plugin has left to the next one."""
@@ -86,7 +86,7 @@ class _Listener:
     def __init__(self, profile: str) -> None:
         self.profile = profile
         self.queue: queue.Queue[Sample] = queue.Queue(MAX_SAMPLES)
-        self.due: dict[JudgingVerb, float] = {}
+        self.due: dict[JudgingVerbName, float] = {}
         """When the next one of a verb is handed over, on the clock of `time.monotonic`."""
 
     def offer(self, sample: Sample, _: Candidates | None, now: float) -> None:

@@ -10,7 +10,7 @@ from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.plugin import Plugin
 from wasm_runtime.nodes.node_table import Nodes
 
-JudgingVerb = Literal["filter", "prioritize", "preempt"]
+JudgingVerbName = Literal["filter", "prioritize", "preempt"]
 """A verb by which plugins judge nodes and change nothing, so that a request can be judged again."""
 
 Victims = Callable[[str], Sequence[bytes]]
@@ -39,10 +39,10 @@ class Verb:
 
 
 @dataclass(frozen=True)
-class Judging(Verb):
+class JudgingVerb(Verb):
     """A verb by which plugins judge nodes."""
 
-    name: JudgingVerb
+    name: JudgingVerbName
     decide: Callable[[Plugin, Question], Any]
     """What one plugin says: equal to what another one says if both say the same. Raises GuestError."""
     describe: Callable[[Any, Sequence[str]], Sequence[str | int]]

@@ -10,9 +10,9 @@ from extender.scheduling.filter import FILTER
 from extender.scheduling.preempt import PREEMPT
 from extender.scheduling.prioritize import PRIORITIZE
 from extender.scheduling.profile import Profile
-from extender.scheduling.verb import Judging, JudgingVerb, Verb
+from extender.scheduling.verb import JudgingVerb, JudgingVerbName, Verb
 
-JUDGING: Final[Mapping[JudgingVerb, Judging]] = {verb.name: verb for verb in (FILTER, PRIORITIZE, PREEMPT)}
+JUDGING: Final[Mapping[JudgingVerbName, JudgingVerb]] = {verb.name: verb for verb in (FILTER, PRIORITIZE, PREEMPT)}
 VERBS: Final[Mapping[str, Verb]] = {verb.name: verb for verb in (*JUDGING.values(), BIND)}
 
 

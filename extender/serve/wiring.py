@@ -30,7 +30,7 @@ from extender.cluster import (
 from extender.cluster.waker import NAMESPACE
 from extender.config import ClusterConfig, ConfigError, ExtenderConfiguration, FailurePolicy, ServerConfig
 from extender.rollouts import Loaded
-from extender.rollouts.revision import Stage
+from extender.rollouts.revision import RolloutStage
 from extender.rollouts.rollout import ENDS, Rollout
 from extender.rollouts.service import RolloutService
 from extender.scheduling.cycle_pins import CyclePins
@@ -197,7 +197,7 @@ class Wiring:
         self._metrics.expect_rollouts(rollout.profile, rollout.plugin, ENDS)
         if rollout.end and not rollout.dry_run:
             self._metrics.count_rollout(rollout.profile, rollout.plugin, rollout.end)
-        if self._link and rollout.stage is Stage.ACTIVE and self._loaded.live.profiles.wants_pods:
+        if self._link and rollout.stage is RolloutStage.ACTIVE and self._loaded.live.profiles.wants_pods:
             self._link.pods.start()
 
 

@@ -1,4 +1,4 @@
-"""The requests of the webhook: their JSON is decoded here and nowhere else.
+"""The requests of the webhook: decodes their JSON. Nodes and victims that come whole are converted later.
 
 Names are those of `k8s.io/kube-scheduler/extender/v1` (types.go), whose types carry no JSON tags, so
 that the wire says `NodeNames` and not `nodeNames`. Go's decoder takes names in any case, and so do we.

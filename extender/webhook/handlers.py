@@ -25,7 +25,7 @@ from extender.scheduling.profile import Profile
 from extender.scheduling.request_samples import RequestSamples, Sample
 from extender.scheduling.requests import Candidates, PodRequest, Preemption
 from extender.scheduling.top_nodes import TopNodes
-from extender.scheduling.verb import Judging
+from extender.scheduling.verb import JudgingVerb
 from extender.telemetry.metrics import Metrics
 from extender.webhook import encoding
 from extender.webhook.decoding import RequestDecoder
@@ -75,7 +75,7 @@ class JudgingHandler(ABC, Generic[S]):
     On the loop a call is cheapest; in a thread a slow one holds up nobody else.
     """
 
-    verb: ClassVar[Judging]
+    verb: ClassVar[JudgingVerb]
     nothing: ClassVar[bytes] = b""
     """The answer that admits or prefers no node, where the answer has no words for a failure."""
 

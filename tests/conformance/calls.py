@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from tests.wasm_runtime.world import World, core_guest, world
 from wasm_runtime import Fault, Guest, GuestError, ModuleError, Nodes, Plugin
 from wasm_runtime.guests.core_guest import CoreGuest
-from wasm_runtime.guests.guest import Stage
+from wasm_runtime.guests.guest import CycleStage
 
 NODE: Final = "node-a"
 OBJECT: Final = "NODE-A.."
@@ -68,7 +68,7 @@ def _remove_pod(guest: Guest, nodes: Nodes, deadline: float) -> None:
     guest.remove_pod(TARGET.encode(), nodes, deadline)
 
 
-STEPS: Final[dict[str, tuple[Stage, Callable[[CoreGuest, Nodes, float], object]]]] = {
+STEPS: Final[dict[str, tuple[CycleStage, Callable[[CoreGuest, Nodes, float], object]]]] = {
     "prefilter": ("filter", _pre_filter),
     "addpod": ("preempt", _add_pod),
     "removepod": ("preempt", _remove_pod),
@@ -87,7 +87,7 @@ STEPS: Final[dict[str, tuple[Stage, Callable[[CoreGuest, Nodes, float], object]]
 """The stage of a cycle in which each export is called, and what calls it. A plugin's constructor calls enqueue."""
 
 
-def calls(*exports: str, at: World = ONE_NODE, stage: Stage | None = None) -> Does:
+def calls(*exports: str, at: World = ONE_NODE, stage: CycleStage | None = None) -> Does:
     """Has exports called in one stage, that of the first, for a pod and nodes. What comes of the last."""
 
     def does(plugin: Plugin) -> object:

@@ -17,7 +17,7 @@ from tests.wasm_runtime.world import World, world
 from wasm_runtime import GuestError, ModuleError, Nodes, Plugin, Pod, Settings
 from wasm_runtime.abi import Code, GuestResult, HostDocument
 from wasm_runtime.engine import Call, CallResult, Engine, GuestEvent, GuestJournal, Log, Module, NodeResults, NoHandle
-from wasm_runtime.guests.guest import PreFilter, Stage, Status
+from wasm_runtime.guests.guest import CycleStage, PreFilter, Status
 from wasm_runtime.protobuf import encode_node, encode_pod
 
 Object = Mapping[str, Any]
@@ -189,7 +189,7 @@ METHODS = {
 """Methods of a guest that are not named as their exports."""
 
 
-def in_stage(stage: Stage, *names: str) -> Callable[[Scene], object]:
+def in_stage(stage: CycleStage, *names: str) -> Callable[[Scene], object]:
     """Calls of exports, those that there are, one after the other in one stage. The answer of the last."""
 
     def call(scene: Scene) -> object:

@@ -22,7 +22,7 @@ from wasm_runtime import GuestError, Nodes, NodeTable, Plugin, Pod, Settings, Wa
 from wasm_runtime.abi import EXPORTS, Code, Severity
 from wasm_runtime.engine import GuestEvent, GuestJournal, Log, NodeResults
 from wasm_runtime.guests.core_guest import CoreGuest
-from wasm_runtime.guests.guest import Nomination, Permission, PreFilter, Stage, Status
+from wasm_runtime.guests.guest import CycleStage, Nomination, Permission, PreFilter, Status
 
 TRAPS = 10_000
 CALLS = 100_000
@@ -63,7 +63,7 @@ MOODS = {CALM: 900, "e": 40, "w": 20, "t": 25, "x": 10, "d": 4, "s": 1}
 too deep, and what only a deadline ends."""
 FATAL = "txds"
 
-STAGES: dict[Stage, tuple[str, ...]] = {
+STAGES: dict[CycleStage, tuple[str, ...]] = {
     "filter": ("filter",),
     "score": ("prescore", "score", "normalizescore"),
     "preempt": ("removepod", "filter", "addpod"),
@@ -97,7 +97,7 @@ SOON = 0.05
 class Case(NamedTuple):
     """A pod, and what a guest is to do for it."""
 
-    stage: Stage
+    stage: CycleStage
     mood: str
     point: str
     """The export at which it does that."""

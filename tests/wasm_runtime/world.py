@@ -13,7 +13,7 @@ from wasm_runtime.abi import HostDocument
 from wasm_runtime.engine import Call, CallResult, DocumentFactory, Instance, NodeResults
 from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
 from wasm_runtime.guests.core_guest import CoreGuest
-from wasm_runtime.guests.guest import Guest, Nomination, PreFilter, Stage
+from wasm_runtime.guests.guest import CycleStage, Guest, Nomination, PreFilter
 from wasm_runtime.guests.pool import Pool
 from wasm_runtime.nodes.node_feed import NodeFeed
 
@@ -110,12 +110,12 @@ def close(plugin: Plugin) -> None:
     end_of_maker(plugin._pool)
 
 
-def pre_filter(plugin: Plugin, at: World, stage: Stage = "filter") -> PreFilter:
+def pre_filter(plugin: Plugin, at: World, stage: CycleStage = "filter") -> PreFilter:
     with plugin.guest(at.pod, at.nodes, stage) as (guest, _):
         return guest.pre_filter
 
 
-def filter_nodes(plugin: Plugin, at: World, stage: Stage = "filter") -> NodeResults:
+def filter_nodes(plugin: Plugin, at: World, stage: CycleStage = "filter") -> NodeResults:
     with plugin.guest(at.pod, at.nodes, stage) as (guest, deadline):
         return guest.filter(at.nodes, deadline)
 
@@ -125,7 +125,7 @@ def post_filter(plugin: Plugin, at: World) -> Nomination:
         return guest.post_filter(at.nodes, deadline)
 
 
-def on_node(plugin: Plugin, at: World, stage: Stage, step: Callable[[CoreGuest, Nodes, float], T]) -> T:
+def on_node(plugin: Plugin, at: World, stage: CycleStage, step: Callable[[CoreGuest, Nodes, float], T]) -> T:
     """What one of a guest's methods says of the only node of the request."""
     with plugin.guest(at.pod, at.nodes, stage) as (guest, deadline):
         return step(core_guest(guest), at.nodes, deadline)

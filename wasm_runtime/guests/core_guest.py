@@ -15,12 +15,12 @@ from wasm_runtime.errors import Fault, GuestError
 from wasm_runtime.guests.guest import (
     GC_IDLE_S,
     SUCCESS,
+    CycleStage,
     Guest,
     Nomination,
     Permission,
     Pod,
     PreFilter,
-    Stage,
     Status,
     name,
 )
@@ -50,7 +50,7 @@ MAX_CLUSTER_EVENTS: Final = 256
 GC_INTERVAL_S: Final = 10.0
 """Seconds between two collections of a guest that learns of nodes and is not called."""
 
-_ORDER: Final[tuple[Stage, ...]] = ("filter", "score", "preempt", "postFilter", "bind")
+_ORDER: Final[tuple[CycleStage, ...]] = ("filter", "score", "preempt", "postFilter", "bind")
 """Stages as they may follow each other in one cycle."""
 
 
@@ -68,7 +68,7 @@ class CoreGuest(Guest):
         self._has_synced = False
         """Whether nodes were announced since then."""
 
-    def enter(self, pod: Pod, nodes: Nodes, stage: Stage, deadline: float) -> None:
+    def enter(self, pod: Pod, nodes: Nodes, stage: CycleStage, deadline: float) -> None:
         """Goes on to a stage of the pod's cycle, beginning a new cycle where that is due.
 
         It is due when the guest is on another pod, at filter, which opens every cycle, and at a stage

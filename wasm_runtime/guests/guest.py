@@ -13,7 +13,7 @@ from wasm_runtime.nodes.node_table import Nodes
 GC_IDLE_S: Final = 0.25
 """Seconds without a call after which a guest collects its garbage."""
 
-Stage = Literal["filter", "score", "preempt", "postFilter", "bind"]
+CycleStage = Literal["filter", "score", "preempt", "postFilter", "bind"]
 """Parts of a pod's cycle; `preempt` is Filter on the candidates for preemption, `bind` all of the binding cycle."""
 
 
@@ -67,8 +67,8 @@ class Nomination(NamedTuple):
 class Guest(ABC):
     """A guest on a pod's scheduling cycle: the extension points in the scheduling framework's terms.
 
-    Not for two threads at a time. Every method but `end_cycle`, `journal` and `close` raises GuestError. A deadline is
-    when a call is interrupted, on the clock of `time.monotonic`.
+    Not for two threads at a time. Every method but `end_cycle`, `take_journal` and `close` raises GuestError. A
+    deadline is when a call is interrupted, on the clock of `time.monotonic`.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Guest(ABC):
         self.pre_filter = PreFilter()
 
     @abstractmethod
-    def enter(self, pod: Pod, nodes: Nodes, stage: Stage, deadline: float) -> None:
+    def enter(self, pod: Pod, nodes: Nodes, stage: CycleStage, deadline: float) -> None:
         """Goes on to a stage of the pod's cycle, beginning a new cycle where that is due.
 
         It is due when the guest is on another pod, at filter, which opens every cycle, and at a stage
@@ -127,7 +127,7 @@ class Guest(ABC):
 
     @abstractmethod
     def permit(self, node: Nodes, deadline: float) -> Permission:
-        """Calls Permit. The halves of its result are the other way round: the code is the high one."""
+        """Calls Permit: Success, a rejection, or Wait with the time to wait."""
 
     @abstractmethod
     def pre_bind(self, node: Nodes, deadline: float) -> Status:

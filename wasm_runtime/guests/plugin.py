@@ -14,7 +14,7 @@ from wasm_runtime.blob import Blob
 from wasm_runtime.engine import Engine, GuestJournal, Handle, Module, NoHandle, Settings, Span
 from wasm_runtime.errors import GuestError
 from wasm_runtime.guests.core_guest import CoreGuest
-from wasm_runtime.guests.guest import Guest, Pod, Stage
+from wasm_runtime.guests.guest import CycleStage, Guest, Pod
 from wasm_runtime.guests.pool import Pool
 from wasm_runtime.module.validate import validate
 from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH
@@ -106,7 +106,7 @@ class Plugin:
         """Whether an export is there, enabled and called."""
         return export in self._enabled
 
-    def guest(self, pod: Pod, nodes: Nodes, stage: Stage) -> Lease:
+    def guest(self, pod: Pod, nodes: Nodes, stage: CycleStage) -> Lease:
         """A guest that is on the pod's cycle, and the deadline for what is asked of it, while the context lasts.
 
         It is the guest that has seen the pod's PreFilter, if there is one and its cycle can go on;
@@ -115,7 +115,7 @@ class Plugin:
         """
         return Lease(self, pod, nodes, stage)
 
-    def _take(self, pod: Pod, nodes: Nodes, stage: Stage) -> tuple[Guest, float, float]:
+    def _take(self, pod: Pod, nodes: Nodes, stage: CycleStage) -> tuple[Guest, float, float]:
         """Takes a guest, with the deadline for what is asked of it, and the seconds that it was waited for."""
         begun = time.monotonic()
         deadline = begun + self.settings.timeout
@@ -236,11 +236,11 @@ class Lease:
 
     __slots__ = ("_guest", "_nodes", "_plugin", "_pod", "_stage", "_waited")
 
-    def __init__(self, plugin: Plugin, pod: Pod, nodes: Nodes, stage: Stage) -> None:
+    def __init__(self, plugin: Plugin, pod: Pod, nodes: Nodes, stage: CycleStage) -> None:
         self._plugin = plugin
         self._pod = pod
         self._nodes = nodes
-        self._stage: Stage = stage
+        self._stage: CycleStage = stage
 
     def __enter__(self) -> tuple[Guest, float]:
         guest, deadline, self._waited = self._plugin._take(self._pod, self._nodes, self._stage)

@@ -58,8 +58,8 @@ class Pool:
     """At most `limit` guests. May be used from any thread.
 
     A guest that broke is closed and replaced in a thread of the pool's own, so that no request waits longer for
-    it than it must. One that has much to learn first is made there too. What cannot be made gives its place up, and is
-    made when it is asked for, which tells why; if there is no guest at all, when the pool is maintained, too.
+    it than it must. One that has much to learn first is made there too. If a guest cannot be made, its place is given
+    up. The next request tries again, and gets the error. If the pool has no guest at all, maintenance tries again, too.
     """
 
     def __init__(

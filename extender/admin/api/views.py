@@ -14,7 +14,7 @@ from pydantic.config import JsonDict
 from extender.config.urls import public
 from extender.rollouts import conditions
 from extender.rollouts.conditions import ConditionStatus, StatusCondition
-from extender.rollouts.revision import NEXT, Revision, Stage, settings_as_written
+from extender.rollouts.revision import NEXT, Revision, RolloutStage, settings_as_written
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import Slot
 from extender.scheduling.profile import Profile
@@ -166,7 +166,7 @@ class RolloutView(ApiModel):
     """Counts up, over restarts, too."""
     profile: str
     plugin: str
-    stage: Stage
+    stage: RolloutStage
     """It is over at `active`, `unchanged`, `rehearsed` or `failed`; what is replaced is `draining`, then `retired`."""
     requested_by: str
     """Who asked for it: `source`, `configuration`, `start`, `rollback`, `local`, or the name of a token."""
@@ -194,7 +194,7 @@ class RolloutView(ApiModel):
     @property
     def is_over(self) -> bool:
         """Whether nothing more is to be waited for."""
-        return Stage.FAILED not in NEXT[self.stage]
+        return RolloutStage.FAILED not in NEXT[self.stage]
 
     @classmethod
     def of(cls, rollout: Rollout) -> RolloutView:
@@ -208,7 +208,7 @@ class RevisionView(ApiModel):
 
     id: str
     """The digest over both, by which preconditions and rollbacks name it."""
-    stage: Stage
+    stage: RolloutStage
     """`active`, or `draining` while cycles that began on it are not over, or `retired`."""
     module: str
     """The module's digest."""
@@ -220,7 +220,7 @@ class RevisionView(ApiModel):
     """As the configuration file writes them."""
 
     @classmethod
-    def of(cls, revision: Revision, stage: Stage) -> RevisionView:
+    def of(cls, revision: Revision, stage: RolloutStage) -> RevisionView:
         """Shows a revision."""
         fields = msgspec.structs.asdict(revision)
         return cls.model_validate(fields | {"stage": stage, "settings": settings_as_written(revision.settings)})
@@ -285,7 +285,7 @@ class PluginView(ApiModel):
             exports=plugin.exports if plugin else [],
             not_run=plugin.not_run if plugin else [],
             cluster_events=[ClusterEventView.model_validate(each) for each in plugin.cluster_events] if plugin else [],
-            revision=RevisionView.of(live.revision, Stage.ACTIVE) if live else None,
+            revision=RevisionView.of(live.revision, RolloutStage.ACTIVE) if live else None,
             standby=slot.standby.revision.id if slot.standby else None,
             conditions=ConditionView.of(conditions.of_slot(slot)),
             rollout=RolloutView.of(rollout) if rollout else None,

@@ -24,7 +24,7 @@ from extender.commands.plugin.client import AdminClient, RemoteError, plugin_pat
 from extender.commands.terminal import Part
 from extender.config import quantity
 from extender.config.yaml_loader import BoundedLoader
-from extender.rollouts.revision import Stage
+from extender.rollouts.revision import RolloutStage
 from extender.telemetry.printable import printable
 
 T = TypeVar("T")
@@ -275,7 +275,7 @@ def _finish(client: AdminClient, begun: RolloutView, output: View, timeout: str 
     """Waits for a rollout that has begun unless there is no time for that, and shows how it has ended."""
     rollout = _follow(client, begun, timeout) if timeout and not begun.is_over else begun
     _print(output, rollout, table.outcome)
-    if rollout.stage is Stage.FAILED:
+    if rollout.stage is RolloutStage.FAILED:
         fail(f"{rollout.plugin} of {rollout.profile}: {rollout.message}")
     if timeout and not rollout.is_over:
         fail(f"not over after {timeout}; {_goes_on(rollout)}")

@@ -20,7 +20,7 @@ from extender.admin.api.views import (
     VerbReportView,
 )
 from extender.commands.terminal import MORE, Part, Table
-from extender.rollouts.revision import Stage
+from extender.rollouts.revision import RolloutStage
 from extender.telemetry.printable import printable
 
 SHORT: Final = 12
@@ -31,15 +31,15 @@ WIDTH: Final = 9
 
 _STYLES: Final[Mapping[str, str]] = {"active": "green", "serves": "green", "missing": "red"}
 
-_REPLACED: Final = {Stage.DRAINING, Stage.RETIRED}
+_REPLACED: Final = {RolloutStage.DRAINING, RolloutStage.RETIRED}
 
-_ENDS: Final[Mapping[Stage, str]] = {
-    **dict.fromkeys(Stage, "is on its way"),
+_ENDS: Final[Mapping[RolloutStage, str]] = {
+    **dict.fromkeys(RolloutStage, "is on its way"),
     **dict.fromkeys(_REPLACED, "was active and is replaced"),
-    Stage.ACTIVE: "is active",
-    Stage.UNCHANGED: "was active already",
-    Stage.REHEARSED: "could take over; nothing was changed",
-    Stage.FAILED: "was refused; what served still serves",
+    RolloutStage.ACTIVE: "is active",
+    RolloutStage.UNCHANGED: "was active already",
+    RolloutStage.REHEARSED: "could take over; nothing was changed",
+    RolloutStage.FAILED: "was refused; what served still serves",
 }
 
 _JUDGED: Final = ("Verb", "Judged", "Alike", "Different", "Revision", "Failed", "Median, ms")
@@ -126,10 +126,10 @@ def _revision(rollout: RolloutView) -> str:
 def step(rollout: RolloutView) -> Text:
     """How far a rollout has come."""
     details = {
-        Stage.FETCHED: f"module {short(rollout.module)} of {rollout.origin}",
-        Stage.COMPILED: "now tried on requests",
-        Stage.PROBED: _judged(rollout.report),
-        Stage.WARMED: f"revision {short(rollout.revision)}",
+        RolloutStage.FETCHED: f"module {short(rollout.module)} of {rollout.origin}",
+        RolloutStage.COMPILED: "now tried on requests",
+        RolloutStage.PROBED: _judged(rollout.report),
+        RolloutStage.WARMED: f"revision {short(rollout.revision)}",
     }
     return _line(f"{rollout.stage.value:{WIDTH}}{details.get(rollout.stage, '')}".rstrip())
 

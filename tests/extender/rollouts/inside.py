@@ -13,7 +13,7 @@ import msgspec
 
 from extender.cluster import Binder, DryRunBinder
 from extender.rollouts import load
-from extender.rollouts.revision import Stage
+from extender.rollouts.revision import RolloutStage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.service import RolloutService
 from extender.rollouts.slot import Slot
@@ -148,7 +148,7 @@ class Inside:
     def upload(self, wasm: bytes, **order: Any) -> str:
         """Brings an uploaded module live: its revision."""
         rollout = self.over(self.begin(wasm, **order))
-        assert (rollout.stage, rollout.problem) == (Stage.ACTIVE, "")
+        assert (rollout.stage, rollout.problem) == (RolloutStage.ACTIVE, "")
         assert rollout.revision
         return rollout.revision
 

@@ -10,7 +10,7 @@ import pytest
 
 from extender.config import PluginConfig
 from extender.rollouts.conditions import StatusCondition, of_profile, of_rollout, of_slot
-from extender.rollouts.revision import Revision, Stage
+from extender.rollouts.revision import Revision, RolloutStage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import ActiveRevision, Slot
 
@@ -123,23 +123,25 @@ def test_a_profile_is_ready_since_its_last_plugin_is(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("stage", "problem", "status", "reason"),
     [
-        (Stage.FETCHING, "", "Unknown", "Fetching"),
-        (Stage.FETCHED, "", "Unknown", "Fetched"),
-        (Stage.VERIFIED, "", "Unknown", "Verified"),
-        (Stage.COMPILED, "", "Unknown", "Compiled"),
-        (Stage.PROBED, "", "Unknown", "Probed"),
-        (Stage.WARMED, "", "Unknown", "Warmed"),
-        (Stage.ACTIVE, "", "True", "Active"),
-        (Stage.UNCHANGED, "", "True", "Unchanged"),
-        (Stage.REHEARSED, "", "True", "Rehearsed"),
-        (Stage.DRAINING, "", "True", "Replaced"),
-        (Stage.RETIRED, "", "True", "Replaced"),
-        (Stage.DRAINING, "it failed", "False", "RolledBack"),
-        (Stage.RETIRED, "it failed", "False", "RolledBack"),
-        (Stage.FAILED, "it traps", "False", "Failed"),
+        (RolloutStage.FETCHING, "", "Unknown", "Fetching"),
+        (RolloutStage.FETCHED, "", "Unknown", "Fetched"),
+        (RolloutStage.VERIFIED, "", "Unknown", "Verified"),
+        (RolloutStage.COMPILED, "", "Unknown", "Compiled"),
+        (RolloutStage.PROBED, "", "Unknown", "Probed"),
+        (RolloutStage.WARMED, "", "Unknown", "Warmed"),
+        (RolloutStage.ACTIVE, "", "True", "Active"),
+        (RolloutStage.UNCHANGED, "", "True", "Unchanged"),
+        (RolloutStage.REHEARSED, "", "True", "Rehearsed"),
+        (RolloutStage.DRAINING, "", "True", "Replaced"),
+        (RolloutStage.RETIRED, "", "True", "Replaced"),
+        (RolloutStage.DRAINING, "it failed", "False", "RolledBack"),
+        (RolloutStage.RETIRED, "it failed", "False", "RolledBack"),
+        (RolloutStage.FAILED, "it traps", "False", "Failed"),
     ],
 )
-def test_a_rollout_that_an_older_version_has_written(stage: Stage, problem: str, status: Any, reason: str) -> None:
+def test_a_rollout_that_an_older_version_has_written(
+    stage: RolloutStage, problem: str, status: Any, reason: str
+) -> None:
     """It did not write down since when."""
     kept = msgspec.structs.replace(ROLLOUT, stage=stage, problem=problem)
     since = 10.0 if status == "Unknown" else 20.0
@@ -147,10 +149,10 @@ def test_a_rollout_that_an_older_version_has_written(stage: Stage, problem: str,
 
 
 def test_a_rollout_has_succeeded_since_it_was_active_until_it_is_rolled_back() -> None:
-    warmed = msgspec.structs.replace(ROLLOUT, stage=Stage.WARMED)
-    active = warmed.at(Stage.ACTIVE)
-    replaced = active.at(Stage.DRAINING)
-    rolled_back = active.at(Stage.DRAINING, problem="it failed")
-    retired = rolled_back.at(Stage.RETIRED)
+    warmed = msgspec.structs.replace(ROLLOUT, stage=RolloutStage.WARMED)
+    active = warmed.at(RolloutStage.ACTIVE)
+    replaced = active.at(RolloutStage.DRAINING)
+    rolled_back = active.at(RolloutStage.DRAINING, problem="it failed")
+    retired = rolled_back.at(RolloutStage.RETIRED)
     dates = [of_rollout(each)[0].last_transition_time for each in (warmed, active, replaced, rolled_back, retired)]
     assert dates == [10.0, active.changed, active.changed, rolled_back.changed, rolled_back.changed]

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from extender.rollouts import load
-from extender.rollouts.revision import Stage
+from extender.rollouts.revision import RolloutStage
 from extender.rollouts.service import RolloutService
 from extender.scheduling.cycle_pins import CyclePins
 from extender.scheduling.request_samples import RequestSamples
@@ -527,7 +527,7 @@ def test_what_was_refused_is_tried_again_when_its_sources_give_something_else(
     put(module, b"bad")
     wait_until(lambda: service.oddities == refusals[1], lambda: service.oddities)
     history = [(each.stage, each.by, each.problem) for each in service.rollouts.history(10)]
-    assert history[:2] == [(Stage.FAILED, "configuration", cause) for cause in causes[::-1]]
+    assert history[:2] == [(RolloutStage.FAILED, "configuration", cause) for cause in causes[::-1]]
     assert len(history) == 3
     assert [line.getMessage() for line in caplog.records if line.getMessage().startswith(REFUSED)] == refusals
     put(module, guests.constant_score(70))

@@ -14,7 +14,7 @@ import pytest
 
 from extender import config
 from extender.rollouts.controller import RolloutController
-from extender.rollouts.revision import Revision, Stage
+from extender.rollouts.revision import Revision, RolloutStage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.swap_command import (
     ConflictError,
@@ -75,11 +75,11 @@ def begin(inside: Inside, what: Any, by: str = "ann", **order: Any) -> Rollout:
 
 def in_shadow(inside: Inside, rollout: Rollout) -> Rollout:
     """Returns when a candidate has started and waits for requests."""
-    inside.wait_until(lambda: inside.now(rollout).stage is Stage.COMPILED and inside.samples._listeners)
+    inside.wait_until(lambda: inside.now(rollout).stage is RolloutStage.COMPILED and inside.samples._listeners)
     return inside.now(rollout)
 
 
-def outcome(inside: Inside, rollout: Rollout) -> tuple[Stage, str]:
+def outcome(inside: Inside, rollout: Rollout) -> tuple[RolloutStage, str]:
     over = inside.over(rollout)
     return over.stage, over.problem
 
@@ -104,7 +104,7 @@ def test_an_upload_takes_over_and_is_told_of(inside: Inside) -> None:
     assert shown == {
         "profile": "default",
         "plugin": "told",
-        "stage": Stage.ACTIVE,
+        "stage": RolloutStage.ACTIVE,
         "by": "ann",
         "why": "as planned",
         "origin": "upload by ann",
@@ -120,14 +120,14 @@ def test_a_url_is_taken_once_and_the_source_stays_the_configured_one(inside: Ins
         server.pages["/told.wasm"] = web.answer(200, versions.module(12))
         url = server.url("/told.wasm")
         rollout = inside.over(begin(inside, FromUrl(url)))
-    assert (rollout.stage, rollout.problem, rollout.origin) == (Stage.ACTIVE, "", url)
+    assert (rollout.stage, rollout.problem, rollout.origin) == (RolloutStage.ACTIVE, "", url)
     assert (inside.score("any"), inside.slot().config.guest_url) == (12, "file://./told.wasm")
     assert inside.offer()
     assert inside.score("any") == 12  # What the source gives is no news.
 
 
 def test_settings_alone_change_and_are_kept_by_what_comes_after(inside: Inside) -> None:
-    assert outcome(inside, begin(inside, FromSource(), settings={"weight": 7})) == (Stage.ACTIVE, "")
+    assert outcome(inside, begin(inside, FromSource(), settings={"weight": 7})) == (RolloutStage.ACTIVE, "")
     assert inside.active() == revision(inside, weight=7)
     inside.upload(versions.module(11))
     assert inside.active() == revision(inside, 11, weight=7)
@@ -136,9 +136,9 @@ def test_settings_alone_change_and_are_kept_by_what_comes_after(inside: Inside) 
 
 
 def test_a_look_takes_what_the_source_gives_or_says_that_it_is_there_already(inside: Inside) -> None:
-    assert outcome(inside, begin(inside, FromSource())) == (Stage.UNCHANGED, "")
+    assert outcome(inside, begin(inside, FromSource())) == (RolloutStage.UNCHANGED, "")
     put(inside.folder / "told.wasm", versions.module(11))
-    assert outcome(inside, begin(inside, FromSource())) == (Stage.ACTIVE, "")
+    assert outcome(inside, begin(inside, FromSource())) == (RolloutStage.ACTIVE, "")
     assert (inside.score("any"), inside.slot().offered) == (11, revision(inside, 11))
 
 
@@ -146,10 +146,10 @@ def test_an_earlier_revision_is_made_of_the_module_that_is_kept(inside: Inside) 
     first = inside.active()
     inside.upload(versions.module(11))
     rollout = inside.over(begin(inside, FromRevision(first)))
-    assert (rollout.stage, rollout.problem, rollout.revision) == (Stage.ACTIVE, "", first)
+    assert (rollout.stage, rollout.problem, rollout.revision) == (RolloutStage.ACTIVE, "", first)
     inside.upload(versions.module(12))
     again = inside.over(begin(inside, FromRevision(first[7:15]), settings={"weight": 3}))
-    assert (again.stage, again.revision, inside.score("any")) == (Stage.ACTIVE, revision(inside, weight=3), 10)
+    assert (again.stage, again.revision, inside.score("any")) == (RolloutStage.ACTIVE, revision(inside, weight=3), 10)
 
 
 NO_REVISION = (
@@ -192,7 +192,7 @@ def test_a_revision_whose_module_is_not_kept_cannot_come_back(inside: Inside) ->
     for path in (inside.folder / "state").rglob("*.wasm"):
         path.unlink()
     problem = f"the module of revision {first} is not kept in server.stateDirectory"
-    assert outcome(inside, begin(inside, FromRevision(first))) == (Stage.FAILED, problem)
+    assert outcome(inside, begin(inside, FromRevision(first))) == (RolloutStage.FAILED, problem)
     assert inside.score("any") == 11
 
 
@@ -202,7 +202,7 @@ def test_a_dry_run_reports_and_changes_nothing(inside: Inside) -> None:
     before, offered = inside.active(), inside.slot().offered
     for what in (FromUpload(Blob(versions.module(11))), FromSource()):
         rollout = inside.over(begin(inside, what, dry_run=True))
-        assert (rollout.stage, rollout.dry_run, rollout.replaces) == (Stage.REHEARSED, True, before)
+        assert (rollout.stage, rollout.dry_run, rollout.replaces) == (RolloutStage.REHEARSED, True, before)
         assert rollout.report
         (difference,) = rollout.report.differences
         assert [
@@ -223,9 +223,9 @@ def test_a_dry_run_that_is_refused_settles_nothing(inside: Inside) -> None:
     inside.filter("web-1")
     put(inside.folder / "told.wasm", guests.module("trap"))
     offered = inside.slot().offered
-    assert inside.over(begin(inside, FromSource(), dry_run=True)).stage is Stage.FAILED
+    assert inside.over(begin(inside, FromSource(), dry_run=True)).stage is RolloutStage.FAILED
     assert inside.slot().offered == offered
-    assert inside.over(begin(inside, FromSource())).stage is Stage.FAILED
+    assert inside.over(begin(inside, FromSource())).stage is RolloutStage.FAILED
     inside.wait_until(lambda: inside.slot().offered != offered)
 
 
@@ -289,7 +289,7 @@ def test_who_is_told_of_the_end_may_begin_the_next_at_once(inside: Inside, modul
     inside.begin(module)
     assert ended.wait(PATIENCE_S)
     remove()
-    assert outcome(inside, inside.begin(versions.module(12))) == (Stage.ACTIVE, "")
+    assert outcome(inside, inside.begin(versions.module(12))) == (RolloutStage.ACTIVE, "")
 
 
 def upload_next(inside: Inside) -> None:
@@ -320,7 +320,7 @@ def test_what_serves_is_told_of_though_memory_runs_out_within_the_switch(
     missed: list[Rollout] = []
 
     def record_or_fail(rollout: Rollout) -> Rollout:
-        if rollout.stage is Stage.ACTIVE and not missed:
+        if rollout.stage is RolloutStage.ACTIVE and not missed:
             missed.append(rollout)
             raise MemoryError
         return record(rollout)
@@ -333,7 +333,7 @@ def test_what_serves_is_told_of_though_memory_runs_out_within_the_switch(
     assert [(slot.problem, slot.refusal) for slot in inside.live.slots] == [("", "")] * len(inside.live.slots)
     assert inside.rollouts.journal.under_way() == []
     stages = {each.id: stage for each, stage in inside.rollouts.revisions(inside.slot())}
-    assert (stages[inside.active()], stages[second]) == (Stage.ACTIVE, Stage.DRAINING)
+    assert (stages[inside.active()], stages[second]) == (RolloutStage.ACTIVE, RolloutStage.DRAINING)
     assert inside.upload(versions.module(13)) == inside.active()
 
 
@@ -347,11 +347,11 @@ def test_an_operators_order_ends_a_shadow_of_the_sources_and_then_that_is_no_new
     sources = shadowing.latest()
     assert sources.by == "source"
     ordered = shadowing.begin(versions.module(12))
-    assert outcome(shadowing, sources) == (Stage.FAILED, OVERRULED)
+    assert outcome(shadowing, sources) == (RolloutStage.FAILED, OVERRULED)
     source.end()
     in_shadow(shadowing, ordered)
     shadowing.rollouts.roll_back(shadowing.slot(), by="bob", to=shadowing.active())
-    assert outcome(shadowing, ordered)[0] is Stage.FAILED
+    assert outcome(shadowing, ordered)[0] is RolloutStage.FAILED
     assert (shadowing.score("any"), shadowing.slot().offered) == (10, revision(shadowing, 11))
     assert shadowing.offer()
     assert shadowing.latest().id == ordered.id
@@ -367,8 +367,8 @@ def test_an_order_for_what_serves_ends_a_shadow_of_the_sources_and_then_that_is_
         server.pages["/told.wasm"] = web.answer(200, versions.module(10))
         what = FromUrl(server.url("/told.wasm")) if how == "url" else FromUpload(Blob(versions.module(10)))
         ordered = begin(shadowing, what)
-        assert outcome(shadowing, ordered) == (Stage.UNCHANGED, "")
-    assert outcome(shadowing, sources) == (Stage.FAILED, OVERRULED)
+        assert outcome(shadowing, ordered) == (RolloutStage.UNCHANGED, "")
+    assert outcome(shadowing, sources) == (RolloutStage.FAILED, OVERRULED)
     source.end()
     shadowing.wait_until(lambda: shadowing.slot().offered == revision(shadowing, 11))
     assert shadowing.offer()
@@ -389,16 +389,16 @@ def test_what_is_cancelled_just_before_the_switch_is_still_news(
         first = inside.active()
         put(tmp_path / "told.wasm", versions.module(11))
 
-        switch = inside.rollouts._switch.alone
+        switch = inside.rollouts._switch.switch_one
 
         def end(change: Change) -> None:
             inside.rollouts.close()
             switch(change)
 
-        monkeypatch.setattr(inside.rollouts._switch, "alone", end)
+        monkeypatch.setattr(inside.rollouts._switch, "switch_one", end)
         assert not inside.offer()
         over = inside.latest()
-        assert (over.stage, over.problem, over.report is None) == (Stage.FAILED, "the extender ends", False)
+        assert (over.stage, over.problem, over.report is None) == (RolloutStage.FAILED, "the extender ends", False)
         assert (inside.active(), inside.slot().offered) == (first, first)
     with Inside(tmp_path, told()) as again:
         assert again.score("any") == 11
@@ -408,7 +408,7 @@ def test_what_the_source_gives_comes_again_after_an_order_that_fails(tmp_path: P
     """Nothing else would tell that it is not live."""
     with start(tmp_path, told(swap={"shadowRequests": 1})) as inside:
         source = offering(inside, 11)
-        assert inside.over(inside.begin(b"bad")).stage is Stage.FAILED
+        assert inside.over(inside.begin(b"bad")).stage is RolloutStage.FAILED
         source.end()
         assert inside.slot().offered == revision(inside, 10)
         source = offering(inside, 11)
@@ -497,9 +497,9 @@ def test_a_rollback_tells_who_and_why_and_is_in_the_history(inside: Inside) -> N
     back(inside, why="too heavy")
     history = inside.rollouts.history(10, "default", "told")
     assert [(each.stage, each.by, each.why, each.problem, each.revision, each.replaces) for each in history] == [
-        (Stage.ACTIVE, "ann", "too heavy", "", good, bad),
-        (Stage.DRAINING, "ann", "", "too heavy", bad, good),
-        (Stage.DRAINING, "start", "", "", good, None),
+        (RolloutStage.ACTIVE, "ann", "too heavy", "", good, bad),
+        (RolloutStage.DRAINING, "ann", "", "too heavy", bad, good),
+        (RolloutStage.DRAINING, "start", "", "", good, None),
     ]
 
 
@@ -512,9 +512,9 @@ def test_guests_that_are_still_there_are_used_again(inside: Inside) -> None:
     assert now
     assert (now.profile_plugin is live.profile_plugin, inside.score("any"), now.rollout) == (True, 10, rollout)
     assert [each.stage for _, each in inside.rollouts.journal.since(0) if each.id == rollout.id] == [
-        Stage.FETCHING,
-        Stage.WARMED,
-        Stage.ACTIVE,
+        RolloutStage.FETCHING,
+        RolloutStage.WARMED,
+        RolloutStage.ACTIVE,
     ]
 
 
@@ -533,11 +533,11 @@ def test_guests_that_are_gone_are_made_anew(tmp_path: Path) -> None:
             10,
         )
         assert [each.stage for _, each in inside.rollouts.journal.since(0) if each.id == rollout.id] == [
-            Stage.FETCHING,
-            Stage.FETCHED,
-            Stage.VERIFIED,
-            Stage.WARMED,
-            Stage.ACTIVE,
+            RolloutStage.FETCHING,
+            RolloutStage.FETCHED,
+            RolloutStage.VERIFIED,
+            RolloutStage.WARMED,
+            RolloutStage.ACTIVE,
         ]
 
 
@@ -546,7 +546,7 @@ def retire(inside: Inside, revision: str) -> None:
 
     def is_retired() -> bool:
         inside.reconcile()
-        return (revision, Stage.RETIRED) in [
+        return (revision, RolloutStage.RETIRED) in [
             (each.id, stage) for each, stage in inside.rollouts.revisions(inside.slot())
         ]
 
@@ -563,7 +563,7 @@ def test_a_rollback_ends_what_is_under_way_for_good(tmp_path: Path, by: str) -> 
         assert (rollout.by, inside.active()) == (by, second)
         assert back(inside).revision == first
         problem = f"the plugin goes back to revision {first}"
-        assert outcome(inside, rollout) == (Stage.FAILED, problem)
+        assert outcome(inside, rollout) == (RolloutStage.FAILED, problem)
         if source:
             source.end()
             assert inside.offer()
@@ -588,7 +588,7 @@ def test_a_rollback_to_what_serves_ends_what_is_under_way(shadowing: Inside) -> 
     live = shadowing.slot().live
     assert live
     assert shadowing.rollouts.roll_back(shadowing.slot(), by="bob", to=first) == live.rollout
-    assert outcome(shadowing, rollout) == (Stage.FAILED, f"the plugin goes back to revision {first}")
+    assert outcome(shadowing, rollout) == (RolloutStage.FAILED, f"the plugin goes back to revision {first}")
     assert shadowing.active() == first
 
 
@@ -599,8 +599,8 @@ def test_of_two_rollbacks_at_once_the_last_one_counts_and_each_has_an_end(tmp_pa
             inside.over(inside.rollouts.roll_back(inside.slot(), by="ann", to=ids[2]))
             rollouts = [inside.rollouts.roll_back(inside.slot(), by="ann", to=each) for each in (ids[0], ids[1])]
             first, second = (outcome(inside, each)[0] for each in rollouts)
-            assert first in {Stage.ACTIVE, Stage.DRAINING, Stage.RETIRED, Stage.FAILED}
-            assert (second, inside.active()) == (Stage.ACTIVE, ids[1])
+            assert first in {RolloutStage.ACTIVE, RolloutStage.DRAINING, RolloutStage.RETIRED, RolloutStage.FAILED}
+            assert (second, inside.active()) == (RolloutStage.ACTIVE, ids[1])
 
 
 # -- shadows ---------------------------------------------------------------------------------------
@@ -626,7 +626,7 @@ def test_a_candidate_shadows_what_comes_and_then_takes_over(
             assert inside.filter("web-0")["FailedNodes"] == {"node-0": "version 10"}
             let_in(inside, rollout)
         over = inside.over(rollout)
-        assert (over.stage, over.problem, inside.score("new")) == (Stage.ACTIVE, "", 11)
+        assert (over.stage, over.problem, inside.score("new")) == (RolloutStage.ACTIVE, "", 11)
         assert over.report
         assert over.report.verbs["filter"].requests == judged
 
@@ -636,7 +636,7 @@ def test_a_candidate_that_fails_in_its_shadow_is_refused(tmp_path: Path) -> None
         rollout = in_shadow(inside, inside.begin(guests.module("trap")))
         let_in(inside, rollout)
         assert outcome(inside, rollout) == (
-            Stage.FAILED,
+            RolloutStage.FAILED,
             "filter of pod default/web-1 fails, where the active revision has an answer: filter of node node-0: trap:"
             " unreachable in func[0]",
         )
@@ -646,9 +646,9 @@ def test_a_candidate_that_fails_in_its_shadow_is_refused(tmp_path: Path) -> None
 def test_the_end_of_the_process_ends_a_shadow(shadowing: Inside) -> None:
     rollout = in_shadow(shadowing, shadowing.begin(versions.module(11)))
     shadowing.rollouts.close()
-    assert (shadowing.now(rollout).stage, shadowing.now(rollout).problem) == (Stage.FAILED, "the extender ends")
+    assert (shadowing.now(rollout).stage, shadowing.now(rollout).problem) == (RolloutStage.FAILED, "the extender ends")
     late = shadowing.begin(versions.module(12))
-    assert outcome(shadowing, late) == (Stage.FAILED, "the extender ends")
+    assert outcome(shadowing, late) == (RolloutStage.FAILED, "the extender ends")
 
 
 @pytest.mark.parametrize("by", ["source", "operator"])

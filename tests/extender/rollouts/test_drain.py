@@ -15,7 +15,7 @@ import wasmtime
 from extender import config
 from extender.rollouts import drain
 from extender.rollouts.pipeline import RolloutFailedError
-from extender.rollouts.revision import Stage
+from extender.rollouts.revision import RolloutStage
 from extender.rollouts.slot import ActiveRevision, Slot
 from extender.scheduling import cycle_pins
 from tests.clock import Clock
@@ -168,7 +168,7 @@ def test_guests_are_given_back_when_the_last_cycle_is_over(inside: Inside, clock
         clock.now += 1
     inside.reconcile()
     assert (stages(inside), guests_of(before)) == (["active", "retired"], 0)
-    assert inside.now(before.rollout).stage is Stage.RETIRED
+    assert inside.now(before.rollout).stage is RolloutStage.RETIRED
 
 
 def test_without_cycles_guests_are_given_back_after_a_second(inside: Inside, clock: Clock) -> None:

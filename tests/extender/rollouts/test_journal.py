@@ -12,7 +12,7 @@ import pytest
 
 from extender.rollouts import journal as journal_module
 from extender.rollouts.journal import START, Journal
-from extender.rollouts.revision import Stage
+from extender.rollouts.revision import RolloutStage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.state.store import Store
 from tests.patience import PATIENCE_S
@@ -40,7 +40,7 @@ def journal(store: Store) -> Iterator[Journal]:
         yield journal
 
 
-def rollout(number: int = 1, stage: Stage = Stage.FETCHING, by: str = "source", **more: Any) -> Rollout:
+def rollout(number: int = 1, stage: RolloutStage = RolloutStage.FETCHING, by: str = "source", **more: Any) -> Rollout:
     return Rollout(id=number, profile="default", plugin="plugin", by=by, stage=stage, began=1.0, changed=2.0, **more)
 
 
@@ -51,13 +51,15 @@ def record(journal: Journal, *steps: Rollout) -> None:
     assert journal.flush(PATIENCE_S)
 
 
-LIVE = rollout(stage=Stage.ACTIVE, revision="sha256:2", module="sha256:22", origin="plugin.wasm", replaces="sha256:1")
+LIVE = rollout(
+    stage=RolloutStage.ACTIVE, revision="sha256:2", module="sha256:22", origin="plugin.wasm", replaces="sha256:1"
+)
 
 
 def test_a_rollout_is_known_as_it_is_now(journal: Journal) -> None:
     first, second = rollout(1), rollout(2)
     assert [journal.record(each) for each in (first, second)] == [first, second]
-    fetched = journal.record(first.at(Stage.FETCHED))
+    fetched = journal.record(first.at(RolloutStage.FETCHED))
     assert (journal.get(1), journal.get(2), journal.get(3)) == (fetched, second, None)
 
 
@@ -74,7 +76,7 @@ def test_what_is_kept_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(journal_module, "MAX_ROLLOUTS", KEPT)
     slow = rollout(1)
     with keeping(store) as journal:
-        record(journal, slow, *(rollout(number, Stage.ACTIVE) for number in range(2, KEPT + 4)))
+        record(journal, slow, *(rollout(number, RolloutStage.ACTIVE) for number in range(2, KEPT + 4)))
         assert [number for number, _ in journal.since(0)] == [4, 5, 6]
         assert [number for number in range(KEPT + 4) if journal.get(number)] == [1, 4, 5, 6]
         assert journal.under_way() == [slow]
@@ -92,7 +94,13 @@ def test_listeners_are_told_each_step_until_they_have_enough(journal: Journal) -
     assert told == [("first", 1, first), ("first", 2, second), ("second", 2, second), ("second", 3, third)]
 
 
-WRITTEN = {Stage.ACTIVE, Stage.DRAINING, Stage.FAILED, Stage.REHEARSED, Stage.UNCHANGED}
+WRITTEN = {
+    RolloutStage.ACTIVE,
+    RolloutStage.DRAINING,
+    RolloutStage.FAILED,
+    RolloutStage.REHEARSED,
+    RolloutStage.UNCHANGED,
+}
 
 
 def test_a_listener_that_cannot_take_a_step_harms_nobody(journal: Journal, caplog: pytest.LogCaptureFixture) -> None:
@@ -107,31 +115,33 @@ def test_a_listener_that_cannot_take_a_step_harms_nobody(journal: Journal, caplo
     assert "a step could not be told to who listens" in [record.getMessage() for record in caplog.records]
 
 
-@pytest.mark.parametrize("stage", Stage)
-def test_the_history_has_what_became_of_it(journal: Journal, store: Store, stage: Stage) -> None:
+@pytest.mark.parametrize("stage", RolloutStage)
+def test_the_history_has_what_became_of_it(journal: Journal, store: Store, stage: RolloutStage) -> None:
     step = rollout(stage=stage)
     record(journal, step)
     assert store.history() == ([step] if stage in WRITTEN else [])
 
 
 def test_a_start_with_what_served_before_is_not_worth_a_line_of_history(journal: Journal, store: Store) -> None:
-    again: dict[str, Any] = {"stage": Stage.ACTIVE, "by": START, "revision": "sha256:1"}
+    again: dict[str, Any] = {"stage": RolloutStage.ACTIVE, "by": START, "revision": "sha256:1"}
     first, other = rollout(2, **again), rollout(3, replaces="sha256:2", **again)
     record(journal, rollout(1, replaces="sha256:1", **again), first, other)
     assert store.history() == [other, first]
 
 
 SAID = {
-    Stage.ACTIVE: ("INFO", "revision is live"),
-    Stage.FAILED: ("ERROR", "revision refused, what serves stays live: it traps"),
-    Stage.REHEARSED: ("INFO", "dry run ended well"),
-    Stage.DRAINING: ("WARNING", "revision is rolled back: it traps"),
-    Stage.RETIRED: ("INFO", "revision is retired"),
+    RolloutStage.ACTIVE: ("INFO", "revision is live"),
+    RolloutStage.FAILED: ("ERROR", "revision refused, what serves stays live: it traps"),
+    RolloutStage.REHEARSED: ("INFO", "dry run ended well"),
+    RolloutStage.DRAINING: ("WARNING", "revision is rolled back: it traps"),
+    RolloutStage.RETIRED: ("INFO", "revision is retired"),
 }
 
 
-@pytest.mark.parametrize("stage", Stage)
-def test_the_log_says_what_operators_wait_for(journal: Journal, caplog: pytest.LogCaptureFixture, stage: Stage) -> None:
+@pytest.mark.parametrize("stage", RolloutStage)
+def test_the_log_says_what_operators_wait_for(
+    journal: Journal, caplog: pytest.LogCaptureFixture, stage: RolloutStage
+) -> None:
     caplog.set_level(logging.DEBUG)
     journal.record(rollout(stage=stage, problem="it traps"))
     assert [(line.levelname, line.getMessage()) for line in caplog.records] == ([SAID[stage]] if stage in SAID else [])
@@ -141,14 +151,14 @@ def test_a_revision_that_was_replaced_for_no_fault_is_no_error(
     journal: Journal, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    journal.record(LIVE.at(Stage.DRAINING))
+    journal.record(LIVE.at(RolloutStage.DRAINING))
     assert [(line.levelname, line.getMessage()) for line in caplog.records] == [("INFO", "revision is replaced")]
 
 
 def test_a_line_of_the_log_names_what_it_speaks_of(journal: Journal, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     journal.record(LIVE)
-    journal.record(rollout(2, Stage.FAILED, "alice", problem="404"))
+    journal.record(rollout(2, RolloutStage.FAILED, "alice", problem="404"))
     expected = [
         {
             "plugin": "plugin",
@@ -167,8 +177,10 @@ def test_a_line_of_the_log_names_what_it_speaks_of(journal: Journal, caplog: pyt
     assert said == expected
 
 
-@pytest.mark.parametrize("stage", [Stage.ACTIVE, Stage.FAILED])
-def test_a_start_says_itself_how_it_went(journal: Journal, caplog: pytest.LogCaptureFixture, stage: Stage) -> None:
+@pytest.mark.parametrize("stage", [RolloutStage.ACTIVE, RolloutStage.FAILED])
+def test_a_start_says_itself_how_it_went(
+    journal: Journal, caplog: pytest.LogCaptureFixture, stage: RolloutStage
+) -> None:
     caplog.set_level(logging.DEBUG)
     journal.record(rollout(stage=stage, by=START))
     assert caplog.records == []

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from extender.config import ConfigError
-from extender.rollouts.revision import Stage
+from extender.rollouts.revision import RolloutStage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.swap_command import FromRevision, FromSource, FromUpload, FromUrl, SwapCommand
 from extender.sources import Signature
@@ -124,12 +124,12 @@ def test_nothing_goes_live_that_is_not_signed_by_the_key_of_a_file_that_was_read
     server.pages["/new.wasm"] = web.answer(200, NEW)
     over = required.over(go(required, server))
     problem = missing(required, origin.format(folder=required.folder, server=server.url("")))
-    assert (over.stage, over.problem, required.active()) == (Stage.FAILED, problem, active)
+    assert (over.stage, over.problem, required.active()) == (RolloutStage.FAILED, problem, active)
 
 
 def test_what_is_signed_goes_live_though_the_configuration_is_refused(required: Inside, sign: Signer) -> None:
     over = required.over(begin(required, FromUpload(Blob(NEW), Signature(NEW, sign(NEW)))))
-    assert (over.stage, over.problem) == (Stage.ACTIVE, "")
+    assert (over.stage, over.problem) == (RolloutStage.ACTIVE, "")
     assert required.slot().revisions[0].signer == PublicKey.read(sign.public_key).fingerprint
 
 
@@ -137,7 +137,7 @@ def test_a_signature_of_what_serves_is_taken_from_an_upload(required: Inside, si
     required.wait_until(lambda: "could not go live now" in oddities(required))
     active = required.active()
     over = required.over(begin(required, FromUpload(Blob(SECOND), Signature(SECOND, sign(SECOND)))))
-    assert (over.stage, over.problem, required.active()) == (Stage.ACTIVE, "", active)
+    assert (over.stage, over.problem, required.active()) == (RolloutStage.ACTIVE, "", active)
     assert "could not go live now" not in oddities(required)
 
 
@@ -155,11 +155,11 @@ def test_what_was_under_way_does_not_go_live(inside: Inside) -> None:
     configure(inside, swap={"rollback": "manual", "shadowRequests": 1})
     inside.wait_until(lambda: inside.slot().config.swap.shadow_requests)
     active, ordered = inside.active(), inside.begin(NEW)
-    inside.wait_until(lambda: inside.now(ordered).stage is Stage.COMPILED)
+    inside.wait_until(lambda: inside.now(ordered).stage is RolloutStage.COMPILED)
     configure(inside, source={"publicKey": "cosign.pub"}, swap={"rollback": "manual", "shadowRequests": 1})
     over = inside.over(ordered)
     assert (over.stage, over.problem, inside.active()) == (
-        Stage.FAILED,
+        RolloutStage.FAILED,
         "the configuration requires something else of the plugin's modules now",
         active,
     )
@@ -180,19 +180,19 @@ def test_a_pin_counts_though_the_file_is_refused_and_one_that_is_exchanged_later
     refused = f"{{}} has digest {digest(FIRST)}, the configuration allows only {digest(NEW)}"
     inside.wait_until(lambda: "the configuration is refused" in oddities(inside))
     over = inside.over(begin(inside, FromUpload(Blob(FIRST))))
-    assert (over.stage, over.problem) == (Stage.FAILED, refused.format("upload by ann"))
+    assert (over.stage, over.problem) == (RolloutStage.FAILED, refused.format("upload by ann"))
     put(inside.folder / "told.wasm", NEW)
     inside.wait_until(lambda: not oddities(inside))
     configure(inside, digest=digest(FIRST))
     inside.wait_until(lambda: "the configuration is refused" in oddities(inside))
     over = inside.over(begin(inside, FromUpload(Blob(FIRST))))
-    assert (over.stage, over.problem) == (Stage.FAILED, refused.format("upload by ann"))
+    assert (over.stage, over.problem) == (RolloutStage.FAILED, refused.format("upload by ann"))
 
 
 def test_a_requirement_that_was_taken_back_is_in_force_no_more(required: Inside) -> None:
     configure(required, swap={"rollback": "manual"})
     required.wait_until(lambda: not oddities(required))
-    assert required.over(begin(required, FromUpload(Blob(NEW)))).stage is Stage.ACTIVE
+    assert required.over(begin(required, FromUpload(Blob(NEW)))).stage is RolloutStage.ACTIVE
 
 
 def test_a_requirement_is_dropped_only_with_the_rest_of_the_file(required: Inside, sign: Signer) -> None:

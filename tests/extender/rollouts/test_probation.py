@@ -17,7 +17,7 @@ import yaml
 
 from extender import config
 from extender.rollouts import drain
-from extender.rollouts.revision import Stage
+from extender.rollouts.revision import RolloutStage
 from extender.rollouts.rollout import Rollout
 from extender.sources.signing import PublicKey
 from tests.extender import guests, kwx
@@ -80,7 +80,7 @@ def write(inside: Inside, *plugins: Mapping[str, Any]) -> None:
     inside.rollouts.configuration.apply(config.read(inside.config).profiles)
 
 
-def story(inside: Inside) -> list[tuple[Stage, str, str, str]]:
+def story(inside: Inside) -> list[tuple[RolloutStage, str, str, str]]:
     """Stage, who, why and what went wrong of each rollout but the first, the newest first."""
     rollouts = inside.rollouts.history(10, "default", "told")
     return [(each.stage, each.by, each.why, each.problem) for each in rollouts if each.by != "start"]
@@ -111,8 +111,8 @@ def test_a_revision_that_fails_goes_back_and_the_history_says_why(tmp_path: Path
             f" ({digest(module)[:19]}): filter of node node-7: {message}"
         )
         assert story(inside) == [
-            (Stage.ACTIVE, "rollback", f"revision {bad}: {problem}", ""),
-            (Stage.DRAINING, "ann", "", problem),
+            (RolloutStage.ACTIVE, "rollback", f"revision {bad}: {problem}", ""),
+            (RolloutStage.DRAINING, "ann", "", problem),
         ]
         assert inside.filter("bad-9", names=ONE) == filtered(ONE)
 
@@ -250,8 +250,8 @@ def test_nothing_goes_back_that_the_configuration_does_not_allow_any_more(tmp_pa
             f" ({PublicKey.read(sign.public_key).fingerprint})",
         }
         assert [(stage, by, problem) for stage, by, _, problem in story(inside)] == [
-            (Stage.FAILED, "rollback", problems[what]),
-            (Stage.ACTIVE, "configuration", ""),
+            (RolloutStage.FAILED, "rollback", problems[what]),
+            (RolloutStage.ACTIVE, "configuration", ""),
         ]
 
 
@@ -317,11 +317,11 @@ def test_a_configuration_that_a_way_back_ends_goes_live_after_it(inside: Inside)
 
     def tries() -> list[Rollout]:
         entries = {each.id: each for _, each in inside.rollouts.journal.since(0) if each.by == "configuration"}
-        return [each for each in entries.values() if each.stage is not Stage.FETCHING]
+        return [each for each in entries.values() if each.stage is not RolloutStage.FETCHING]
 
-    inside.wait_until(lambda: tries() and tries()[0].stage is Stage.COMPILED)
+    inside.wait_until(lambda: tries() and tries()[0].stage is RolloutStage.COMPILED)
     ask(inside, 3)
-    inside.wait_until(lambda: len(tries()) == 2 and tries()[1].stage is Stage.COMPILED)
+    inside.wait_until(lambda: len(tries()) == 2 and tries()[1].stage is RolloutStage.COMPILED)
 
     def is_over() -> bool:
         ask(inside, 1)
@@ -329,8 +329,8 @@ def test_a_configuration_that_a_way_back_ends_goes_live_after_it(inside: Inside)
 
     inside.wait_until(is_over)
     first, second = tries()
-    assert (first.stage, first.problem) == (Stage.FAILED, f"the plugin goes back to revision {good}")
-    assert (second.stage, second.revision, inside.slot().config.weight) == (Stage.ACTIVE, inside.active(), 2)
+    assert (first.stage, first.problem) == (RolloutStage.FAILED, f"the plugin goes back to revision {good}")
+    assert (second.stage, second.revision, inside.slot().config.weight) == (RolloutStage.ACTIVE, inside.active(), 2)
 
 
 def test_a_way_back_ends_what_is_under_way(inside: Inside) -> None:
@@ -341,12 +341,12 @@ def test_a_way_back_ends_what_is_under_way(inside: Inside) -> None:
     write(inside, swapped(shadowRequests=2))
     put(inside.folder / "told.wasm", BETTER)
     source = Beside(inside.offer)
-    inside.wait_until(lambda: inside.latest().by == "source" and inside.latest().stage is Stage.COMPILED)
+    inside.wait_until(lambda: inside.latest().by == "source" and inside.latest().stage is RolloutStage.COMPILED)
     cure = inside.latest()
     inside.reconcile()
     assert not source.end()
     assert (inside.now(cure).stage, inside.now(cure).problem, inside.active()) == (
-        Stage.FAILED,
+        RolloutStage.FAILED,
         f"the plugin goes back to revision {good}",
         good,
     )

@@ -17,7 +17,7 @@ from extender.scheduling.node_source import NotSyncedError
 from extender.scheduling.pod_source import PodNotKnownError
 from extender.scheduling.request_samples import MAX_SAMPLES, Sample
 from extender.scheduling.requests import RequestError
-from extender.scheduling.verb import JudgingVerb, Victims
+from extender.scheduling.verb import JudgingVerbName, Victims
 from extender.scheduling.verbs import JUDGING
 from tests.extender import guests
 from tests.extender.objects import NODE_NAMES, pod
@@ -60,7 +60,7 @@ def make(engine: WasmtimeEngine) -> Iterator[Make]:
 
 
 def sample(
-    verb: JudgingVerb = "filter",
+    verb: JudgingVerbName = "filter",
     name: str = "web-7",
     names: Sequence[str] = NODE_NAMES,
     victims: Victims | None = None,
@@ -110,10 +110,10 @@ def judged(requests: int = 1, *, different: int = 0, left_out: int = 0, timed: i
     )
 
 
-NOTHING: dict[JudgingVerb, VerbReport] = dict.fromkeys(JUDGING, VerbReport())
+NOTHING: dict[JudgingVerbName, VerbReport] = dict.fromkeys(JUDGING, VerbReport())
 
 
-def only(verb: JudgingVerb, report: VerbReport) -> dict[JudgingVerb, VerbReport]:
+def only(verb: JudgingVerbName, report: VerbReport) -> dict[JudgingVerbName, VerbReport]:
     return NOTHING | {verb: report}
 
 
@@ -291,7 +291,7 @@ def test_a_report_survives_json(make: Make) -> None:
 
 # -- what fails ------------------------------------------------------------------------------------
 
-FAILURES: dict[str, tuple[Guest, JudgingVerb, str]] = {
+FAILURES: dict[str, tuple[Guest, JudgingVerbName, str]] = {
     "trap": (("trap",), "filter", "filter of node node-0: trap: unreachable in func[0]"),
     "trap-on-one-pod": (
         ("trap_on_pod", "web-7"),
@@ -321,11 +321,11 @@ FAILURES: dict[str, tuple[Guest, JudgingVerb, str]] = {
 """A guest, the verb in which it fails, and how."""
 
 
-def request(verb: JudgingVerb) -> Sample:
+def request(verb: JudgingVerbName) -> Sample:
     return sample(verb, victims=lambda _: [encode_pod(pod("batch"))])
 
 
-def failed(side: Side, verb: JudgingVerb, message: str, count: int = 1) -> list[Failure]:
+def failed(side: Side, verb: JudgingVerbName, message: str, count: int = 1) -> list[Failure]:
     return [Failure(side, verb, message, count)]
 
 
@@ -468,7 +468,7 @@ def test_a_binding_cycle_is_not_tried(make: Make) -> None:
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
 @pytest.mark.parametrize("requests", [1, MAX_SAMPLES])
-def test_a_candidate_that_is_too_slow_is_refused(make: Make, verb: JudgingVerb, requests: int) -> None:
+def test_a_candidate_that_is_too_slow_is_refused(make: Make, verb: JudgingVerbName, requests: int) -> None:
     samples = [sample(verb, names=ONE, victims=lambda _: [])] * requests
     with pytest.raises(CandidateRefusedError) as refused:
         run(make("slow", "0"), make("slow", WASTE), samples, swap(floor="1ms"))

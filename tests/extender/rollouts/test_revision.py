@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from extender.config import PluginConfig
-from extender.rollouts.revision import NEXT, REVISED, Revision, Stage, configure, settings_of
+from extender.rollouts.revision import NEXT, REVISED, Revision, RolloutStage, configure, settings_of
 from extender.rollouts.rollout import Rollout
 
 MODULE, OTHER = (f"sha256:{digit * 64}" for digit in "12")
@@ -131,19 +131,26 @@ def test_settings_that_are_wrong_are_refused() -> None:
         configure(plugin(), {"weight": 0})
 
 
-def rollout(stage: Stage) -> Rollout:
+def rollout(stage: RolloutStage) -> Rollout:
     return Rollout(id=1, profile="default", plugin="plugin", by="source", stage=stage, began=1.0, changed=1.0)
 
 
-OVER = {Stage.ACTIVE, Stage.DRAINING, Stage.RETIRED, Stage.FAILED, Stage.REHEARSED, Stage.UNCHANGED}
+OVER = {
+    RolloutStage.ACTIVE,
+    RolloutStage.DRAINING,
+    RolloutStage.RETIRED,
+    RolloutStage.FAILED,
+    RolloutStage.REHEARSED,
+    RolloutStage.UNCHANGED,
+}
 
 
-@pytest.mark.parametrize("stage", Stage)
-def test_a_rollout_goes_on_to_the_stages_that_may_follow_and_to_no_other(stage: Stage) -> None:
+@pytest.mark.parametrize("stage", RolloutStage)
+def test_a_rollout_goes_on_to_the_stages_that_may_follow_and_to_no_other(stage: RolloutStage) -> None:
     """What is live never fails any more; it drains."""
     at = rollout(stage)
     assert at.is_over is (stage in OVER)
-    for following in Stage:
+    for following in RolloutStage:
         if following in NEXT[stage]:
             further = at.at(following, problem="because")
             assert msgspec.structs.replace(further, changed=1.0, settled=None) == msgspec.structs.replace(

@@ -20,7 +20,7 @@ from extender.scheduling.request_samples import (
     Sample,
 )
 from extender.scheduling.requests import Candidates
-from extender.scheduling.verb import JudgingVerb
+from extender.scheduling.verb import JudgingVerbName
 from extender.scheduling.verbs import JUDGING
 from tests.patience import Beside
 from wasm_runtime.guests.guest import Pod
@@ -30,7 +30,7 @@ MANY = NAMES * (MAX_SAMPLES_BYTES // NAME_BYTES)
 """Twice as many as are kept."""
 
 
-def sample(at: int, verb: JudgingVerb = "filter", names: Sequence[str] = NAMES, held: int = 0) -> Sample:
+def sample(at: int, verb: JudgingVerbName = "filter", names: Sequence[str] = NAMES, held: int = 0) -> Sample:
     return Sample(verb, Pod(str(at), f"default/web-{at}", b"pod"), names, held=held)
 
 

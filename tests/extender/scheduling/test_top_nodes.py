@@ -16,7 +16,7 @@ from extender import config
 from extender.rollouts import drain
 from extender.rollouts.config_rollout import NotConfiguredError
 from extender.rollouts.report import Difference, NodeDifference
-from extender.rollouts.revision import Stage
+from extender.rollouts.revision import RolloutStage
 from extender.rollouts.swap_command import FromUpload, SwapCommand
 from extender.scheduling import top_nodes
 from extender.scheduling.top_nodes import TopNodes
@@ -278,12 +278,14 @@ class TestRollouts:
     def test_the_last_score_is_not_swapped_away(self, inside: Inside, dry_run: bool) -> None:
         order = SwapCommand(FromUpload(Blob(guests.module("reject"))), "ann", dry_run=dry_run)
         over = inside.over(inside.rollouts.begin(inside.slot("score_by_digit"), order))
-        assert (over.stage, over.problem) == (Stage.FAILED, NOTHING_TO_CHOOSE_BY)
+        assert (over.stage, over.problem) == (RolloutStage.FAILED, NOTHING_TO_CHOOSE_BY)
         assert kept(inside, "served", "", ["node-3", "node-4"]) == ["node-4"]
 
-    @pytest.mark.parametrize(("rollback", "stage"), [("automatic", Stage.DRAINING), ("manual", Stage.RETIRED)])
+    @pytest.mark.parametrize(
+        ("rollback", "stage"), [("automatic", RolloutStage.DRAINING), ("manual", RolloutStage.RETIRED)]
+    )
     def test_it_is_not_rolled_back_to_none(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rollback: str, stage: Stage
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rollback: str, stage: RolloutStage
     ) -> None:
         """A start would refuse what then serves."""
         monkeypatch.setattr(drain, "MIN_DRAIN_S", 0.0)
@@ -295,9 +297,9 @@ class TestRollouts:
             inside.rollouts.configuration.apply(config.read(kwx.write(inside.folder, content)).profiles)
             inside.reconcile()
             over = inside.over(inside.rollouts.roll_back(inside.slot(), by="ann"))
-            assert (over.stage, over.problem) == (Stage.FAILED, NOTHING_TO_CHOOSE_BY)
+            assert (over.stage, over.problem) == (RolloutStage.FAILED, NOTHING_TO_CHOOSE_BY)
             assert inside.active() == scoring
-            assert [stage for _, stage in inside.rollouts.revisions(inside.slot())] == [Stage.ACTIVE, stage]
+            assert [stage for _, stage in inside.rollouts.revisions(inside.slot())] == [RolloutStage.ACTIVE, stage]
 
     def test_another_plugin_may_lose_its_score(self, inside: Inside) -> None:
         inside.upload(guests.module("reject"), plugin="no-sevens")
@@ -328,7 +330,7 @@ class TestRollouts:
     def test_a_candidate_is_probed_on_the_nodes_that_were_scored(self, inside: Inside) -> None:
         inside.filter("probed", "", ["node-6", "node-7", "node-8"])
         over = inside.over(inside.begin(guests.module("score_in_turn"), plugin="score_by_digit"))
-        assert over.stage is Stage.ACTIVE
+        assert over.stage is RolloutStage.ACTIVE
         assert over.report
         assert over.report.differences == [
             Difference(

@@ -21,7 +21,7 @@ import uvicorn
 
 from extender.cluster import PodKey
 from extender.config import Address
-from extender.rollouts.revision import Stage
+from extender.rollouts.revision import RolloutStage
 from extender.serve.background import Background
 from extender.serve.servers import listen, serve_admin
 from extender.webhook.protocol import Answer
@@ -74,7 +74,7 @@ def test_an_order_for_which_no_thread_can_be_started_fails_and_the_next_does_not
         rollout = inside.begin(versions.module(7))
         mend = "try again, or let the extender have more threads (pids) or memory"
         assert (rollout.stage, rollout.problem) == (
-            Stage.FAILED,
+            RolloutStage.FAILED,
             f"no thread can be started for it: {NO_THREAD}; {mend}",
         )
         no_threads.is_so = False

@@ -13,7 +13,7 @@ from wasm_runtime.abi import Severity
 from wasm_runtime.engine import MEBIBYTE, GuestJournal, Log, NodeResults
 from wasm_runtime.errors import MAX_CAUSE_CHARS, MAX_OUTPUT_CHARS
 from wasm_runtime.guests.core_guest import CoreGuest
-from wasm_runtime.guests.guest import Stage
+from wasm_runtime.guests.guest import CycleStage
 from wasm_runtime.module import sections
 
 MAX_MESSAGE_CHARS = MAX_CAUSE_CHARS + MAX_OUTPUT_CHARS + 500
@@ -44,7 +44,7 @@ POD = Pod("uid", "default/pod", b"POD" * 100)
 
 Step = Callable[[CoreGuest, Nodes, float], object]
 
-STEPS: dict[Stage, dict[str, Step]] = {
+STEPS: dict[CycleStage, dict[str, Step]] = {
     "filter": {"filter": CoreGuest.filter},
     "score": {"score": CoreGuest.score},
     "preempt": {
@@ -138,7 +138,7 @@ class Player:
             sections.producers(content)
         sections.memory(wasm, "memory")
 
-    def _run(self, plugin: Plugin, stage: Stage, steps: Mapping[str, Step]) -> None:
+    def _run(self, plugin: Plugin, stage: CycleStage, steps: Mapping[str, Step]) -> None:
         """A stage, on past what fails, as long as there is a guest for it."""
         nodes = self._one if stage in {"preempt", "bind"} else self._nodes
         with ExitStack() as stack:

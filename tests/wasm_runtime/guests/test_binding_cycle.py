@@ -13,7 +13,7 @@ from wasm_runtime import Fault, GuestError, Nodes, NodeTable, Pod, WasmtimeEngin
 from wasm_runtime.abi import EXPORTS, Code
 from wasm_runtime.engines.wasmtime.ticker import TICK_S
 from wasm_runtime.guests.core_guest import CoreGuest
-from wasm_runtime.guests.guest import Permission, Stage, Status
+from wasm_runtime.guests.guest import CycleStage, Permission, Status
 from wasm_runtime.wasmtime_capi import EpochDeadline
 
 TARGET = "k8s.io/scheduler/targetPod"
@@ -107,11 +107,11 @@ def test_a_failure_names_the_node(load: Loader, name: str, ending: str, message:
     ("before", "begun"),
     [([], 1), (["filter"], 1), (["filter", "score"], 1), (["score"], 1), (["bind"], 2), (["filter", "bind"], 2)],
 )
-def test_binding_goes_on_with_the_pods_cycle(load: Loader, before: list[Stage], begun: int) -> None:
+def test_binding_goes_on_with_the_pods_cycle(load: Loader, before: list[CycleStage], begun: int) -> None:
     """And is its end: another attempt to bind begins a new one."""
     logs = [export(name, call(LOG, 0, TEXT, 1), result(name, 0)) for name in ("prefilter", "reserve")]
     plugin = load.plugin(module(*logs, uses=[LOG], text="."), ["preFilter"])
-    stages: list[Stage] = [*before, "bind"]
+    stages: list[CycleStage] = [*before, "bind"]
     for stage in stages:
         with plugin.guest(NODE_B.pod, NODE_B.nodes, stage):
             pass

@@ -9,7 +9,7 @@ from tests.wasm_runtime.guest_modules import LOG, TEXT, call, export, module, re
 from tests.wasm_runtime.world import World, filter_nodes, post_filter, pre_filter, score, world
 from wasm_runtime import GuestError, Plugin
 from wasm_runtime.abi import Code
-from wasm_runtime.guests.guest import PreFilter, Stage, Status
+from wasm_runtime.guests.guest import CycleStage, PreFilter, Status
 
 EXPORTS = ["prefilter", "filter", "postfilter", "prescore", "score", "normalizescore"]
 PLACES = dict(zip(EXPORTS, range(TEXT, TEXT + 1024, 32), strict=False))
@@ -30,7 +30,7 @@ def diary(exports: Sequence[str] = EXPORTS, **codes: int) -> str:
 ONE = world({"node-a": b"A"})
 
 
-def run(plugin: Plugin, stage: Stage, at: World) -> None:
+def run(plugin: Plugin, stage: CycleStage, at: World) -> None:
     """What the verbs do at each stage."""
     if stage in {"filter", "preempt"}:
         filter_nodes(plugin, at, stage)
@@ -71,7 +71,7 @@ F, P, S, V = "filter", "postFilter", "score", "preempt"
         ),
     ],
 )
-def test_prefilter_comes_once_a_cycle(load: Loader, steps: list[tuple[str, Stage]], expected: str) -> None:
+def test_prefilter_comes_once_a_cycle(load: Loader, steps: list[tuple[str, CycleStage]], expected: str) -> None:
     plugin = load.plugin(diary())
     for uid, stage in steps:
         run(plugin, stage, ONE.with_pod(uid))

@@ -17,7 +17,7 @@ from extender.admin.api.event_stream import (
     TooManyListenersError,
 )
 from extender.rollouts.journal import Journal
-from extender.rollouts.revision import Stage
+from extender.rollouts.revision import RolloutStage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.state.store import Store
 from tests.patience import PATIENCE_S
@@ -25,7 +25,7 @@ from tests.patience import PATIENCE_S
 LONG = 60.0
 
 
-def rollout(number: int = 1, stage: Stage = Stage.FETCHING) -> Rollout:
+def rollout(number: int = 1, stage: RolloutStage = RolloutStage.FETCHING) -> Rollout:
     return Rollout(id=number, profile="default", plugin="nodenumber", by="alice", stage=stage, began=0.0, changed=0.0)
 
 
@@ -138,7 +138,13 @@ def test_nobody_is_told_of_what_happens_after_a_listener_has_left(
     assert caplog.messages == []
 
 
-STEPS = [rollout(1), rollout(2), rollout(1, Stage.FETCHED), rollout(1, Stage.FAILED), rollout(2, Stage.FETCHED)]
+STEPS = [
+    rollout(1),
+    rollout(2),
+    rollout(1, RolloutStage.FETCHED),
+    rollout(1, RolloutStage.FAILED),
+    rollout(2, RolloutStage.FETCHED),
+]
 
 
 @pytest.mark.parametrize(("after", "stages"), [(0, ["fetching", "fetched", "failed"]), (3, ["failed"]), (4, [])])
@@ -159,8 +165,8 @@ def test_the_end_of_a_rollout_is_waited_for(journal: Journal, event_stream: Even
         ended = asyncio.create_task(event_stream.end_of(STEPS[0], LONG))
         await asyncio.sleep(0.01)
         record(journal, *STEPS[1:])
-        assert await ended == rollout(1, Stage.FAILED)
-        assert await event_stream.end_of(rollout(1, Stage.FAILED), LONG) == rollout(1, Stage.FAILED)
+        assert await ended == rollout(1, RolloutStage.FAILED)
+        assert await event_stream.end_of(rollout(1, RolloutStage.FAILED), LONG) == rollout(1, RolloutStage.FAILED)
 
     run(story())
 
@@ -168,6 +174,6 @@ def test_the_end_of_a_rollout_is_waited_for(journal: Journal, event_stream: Even
 def test_a_rollout_that_takes_longer_is_told_as_it_is(journal: Journal, event_stream: EventStream) -> None:
     async def story() -> None:
         record(journal, *STEPS[:3])
-        assert await event_stream.end_of(rollout(1), 0.05) == rollout(1, Stage.FETCHED)
+        assert await event_stream.end_of(rollout(1), 0.05) == rollout(1, RolloutStage.FETCHED)
 
     run(story())

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from extender.admin.api.views import EXAMPLE_ROLLOUT, RevisionView, RolloutView
 from extender.rollouts.report import Difference, Failure, NodeDifference, ProbeReport, VerbReport
-from extender.rollouts.revision import Revision, Stage
+from extender.rollouts.revision import Revision, RolloutStage
 from extender.rollouts.rollout import Rollout
 
 REPORT = ProbeReport(
@@ -55,8 +55,8 @@ def test_a_rollout_is_shown_in_the_words_of_kubernetes() -> None:
     }
 
 
-@pytest.mark.parametrize("stage", Stage)
-def test_a_rollout_is_over_in_the_view_when_it_is_over(stage: Stage) -> None:
+@pytest.mark.parametrize("stage", RolloutStage)
+def test_a_rollout_is_over_in_the_view_when_it_is_over(stage: RolloutStage) -> None:
     rollout = msgspec.structs.replace(ROLLOUT, stage=stage)
     assert RolloutView.of(rollout).is_over == rollout.is_over
 
@@ -64,7 +64,7 @@ def test_a_rollout_is_over_in_the_view_when_it_is_over(stage: Stage) -> None:
 def test_a_revision_is_shown_with_its_stage_and_its_settings_as_the_file_writes_them() -> None:
     settings = {"weight": 2, "args": [], "memoryLimit": 256 * 1024**2, "outputLimit": 1025, "timeout": "500ms"}
     revision = Revision("sha256:1", "sha256:2", settings, "file", "sha256:3")
-    shown = RevisionView.of(revision, Stage.DRAINING).model_dump(mode="json", by_alias=True)
+    shown = RevisionView.of(revision, RolloutStage.DRAINING).model_dump(mode="json", by_alias=True)
     written = settings | {"memoryLimit": "256Mi", "outputLimit": "1025"}
     assert shown == msgspec.to_builtins(revision) | {"stage": "draining", "settings": written}
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from extender.rollouts.report import Difference, Failure, NodeDifference, ProbeReport, VerbReport
-from extender.rollouts.revision import Stage
+from extender.rollouts.revision import RolloutStage
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.state.history import MAX_FILE_BYTES
 from extender.rollouts.state.store import Store
@@ -91,7 +91,7 @@ def test_it_is_json_a_line(store: Store, file: Path) -> None:
 
 def test_what_an_older_version_has_written_is_known(store: Store, file: Path) -> None:
     """It did not know `settled`."""
-    active = msgspec.structs.replace(rollout(1), stage=Stage.ACTIVE)
+    active = msgspec.structs.replace(rollout(1), stage=RolloutStage.ACTIVE)
     line = {key: value for key, value in msgspec.to_builtins(active).items() if key != "settled"}
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(msgspec.json.encode(line) + b"\n")
@@ -100,7 +100,7 @@ def test_what_an_older_version_has_written_is_known(store: Store, file: Path) ->
 
 def test_a_rollout_is_shown_as_it_was_added_last(store: Store) -> None:
     first, second = rollout(1), rollout(2)
-    later = msgspec.structs.replace(first, stage=Stage.DRAINING, problem="it failed")
+    later = msgspec.structs.replace(first, stage=RolloutStage.DRAINING, problem="it failed")
     for each in (first, second, later):
         store.append(each)
     assert store.history() == [second, later]

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from extender import config
-from extender.rollouts.revision import Revision, Stage
+from extender.rollouts.revision import Revision, RolloutStage
 from extender.rollouts.state.retention import Served, within
 from extender.rollouts.state.store import MAX_REMOVED_S, PluginState, Store
 from tests.extender import versions
@@ -100,7 +100,7 @@ def test_what_goes_is_on_offer_no_more_and_what_is_on_offer_is_there(tmp_path: P
         slot = inside.slot("one")
         for revision in slot.revisions[1:]:
             over = inside.over(inside.rollouts.roll_back(slot, by="ann", to=revision.id))
-            assert (over.stage, over.problem) == (Stage.ACTIVE, "")
+            assert (over.stage, over.problem) == (RolloutStage.ACTIVE, "")
     with start(tmp_path, "one", "other", limit=1) as again:
         assert (versions_of(again, "one"), versions_of(again, "other")) == ([17], [30, 40])
 
