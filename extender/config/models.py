@@ -266,8 +266,9 @@ class ProfileConfig(_Model):
     zero_scores: Annotated[bool, Field(strict=True)] = False
     """Whether prioritize lists nodes with the score 0. kube-scheduler does not need them."""
     top_nodes: Annotated[int, Field(strict=True, ge=1, le=MAX_TOP_NODES)] | None = None
-    """How many nodes filter answers at most: the best by the plugins' scores. kube-scheduler then decides among these
-    alone; with 1 the profile has decided, and in-tree scores do not count. By default filter answers all that pass."""
+    """How many nodes filter answers at most, 1 to 100: the best by the plugins' scores. kube-scheduler decides among
+    these alone; with 1 the profile has decided, and in-tree scores do not count. By default filter answers all that
+    pass."""
     plugins: Annotated[tuple[PluginConfig, ...], Field(min_length=1)]
     """The plugins, in the order in which filter asks them."""
 
