@@ -209,10 +209,10 @@ def test_what_its_phases_took_is_told(cluster: Cluster) -> None:
     assert all(0 < told[1][phase] < told[2][phase] == told[3][phase] < 1 for phase in filters)
 
 
-def test_the_programs_are_of_the_control_planes_kubernetes() -> None:
-    planes = binaries.MODULES / "kubernetes"
-    assert required_version(gopeer.MODULE, "k8s.io/kubernetes") == required_version(planes, "k8s.io/kubernetes")
-    assert gopeer.versions() == f"Kubernetes {required_version(planes, 'k8s.io/kubernetes')}"
+def test_the_programs_are_of_the_stock_schedulers_kubernetes() -> None:
+    stock = binaries.SCHEDULERS[gopeer.STOCK].version
+    assert required_version(gopeer.MODULE, "k8s.io/kubernetes") == stock
+    assert gopeer.versions() == f"Kubernetes {stock}"
 
 
 def test_a_program_is_built_once() -> None:
