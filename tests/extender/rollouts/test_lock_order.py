@@ -17,7 +17,7 @@ from tests.extender import kwx, versions
 from tests.extender.kwx import plugin, profile
 from tests.extender.rollouts.inside import Inside
 from tests.extender.rollouts.test_swaps import put
-from tests.patience import Beside
+from tests.patience import PATIENCE_S, Beside
 
 RANKS = {
     "turn of the first slot": 0,
@@ -84,7 +84,7 @@ class Watched:
         self._lock.release()
 
     def __enter__(self) -> None:
-        self.acquire()
+        assert self.acquire(timeout=PATIENCE_S), f"nobody has released {self._name}"
 
     def __exit__(self, *_: object) -> None:
         self.release()
