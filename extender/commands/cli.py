@@ -187,7 +187,7 @@ def print_scheduler_config(
     def build() -> tuple[dict[str, object], list[str]]:
         with closing(load(config_file)) as loaded:
             built = scheduler_config.build(loaded.configuration, loaded.live.profiles, choices)
-            return built, list(scheduler_config.notes(loaded.live.profiles))
+            return built, list(scheduler_config.notes(loaded.configuration))
 
     built, notes = _or_fail(build)
     for note in notes:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from extender.config import ExtenderConfiguration
 from extender.scheduling.live_profiles import LiveProfiles
-from extender.scheduling.top_nodes import notice
+from extender.scheduling.top_nodes import notices
 from extender.scheduling.verbs import VERBS, used_verbs
 
 MIN_TIMEOUT_S: Final = 5.0
@@ -62,12 +62,10 @@ def build(configuration: ExtenderConfiguration, profiles: LiveProfiles, choices:
     }
 
 
-def notes(profiles: LiveProfiles) -> Iterator[str]:
+def notes(configuration: ExtenderConfiguration) -> Iterator[str]:
     """What an operator has to know who registers the extender."""
-    chosen = [(profile.name, profile.top_nodes) for profile in profiles if profile.top_nodes]
-    for name, most in chosen:
-        yield notice(name, most)
-    if chosen:
+    yield from notices(configuration.profiles)
+    if any(profile.top_nodes for profile in configuration.profiles):
         yield (
             "with topNodes this extender has to be the last of the extenders, behind ignorable ones as well: another"
             " that rejects the nodes that are left keeps the pod pending, though it would have kept others"

@@ -61,7 +61,7 @@ class ConfigRollout:
             for slot in changing:
                 stack.enter_context(slot.turn)
             changes = self._prepare_all(changing, configs, stack, given, asks=asks)
-            candidates = {change.slot: change.live.profile_plugin.plugin for change in changes}
+            candidates = {change.slot: change.live.plugin for change in changes}
             if problems := list(top_nodes_problems(profiles, configs, candidates)):
                 withdraw(changes, "; ".join(problems))
                 raise NotConfiguredError(problems, given)

@@ -12,7 +12,7 @@ from extender.config import ConfigError, ExtenderConfiguration, ProfileConfig
 from extender.rollouts.config_rollout import NotConfiguredError
 from extender.rollouts.controller import RolloutController
 from extender.rollouts.polling import RetryTrigger
-from extender.scheduling.top_nodes import notice
+from extender.scheduling.top_nodes import notices
 from extender.sources import SourceError
 from extender.sources.download import Limit
 from extender.sources.file import FileSource
@@ -116,12 +116,10 @@ class ConfigWatcher:
             self._refuse([*error.problems, f"{later}; they are looked at every {retry.interval:g} s"])
             self._retry = retry
             return False
-        before = {profile.name: profile.top_nodes for profile in self._profiles}
-        self._profiles = profiles
+        before, self._profiles = self._profiles, profiles
         logger.info("configuration is live", extra={"path": str(self._file)})
-        for profile in profiles:
-            if profile.top_nodes and profile.top_nodes != before.get(profile.name):
-                logger.info("%s", notice(profile.name, profile.top_nodes))
+        for notice in notices(profiles, before):
+            logger.info("%s", notice)
         return True
 
     def _refuse(self, problems: Sequence[str]) -> None:

@@ -244,7 +244,7 @@ class RolloutController:
                 with self._lock:
                     run.check()
                     if drained := self._drain.find(slot, revision.id):
-                        require_fit(drained.profile_plugin.plugin)
+                        require_fit(drained.plugin)
                     live = self._drain.take(slot, revision.id)
                     if live:
                         run.advance(RolloutStage.WARMED)

@@ -73,7 +73,7 @@ class Drain:
             over = self._over()
             self._drained = [each for each in self._drained if each not in over]
         for each in over:
-            each.live.profile_plugin.plugin.close()
+            each.live.plugin.close()
         for each in over:
             self._journal.record(each.rollout.at(RolloutStage.RETIRED))
 

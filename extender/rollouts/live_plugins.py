@@ -36,7 +36,7 @@ class LivePlugins:
     def plugins(self) -> list[Plugin]:
         """Those that serve, and those that are kept ready to come back."""
         lives = {id(live): live for slot in self.slots for live in (slot.live, slot.standby) if live}
-        return [live.profile_plugin.plugin for live in lives.values()]
+        return [live.plugin for live in lives.values()]
 
     def close(self) -> None:
         """Gives all guests back."""
@@ -62,7 +62,7 @@ def top_nodes_problems(
 
 
 def _served(slot: Slot) -> Plugin | None:
-    return slot.live.profile_plugin.plugin if slot.live else None
+    return slot.live.plugin if slot.live else None
 
 
 def _assemble(configs: Sequence[ProfileConfig], slots: Sequence[Slot]) -> Iterator[Profile]:

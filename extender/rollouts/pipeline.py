@@ -259,7 +259,7 @@ class Pipeline:
     def _clone(self, live: ActiveRevision | None) -> Plugin | None:
         """What a candidate is compared with; None if nothing is live, or does not start any more."""
         with suppress(LoadError):
-            return self._plugin_factory.clone(live.profile_plugin.plugin, self._nodes(), trial=True) if live else None
+            return self._plugin_factory.clone(live.plugin, self._nodes(), trial=True) if live else None
         return None
 
     def _locate(self, names: Sequence[str]) -> Nodes:

@@ -59,7 +59,7 @@ class RolloutService:
     def _without_guests(self, policy: FailurePolicy) -> list[str]:
         """The plugins of a failure policy that have no guest, since none can be made."""
         lives = [slot.live for slot in self._loaded.live.slots if slot.live]
-        plugins = [live.profile_plugin.plugin for live in lives if live.profile_plugin.failure_policy is policy]
+        plugins = [live.plugin for live in lives if live.profile_plugin.failure_policy is policy]
         problems = [(plugin.name, plugin.problem) for plugin in plugins]
         return [
             f"plugin {name} has no guest, and none can be made: {problem}; it is tried again now and then"

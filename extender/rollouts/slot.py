@@ -12,6 +12,7 @@ from extender.rollouts.revision import Revision
 from extender.rollouts.rollout import Rollout
 from extender.scheduling.profile import SHORT_DIGEST, ProfilePlugin
 from extender.sources import Source
+from wasm_runtime.guests.plugin import Plugin
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,6 +23,11 @@ class ActiveRevision:
     profile_plugin: ProfilePlugin
     rollout: Rollout
     """The one that has brought it here, as it was when it did."""
+
+    @property
+    def plugin(self) -> Plugin:
+        """What runs its module."""
+        return self.profile_plugin.plugin
 
 
 @dataclass(slots=True, eq=False)

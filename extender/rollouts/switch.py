@@ -200,7 +200,7 @@ def check(changes: Sequence[Change]) -> None:
 def withdraw(changes: Sequence[Change], problem: str) -> None:
     """Gives back what does not go live."""
     for change in changes:
-        change.live.profile_plugin.plugin.close()
+        change.live.plugin.close()
         change.run.fail(problem)
 
 

@@ -77,8 +77,11 @@ class CyclePins:
         """Takes what prioritize is to answer in a pod's cycle on a profile, by the node's name."""
         with self._lock:
             pin = self._pins.get(key)
-            if pin and pin.profile is profile and self._scores + len(scores) - len(pin.scores) <= MAX_SCORES:
-                self._scores += len(scores) - len(pin.scores)
+            if pin is None or pin.profile is not profile:
+                return
+            kept = self._scores + len(scores) - len(pin.scores)
+            if kept <= MAX_SCORES:
+                self._scores = kept
                 self._pins[key] = pin._replace(scores=scores)
 
     def scores(self, key: Key, names: Sequence[str]) -> list[int] | None:

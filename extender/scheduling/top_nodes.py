@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from itertools import islice, repeat
 from typing import Final, NamedTuple
 
+from extender.config import ProfileConfig
 from extender.scheduling import prioritize
 from extender.scheduling.cycle_pins import Key
 from extender.scheduling.profile import Profile
@@ -35,13 +36,17 @@ MAX_TRIED: Final = 256
 """Names that are remembered of a pod's earlier attempts, the last ones."""
 
 
-def notice(profile: str, most: int) -> str:
-    """What a profile with topNodes gives up."""
-    counts = "do not count" if most == 1 else f"count among these {most} alone"
-    return (
-        f"profile {profile} has topNodes {most}: scores of in-tree plugins (topology spread, preferred affinity, image"
-        f" locality and others) {counts}; what in-tree plugins require counts as ever"
-    )
+def notices(profiles: Iterable[ProfileConfig], before: Iterable[ProfileConfig] = ()) -> Iterator[str]:
+    """What each profile with topNodes gives up, unless it had the same `before`."""
+    known = {profile.name: profile.top_nodes for profile in before}
+    for profile in profiles:
+        most = profile.top_nodes
+        if most and most != known.get(profile.name):
+            counts = "do not count" if most == 1 else f"count among these {most} alone"
+            yield (
+                f"profile {profile.name} has topNodes {most}: scores of in-tree plugins (topology spread, preferred"
+                f" affinity, image locality and others) {counts}; what in-tree plugins require counts as ever"
+            )
 
 
 class Best(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Final
 
 from extender.rollouts import Loaded, load
 from extender.scheduling.guest_log import GuestLog
-from extender.scheduling.top_nodes import notice
+from extender.scheduling.top_nodes import notices
 from extender.scheduling.waiting_pods import WaitingPods
 from extender.serve import gc_tuning
 from extender.serve.background import Background
@@ -71,9 +71,8 @@ def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods
         gc_tuning.freeze_startup_objects()
         listeners = {"verbs": url(verbs_socket), "admin": url(admin_socket)}
         logger.info("serving", extra={**listeners, "cluster": loaded.configuration.cluster.mode})
-        for profile in loaded.live.profiles:
-            if profile.top_nodes:
-                logger.info("%s", notice(profile.name, profile.top_nodes))
+        for notice in notices(loaded.configuration.profiles):
+            logger.info("%s", notice)
         VerbServer(uvicorn_config(None, connections), waiting).run(sockets=[verbs_socket])
 
 

@@ -274,7 +274,7 @@ class PluginView(ApiModel):
     def of(cls, slot: Slot, under_way: Rollout | None) -> PluginView:
         """Shows a plugin's place."""
         live = slot.live
-        plugin = live.profile_plugin.plugin if live else None
+        plugin = live.plugin if live else None
         rollout = under_way or (live.rollout if live else None)
         return cls(
             name=slot.name,
