@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal, TypeAlias
 
-from bench.controlplane.binaries import SCHEDULERS, cache_root, minor_of
+from bench.controlplane.binaries import NEWEST, SCHEDULERS, cache_root
 from bench.controlplane.gobuild import (
     BUILD_ENVIRONMENT,
     BUILD_FLAGS,
@@ -32,10 +32,7 @@ MODULE: Final = Path(__file__).with_name("go")
 PROTOCOL: Final = Path(__file__).with_name("protocol")
 UPSTREAM: Final = Path(__file__).with_name("upstream")
 
-STOCK: Final = minor_of(required_version(MODULE, "k8s.io/kubernetes"))
-"""The minor of the stock scheduler that they are measured beside: it is of their release."""
-
-LDFLAGS: Final = SCHEDULERS[STOCK].ldflags
+LDFLAGS: Final = SCHEDULERS[NEWEST].ldflags
 """Those of the stock scheduler, so that the one with the plugin says the same version."""
 
 MOST_KEPT: Final = 3

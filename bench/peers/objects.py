@@ -263,7 +263,7 @@ def _node_info(at: int) -> dict[str, str]:
         "kernelVersion": "6.12.37-cloud-amd64",
         "osImage": "Debian GNU/Linux 13 (trixie)",
         "containerRuntimeVersion": "containerd://2.1.4",
-        "kubeletVersion": "v1.36.3",
+        "kubeletVersion": "v1.37.0",
         "kubeProxyVersion": "",
         "operatingSystem": "linux",
         "architecture": "amd64",

@@ -14,9 +14,8 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from bench.conditions import Watch
-from bench.controlplane import ControlPlane, ControlPlaneError, build
+from bench.controlplane import NEWEST, ControlPlane, ControlPlaneError, build
 from bench.order import order
-from bench.peers import gopeer
 from bench.progress import Meter
 from bench.run import Better, Case, Run
 from bench.scheduler.api import NODES, Api, telling
@@ -41,7 +40,7 @@ def measure(run: Run, plan: Plan, meter: Meter, save: Callable[[], None]) -> Non
     Raises MeasureError, ControlPlaneError or BuildError.
     """
     watch = Watch(run.start)
-    binaries, programs = build(gopeer.STOCK), build_programs(plan.variants, plan.upstream)
+    binaries, programs = build(NEWEST), build_programs(plan.variants, plan.upstream)
     for nodes in plan.nodes:
         cases = [_case(run, plan, nodes, load) for load in plan.loads_on(nodes)]
         if all(case.done >= case.rounds for case in cases):

@@ -210,7 +210,7 @@ def test_what_its_phases_took_is_told(cluster: Cluster) -> None:
 
 
 def test_the_programs_are_of_the_stock_schedulers_kubernetes() -> None:
-    stock = binaries.SCHEDULERS[gopeer.STOCK].version
+    stock = binaries.SCHEDULERS[binaries.NEWEST].version
     assert required_version(gopeer.MODULE, "k8s.io/kubernetes") == stock
     assert gopeer.versions() == f"Kubernetes {stock}"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from bench.controlplane import NEWEST, OLDEST, SCHEDULERS
-from bench.peers import gopeer
 from tests.suite.__main__ import BUILD_TIMEOUT_S, steps
 from tests.suite.steps import Command, Suite
 
@@ -24,7 +23,6 @@ def test_compat_runs_the_tests_of_each_minor_and_sums_them_up_by_minor() -> None
 
 
 def test_tests_begin_when_all_schedulers_that_they_need_are_built() -> None:
-    """The oldest, the newest, and that of the peers' release."""
     for target in ("test", "nightly"):
         built, *_ = steps(target, [])
-        assert built == control_plane(*dict.fromkeys([OLDEST, gopeer.STOCK, NEWEST]))
+        assert built == control_plane(OLDEST, NEWEST)
