@@ -77,7 +77,7 @@ class RuntimeSubject:
                 asked = _fresh(verdict.kept.names)
                 self._clock.begin()
                 totals = prioritize.run(self._profile, pod, Nodes(self._node_table, asked))
-                scores = list(map(totals.mean, totals.scores))
+                scores = totals.means()
                 reply.prioritize = self._clock.end()
         except PluginFailedError as error:
             return Reply(Took(0.0), answer=Answer(str(error)))

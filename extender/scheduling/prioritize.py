@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from operator import add
 from typing import Final, NamedTuple
 
@@ -23,9 +23,20 @@ class Totals(NamedTuple):
     """The plugins' scores of some nodes, each times the plugin's weight, added up."""
 
     scores: Sequence[int]
-    """One a node."""
-    mean: Callable[[int], int]
-    """Makes of one of these what prioritize answers: the mean of the plugins' scores, in 0..`profile.score_range`."""
+    """One a node; those of a plugin that has scored alone as they are, in bytes."""
+    weights: int
+    """The weights of the plugins, added up; 1 for one plugin."""
+    score_range: int
+
+    def mean(self, score: int) -> int:
+        """What prioritize answers for one of the scores: the mean of the plugins' scores, in 0..`score_range`."""
+        return _scale(self.weights, self.score_range)(score)
+
+    def means(self) -> Sequence[int]:
+        """What prioritize answers for each node."""
+        if isinstance(self.scores, bytes):
+            return self.scores.translate(_scaled(self.score_range))
+        return list(map(_scale(self.weights, self.score_range), self.scores))
 
 
 def run(profile: Profile, pod: Pod, nodes: Nodes) -> Totals:
@@ -34,32 +45,31 @@ def run(profile: Profile, pod: Pod, nodes: Nodes) -> Totals:
     A plugin that skips the pod or whose failure is ignored has no part in them. If none has, all nodes score 0. Raises
     PluginFailedError.
     """
-    totals: Sequence[int] = ()
-    weights = 0
+    scored: list[tuple[int, bytes]] = []
     for profile_plugin in profile.plugins:
-        if not nodes.names or not profile_plugin.plugin.runs("score"):
-            continue
-        scores = profile_plugin.attempt("prioritize", score, pod, nodes)
-        if scores is not None:
-            weighted = scores if profile_plugin.weight == 1 else list(map(profile_plugin.weight.__mul__, scores))
-            totals = list(map(add, totals, weighted)) if weights else weighted
-            weights += profile_plugin.weight
-    if not weights:
-        totals = [0] * len(nodes.names)
-    return Totals(totals, _scale(weights or 1, profile.score_range))
+        if nodes.names and profile_plugin.plugin.runs("score"):
+            scores = profile_plugin.attempt("prioritize", score, pod, nodes)
+            if scores is not None:
+                scored.append((profile_plugin.weight, scores))
+    if len(scored) <= 1:
+        return Totals(scored[0][1] if scored else bytes(len(nodes.names)), 1, profile.score_range)
+    totals: Sequence[int] = [0] * len(nodes.names)
+    for weight, scores in scored:
+        totals = list(map(add, totals, map(weight.__mul__, scores)))
+    return Totals(totals, sum(weight for weight, _ in scored), profile.score_range)
 
 
-def score(plugin: Plugin, pod: Pod, nodes: Nodes) -> list[int] | None:
-    """A plugin's scores in 0..100; None if it skips the pod. Raises GuestError."""
+def score(plugin: Plugin, pod: Pod, nodes: Nodes) -> bytes | None:
+    """A plugin's scores in 0..100, one a node; None if it skips the pod. Raises GuestError."""
     with plugin.guest(pod, nodes, "score") as (guest, deadline):
         return guest.score(nodes, deadline)
 
 
-def _decide(plugin: Plugin, question: Question) -> list[int] | None:
+def _decide(plugin: Plugin, question: Question) -> bytes | None:
     return score(plugin, question.pod, question.nodes) if plugin.runs("score") else None
 
 
-def _describe(scores: list[int] | None, names: Sequence[str]) -> Sequence[str | int]:
+def _describe(scores: bytes | None, names: Sequence[str]) -> Sequence[str | int]:
     return ["skipped"] * len(names) if scores is None else scores
 
 
@@ -73,3 +83,9 @@ def _scale(weights: int, score_range: int) -> Callable[[int], int]:
     least = [-(-whole * (2 * answer - 1) // (2 * score_range)) for answer in range(1, score_range + 1)]
     find = partial(bisect_right, least)  # So many answers have a least total that is not above this one.
     return list(map(find, range(whole + 1))).__getitem__ if whole <= MAX_TABULATED else find
+
+
+@cache
+def _scaled(score_range: int) -> bytes:
+    """The answer of each of a plugin's own scores, for `bytes.translate`."""
+    return bytes(map(_scale(1, score_range), range(MAX_NODE_SCORE + 1))).ljust(256, b"\0")

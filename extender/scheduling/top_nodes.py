@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from heapq import nlargest
-from itertools import islice, repeat
+from itertools import chain, compress, islice, repeat
 from typing import Final, NamedTuple
 
 from extender.config import ProfileConfig
 from extender.scheduling import prioritize
 from extender.scheduling.cycle_pins import Key
 from extender.scheduling.profile import Profile
+from wasm_runtime.abi import MAX_NODE_SCORE, MIN_NODE_SCORE
 from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.nodes.node_table import Nodes
@@ -31,6 +34,15 @@ NAME_BYTES: Final = 128
 
 MAX_TURNS: Final = 32_768
 """Nodes of which it is known when they were answered, some 10 MiB; beyond it those go that were longest ago."""
+
+MAX_COMPARED: Final = 32
+"""Equally good nodes among which that is looked for which was answered least recently. Of more some are taken, others
+each time."""
+
+_STRIDE: Final = 2_654_435_761
+"""A prime that is 2**32 divided by the golden ratio: its multiples are spread evenly."""
+
+_SCORES: Final = range(MIN_NODE_SCORE, MAX_NODE_SCORE + 1)
 
 MAX_TRIED: Final = 256
 """Names that are remembered of a pod's earlier attempts, the last ones."""
@@ -55,6 +67,19 @@ class Best(NamedTuple):
     nodes: Nodes
     scores: dict[str, int]
     """What prioritize answers about them, by name."""
+
+
+class _Best(NamedTuple):
+    """The best of some nodes, by their positions."""
+
+    surely: list[int]
+    """Those that are better than the last ones."""
+    tied: bytes
+    """A byte a node: 1 for those that are all as good as the last ones, else 0."""
+    ties: int
+    """How many of these there are."""
+    room: int
+    """How many of them there is room for."""
 
 
 class _Answer(NamedTuple):
@@ -102,22 +127,24 @@ class TopNodes:
             began, tried, again = last.began, last.tried, last.names
         else:
             began, tried, again = now, _tried(last) if last else {}, ()
-        surely, tied, left = _best(_demoted(nodes.names, totals.scores, tried), most)
+        best = _find_best(_demoted(nodes.names, totals.scores, tried), most)
         with self._lock:  # Pods at the same time take turns, too.
-            positions = sorted(surely + self._least_recent(nodes.names, tied, left, again))
-            best = nodes.at(positions)
-            self._remember(key, _Answer(best.names, began, tried))
-        return Best(best, {nodes.names[at]: totals.mean(totals.scores[at]) for at in positions})
+            positions = sorted(best.surely + self._least_recent(nodes.names, best, again))
+            chosen = nodes.at(positions)
+            self._remember(key, _Answer(chosen.names, began, tried))
+        return Best(chosen, {nodes.names[at]: totals.mean(totals.scores[at]) for at in positions})
 
-    def _least_recent(self, names: Sequence[str], tied: Sequence[int], count: int, again: Sequence[str]) -> list[int]:
-        """So many of the tied positions: those of the nodes in `again` first, then by when they were answered."""
-        tied_names = list(map(names.__getitem__, tied))
-        turns = list(map(self._turns.get, tied_names, repeat(0)))
-        for at in _positions(tied_names, again):
-            turns[at] = -1
-        if count == 1:
+    def _least_recent(self, names: Sequence[str], best: _Best, again: Sequence[str]) -> list[int]:
+        """Of those that tie as many as there is room for: those in `again` first, then by when they were answered."""
+        most = None if again else MAX_COMPARED + best.room
+        first = 0 if again or best.ties <= MAX_COMPARED else self._turn * _STRIDE % len(names)
+        tied = list(islice(_marked(best.tied, first), most))
+        turns = list(map(self._turns.get, map(names.__getitem__, tied), repeat(0)))
+        if again:
+            turns = [-1 if names[at] in again else turn for at, turn in zip(tied, turns, strict=True)]
+        if best.room == 1:
             return [tied[turns.index(min(turns))]]
-        return [tied[at] for at in sorted(range(len(tied)), key=turns.__getitem__)[:count]]
+        return [tied[at] for at in sorted(range(len(tied)), key=turns.__getitem__)[: best.room]]
 
     def _remember(self, key: Key, answer: _Answer) -> None:
         for name in answer.names:
@@ -159,10 +186,37 @@ def _positions(names: Sequence[str], wanted: Collection[str]) -> list[int]:
     return [places[name] for name in wanted if name in places]
 
 
-def _best(scores: Sequence[int], most: int) -> tuple[list[int], list[int], int]:
-    """The positions of the best scores; those that tie for the last places; and how many of these there is room for."""
-    best = nlargest(most, scores)
-    least = best[-1]
-    surely = [at for at, each in enumerate(scores) if each > least] if best[0] > least else []
-    tied = [at for at, each in enumerate(scores) if each == least]
-    return surely, tied, most - len(surely)
+def _find_best(scores: Sequence[int], most: int) -> _Best:
+    """The best of more than `most` scores. Those of one plugin are bytes, which are quick to search."""
+    if isinstance(scores, bytes):
+        last = bisect_right(_SCORES, -most, key=lambda score: -len(scores.translate(None, _below(score)))) - 1
+        tied, better = scores.translate(_equal(last)), scores.translate(_above(last))
+    else:
+        last = nlargest(most, scores)[-1]
+        tied, better = bytes(map(last.__eq__, scores)), bytes(map(last.__lt__, scores))
+    surely = list(_marked(better)) if most > 1 else []
+    return _Best(surely, tied, tied.count(1), most - len(surely))
+
+
+def _marked(marks: bytes, first: int = 0) -> Iterator[int]:
+    """The positions of what is not 0, from the first one on and around."""
+    around = chain(range(first, len(marks)), range(first))
+    return compress(around, marks[first:] + marks[:first])
+
+
+@cache
+def _below(score: int) -> bytes:
+    """The scores below this one."""
+    return bytes(range(score))
+
+
+@cache
+def _equal(score: int) -> bytes:
+    """Whether each score is this one, for `bytes.translate`."""
+    return bytes(map(score.__eq__, range(256)))
+
+
+@cache
+def _above(score: int) -> bytes:
+    """Whether each score is above this one."""
+    return bytes(map(score.__lt__, range(256)))

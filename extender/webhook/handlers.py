@@ -222,8 +222,7 @@ class PrioritizeHandler(JudgingHandler[Candidates]):
             scores = self._context.pins.scores(asked.key, nodes.names)
             if scores is not None:
                 return scores
-        totals = prioritize.run(profile, asked.request.pod, nodes)
-        return list(map(totals.mean, totals.scores))
+        return prioritize.run(profile, asked.request.pod, nodes).means()
 
     def encode(self, asked: Asked[Candidates], nodes: Nodes, result: Sequence[int]) -> bytes:
         """The scores that are not 0, which kube-scheduler takes for granted."""

@@ -198,18 +198,19 @@ def in_stage(stage: CycleStage, *names: str) -> Callable[[Scene], object]:
             for name in filter(scene.plugin.runs, names):
                 target = [scene.target] if name in {"addpod", "removepod"} else []
                 answer = getattr(guest, METHODS.get(name, name))(*target, scene.at.nodes, deadline)
-        return answer
+        return list(answer) if isinstance(answer, bytes) else answer
 
     return call
 
 
 def score_each(scene: Scene) -> list[list[int] | None]:
     """Scores each node in a cycle of its own."""
-    answers = []
+    answers: list[list[int] | None] = []
     for name in scene.at.nodes.names:
         node = Nodes(scene.at.node_table, [name])
         with scene.plugin.guest(scene.at.pod, node, "score") as (guest, deadline):
-            answers.append(guest.score(node, deadline))
+            scores = guest.score(node, deadline)
+            answers.append(None if scores is None else list(scores))
     return answers
 
 

@@ -133,7 +133,8 @@ def on_node(plugin: Plugin, at: World, stage: CycleStage, step: Callable[[CoreGu
 
 def score(plugin: Plugin, at: World) -> list[int] | None:
     with plugin.guest(at.pod, at.nodes, "score") as (guest, deadline):
-        return guest.score(at.nodes, deadline)
+        scores = guest.score(at.nodes, deadline)
+        return None if scores is None else list(scores)
 
 
 def once(

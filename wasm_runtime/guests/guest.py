@@ -111,10 +111,10 @@ class Guest(ABC):
         """Calls PostFilter, for which every one of `nodes` was found unschedulable."""
 
     @abstractmethod
-    def score(self, nodes: Nodes, deadline: float) -> list[int] | None:
+    def score(self, nodes: Nodes, deadline: float) -> bytes | None:
         """Calls PreScore, Score on each node and NormalizeScore. None if PreScore says Skip.
 
-        A score is in 0..100, as the framework demands of a plugin after NormalizeScore.
+        One byte a node: a score is in 0..100, as the framework demands of a plugin after NormalizeScore.
         """
 
     @abstractmethod

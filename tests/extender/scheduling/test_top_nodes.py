@@ -164,7 +164,7 @@ class TestSpread:
 
     def test_pods_at_the_same_time_do_not_pile_up(self, inside: Inside) -> None:
         """Threads change places as often as they can."""
-        names = [f"same-{at}" for at in range(100)]
+        names = [f"same-{at}" for at in range(30)]
         equal = inside.live.profiles.named("equal")
         assert equal
         top, nodes, asked = TopNodes(), Nodes(NodeTable(), names), Pod("", "default/web", b"")
@@ -172,11 +172,31 @@ class TestSpread:
         sys.setswitchinterval(1e-6)
         try:
             with ThreadPoolExecutor(4) as threads:
-                keys = [(f"pod-{at}", "") for at in range(400)]
+                keys = [(f"pod-{at}", "") for at in range(120)]
                 best = list(threads.map(lambda key: top.choose(key, equal, asked, nodes, 1), keys, timeout=PATIENCE_S))
         finally:
             sys.setswitchinterval(interval)
         assert Counter(each.nodes.names[0] for each in best) == dict.fromkeys(names, 4)
+
+    @pytest.mark.parametrize("most", [1, 3])
+    def test_load_is_even_where_not_all_are_compared(self, inside: Inside, most: int) -> None:
+        rng = random.Random(most)
+        names = [f"many-{at}" for at in range(300)]
+        equal = inside.live.profiles.named("equal")
+        assert equal
+        top, table, asked = TopNodes(), NodeTable(), Pod("", "default/web", b"")
+        chosen: Counter[str] = Counter()
+        for at in range(3_000):
+            rng.shuffle(names)
+            chosen.update(top.choose((f"pod-{at}", ""), equal, asked, Nodes(table, list(names)), most).nodes.names)
+        assert len(chosen) == 300
+        assert 9 * most <= min(chosen.values()) <= max(chosen.values()) <= 11 * most
+
+    def test_the_same_of_many_nodes_within_an_attempt(self, inside: Inside) -> None:
+        names = [f"lots-{at}" for at in range(300)]
+        first = kept(inside, "again-of-many", "equal-three", names)
+        assert len(first) == 3
+        assert kept(inside, "again-of-many", "equal-three", names) == first
 
     def test_turns_are_bounded(self, inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(top_nodes, "MAX_TURNS", 1)

@@ -76,8 +76,8 @@ def test_calls_at_the_same_time_have_a_guest_each(load: Loader, open_instances: 
         with plugin.guest(other.pod, other.nodes, "score") as (second, _):
             assert open_instances() == 2
             assert first is not second
-            assert second.score(other.nodes, deadline) == [1]
-            assert first.score(ONE.nodes, deadline) == [1]
+            assert second.score(other.nodes, deadline) == bytes([1])
+            assert first.score(ONE.nodes, deadline) == bytes([1])
     assert open_instances() == 2
 
 
@@ -138,7 +138,7 @@ def test_a_failure_that_the_caller_passes_over_still_costs_the_guest(load: Loade
         assert broken.is_broken
     with plugin.guest(ONE.pod, ONE.nodes, "score") as (taken, deadline):
         assert taken is not broken
-        assert taken.score(ONE.nodes, deadline) == [0]
+        assert taken.score(ONE.nodes, deadline) == bytes([0])
 
 
 def test_an_error_status_that_the_caller_passes_over_costs_nothing(
