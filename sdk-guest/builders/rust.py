@@ -26,8 +26,7 @@ LIBRARY = SDK / "rust" / "src" / "lib.rs"
 MODULES = SDK / "rust" / "modules"
 
 EXAMPLES: Mapping[str, Path] = {
-    "nodenumber": SDK / "rust" / "examples" / "nodenumber.rs",
-    "headroom": SDK / "rust" / "examples" / "headroom.rs",
+    name: SDK / "rust" / "examples" / f"{name}.rs" for name in ("nodenumber", "headroom", "seats", "fullest", "usher")
 }
 """The example modules by name, each with its root source file."""
 

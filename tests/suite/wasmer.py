@@ -12,7 +12,12 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 ENVIRONMENT: Final = ROOT / ".venv" / "wasmer-3.10"
 PROJECT: Final = ROOT / "pyproject.toml"
-TESTS: Final = ("tests/conformance", "tests/wasm_runtime/engines", "tests/extender/webhook/test_wasmer.py")
+TESTS: Final = (
+    "tests/conformance",
+    "tests/wasm_runtime/engines",
+    "tests/extender/webhook/test_wasmer.py",
+    "tests/sdk_guest/test_rust_points.py",
+)
 
 INSTALL_TIMEOUT_S: Final = 900.0
 

@@ -3,7 +3,7 @@
 //!
 //! Configuration: `{"reverse": true}` prefers all the other nodes instead.
 
-use guest::{Plugin, Pod, Result, Status};
+use guest::{Plugin, Pod, Residents, Result, Status};
 
 guest::config! {
     struct NodeNumber {
@@ -28,7 +28,7 @@ impl Plugin for NodeNumber {
         Ok(last_digit(name))
     }
 
-    fn prescore(&self, wish: &Option<u8>) -> Status {
+    fn prescore(&self, wish: &mut Option<u8>, _: &Residents<Option<u8>>) -> Status {
         match wish {
             Some(_) => Status::SUCCESS,
             None => Status::SKIP,
@@ -52,7 +52,7 @@ guest::export!(NodeNumber: prescore, score);
 #[cfg(test)]
 mod tests {
     use super::{last_digit, NodeNumber};
-    use guest::{Plugin, Status};
+    use guest::{Plugin, Residents, Status};
 
     #[test]
     fn the_last_digit_of_a_name() {
@@ -71,6 +71,6 @@ mod tests {
 
     #[test]
     fn a_pod_without_a_digit_needs_no_score() {
-        assert_eq!(NodeNumber { reverse: true }.prescore(&None), Status::SKIP);
+        assert_eq!(NodeNumber { reverse: true }.prescore(&mut None, &Residents::default()), Status::SKIP);
     }
 }

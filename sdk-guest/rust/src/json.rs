@@ -1,4 +1,5 @@
-//! A strict reader (RFC 8259) of one JSON object whose values are strings, numbers, true, false and null.
+//! A strict reader (RFC 8259) of one JSON object whose values are strings, numbers, true, false and null, or of an array
+//! of strings; and what is needed to write objects.
 
 use std::str;
 
@@ -36,14 +37,22 @@ impl<'a> Object<'a> {
     pub fn member(&mut self) -> Result<Option<(String, Value<'a>)>> {
         self.expect(if self.is_inside { b",}" } else { b"{" })?;
         if self.last() == b'}' || !self.is_inside && self.accept(b"}") {
-            self.skip_space();
-            return if self.position == self.text.len() { Ok(None) } else { Err(Syntax) };
+            return self.end().map(|()| None);
         }
         self.is_inside = true;
         self.skip_space();
         let key = self.string()?;
         self.expect(b":")?;
         Ok(Some((key, self.value()?)))
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.skip_space();
+        if self.position == self.text.len() {
+            Ok(())
+        } else {
+            Err(Syntax)
+        }
     }
 
     fn value(&mut self) -> Result<Value<'a>> {
@@ -190,9 +199,50 @@ impl<'a> Object<'a> {
     }
 }
 
+/// The strings of an array.
+pub fn strings(text: &[u8]) -> Result<Vec<String>> {
+    let mut reader = Object::new(text);
+    let mut strings = Vec::new();
+    reader.expect(b"[")?;
+    let mut is_open = !reader.accept(b"]");
+    while is_open {
+        reader.skip_space();
+        strings.push(reader.string()?);
+        reader.expect(b",]")?;
+        is_open = reader.last() == b',';
+    }
+    reader.end().map(|()| strings)
+}
+
+/// Appends the key of an object's next member, its value to follow.
+pub fn key(key: &str, json: &mut String) {
+    if !json.ends_with('{') {
+        json.push(',');
+    }
+    quote(key, json);
+    json.push(':');
+}
+
+/// Appends a string.
+pub fn quote(text: &str, json: &mut String) {
+    json.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => json.extend(['\\', character]),
+            '\0'..='\x1f' => {
+                json.push_str("\\u00");
+                let digit = |shift: u32| char::from_digit(character as u32 >> shift & 15, 16).unwrap_or_default();
+                json.extend([digit(4), digit(0)]);
+            }
+            _ => json.push(character),
+        }
+    }
+    json.push('"');
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Object, Syntax, Value};
+    use super::{key, quote, strings, Object, Syntax, Value};
 
     fn members(text: &[u8]) -> Result<Vec<(String, Value<'_>)>, Syntax> {
         let mut object = Object::new(text);
@@ -259,5 +309,28 @@ mod tests {
         let mut object = Object::new(b"{\"a\": [1]}");
         assert_eq!(object.member(), Ok(Some(("a".into(), Value::Nested))));
         assert_eq!(object.member(), Err(Syntax));
+    }
+
+    #[test]
+    fn arrays_of_strings() {
+        for (text, expected) in [("[]", vec![]), (" [ ] ", vec![]), (r#" ["a" , "\u0062"] "#, vec!["a", "b"])] {
+            assert_eq!(strings(text.as_bytes()), Ok(expected.into_iter().map(String::from).collect()), "{}", text);
+        }
+        for text in ["", "[", "]", "{}", "[1]", "[\"a\",]", "[,]", "[\"a\" \"b\"]", "[\"a\"] x", "[\"a\"", "[[]]"] {
+            assert_eq!(strings(text.as_bytes()), Err(Syntax), "{}", text);
+        }
+    }
+
+    #[test]
+    fn what_is_quoted_is_read_as_it_was() {
+        let text = "\"\\/\x08\x0c\n\r\té€😀\0\x1f\x7f";
+        let mut json = String::from("{");
+        for name in ["", text] {
+            key(name, &mut json);
+            quote(text, &mut json);
+        }
+        json.push('}');
+        let expected = ["", text].map(|key| (key.to_string(), Value::String(text.into())));
+        assert_eq!(members(json.as_bytes()), Ok(expected.into()));
     }
 }

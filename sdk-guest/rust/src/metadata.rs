@@ -19,6 +19,10 @@ impl<'a> Metadata<'a> {
         Ok(self.0.bytes(5)?.unwrap_or_default())
     }
 
+    pub fn resource_version(self) -> Result<&'a [u8]> {
+        Ok(self.0.bytes(6)?.unwrap_or_default())
+    }
+
     /// The label's value, None where the object has no such label.
     pub fn label(self, key: &str) -> Result<Option<&'a [u8]>> {
         self.0.entry(11, key)

@@ -16,6 +16,20 @@ pub fn current_pod() -> Pod {
     Pod(host::read(USUAL_SIZE, |buffer, limit| unsafe { host::current_pod(buffer, limit) }))
 }
 
+/// The pod that AddPod or RemovePod is about.
+pub(crate) fn target_pod() -> Pod {
+    // SAFETY: the host keeps to the buffer and its limit.
+    Pod(host::read(USUAL_SIZE, |buffer, limit| unsafe { host::target_pod(buffer, limit) }))
+}
+
+/// Ends a pod's wait on Permit with a rejection. Returns whether the pod waited.
+pub fn reject_waiting_pod(uid: &[u8]) -> bool {
+    let mut answer = [0; 8];
+    // SAFETY: the host keeps to the bytes and to the buffer and its limit.
+    unsafe { host::reject_waiting_pod(uid.as_ptr(), uid.len(), answer.as_mut_ptr(), answer.len()) };
+    u64::from_le_bytes(answer) == 1
+}
+
 impl Pod {
     /// A pod from its protobuf.
     pub fn new(bytes: Vec<u8>) -> Pod {

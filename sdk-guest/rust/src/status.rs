@@ -39,6 +39,23 @@ pub enum Code {
     Pending = 6,
 }
 
+impl Code {
+    const ALL: [Code; 7] = [
+        Code::Success,
+        Code::Error,
+        Code::Unschedulable,
+        Code::UnschedulableAndUnresolvable,
+        Code::Wait,
+        Code::Skip,
+        Code::Pending,
+    ];
+
+    /// The code with this number.
+    pub(crate) fn of(number: i64) -> Option<Code> {
+        Code::ALL.into_iter().find(|code| *code as i64 == number)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     pub code: Code,
@@ -49,7 +66,7 @@ impl Status {
     pub const SUCCESS: Status = Status { code: Code::Success, reason: Cow::Borrowed("") };
 
     /// From prefilter: this pod needs no filter call. From prescore: it needs no score call, and every
-    /// node counts 0.
+    /// node counts 0. From bind: others bind the pod.
     pub const SKIP: Status = Status { code: Code::Skip, reason: Cow::Borrowed("") };
 
     /// No, but the node may do once other pods are gone from it.

@@ -1,0 +1,207 @@
+use crate::cluster_event;
+use crate::documents;
+use crate::klog;
+use crate::node::current_node_name;
+use crate::plugin::Plugin;
+use crate::pod::{current_pod, target_pod};
+use crate::reasons::Reasons;
+use crate::residents::Residents;
+use crate::status::{Code, Result, Status};
+
+/// A plugin with what it has found out so far: what the functions of a module work on.
+pub struct Guest<P: Plugin> {
+    plugin: Option<P>,
+    wish: Option<P::Wish>,
+    residents: Residents<P::Resident>,
+    /// Where the host writes the numbers of nodes and finds the answers.
+    buffer: Vec<u32>,
+}
+
+impl<P: Plugin> Guest<P> {
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Guest<P> {
+        Guest { plugin: None, wish: None, residents: Residents::new(), buffer: Vec::new() }
+    }
+
+    pub fn enqueue(&mut self) {
+        logged(plugin(&mut self.plugin).map(|plugin| cluster_event::send(&plugin.enqueue())));
+    }
+
+    pub fn prefilter(&mut self) -> i32 {
+        self.wish = None;
+        answer(self.of_pod(P::prefilter)).send()
+    }
+
+    pub fn addpod(&mut self) -> i32 {
+        let pod = target_pod();
+        answer(self.of_node(|plugin, wish, node| plugin.addpod(wish, &pod, node))).send()
+    }
+
+    pub fn removepod(&mut self) -> i32 {
+        let pod = target_pod();
+        answer(self.of_node(|plugin, wish, node| plugin.removepod(wish, &pod, node))).send()
+    }
+
+    pub fn filter(&mut self) -> i32 {
+        answer(self.of_node(|plugin, wish, node| plugin.filter(wish, node))).send()
+    }
+
+    pub fn filter_nodes(&mut self, count: usize) -> i32 {
+        let mut reasons = Reasons::default();
+        self.of_nodes(count, |plugin, wish, node| {
+            let status = plugin.filter(wish, node);
+            let reason = reasons.number(&status.reason, || {
+                status.send();
+            });
+            status.code as u32 | reason << 8
+        })
+    }
+
+    pub fn postfilter(&mut self) -> i64 {
+        answer(self.of_pod(P::postfilter)).send()
+    }
+
+    /// PreScore of a plugin without PreFilter.
+    pub fn begin_prescore(&mut self) -> i32 {
+        self.wish = None;
+        self.prescore()
+    }
+
+    pub fn prescore(&mut self) -> i32 {
+        answer(self.of_pod(P::prescore)).send()
+    }
+
+    pub fn score(&mut self) -> i64 {
+        match self.of_node(|plugin, wish, node| plugin.score(wish, node)) {
+            Ok(score) => i64::from(score) << 32,
+            Err(error) => i64::from(Status::from(error).send()),
+        }
+    }
+
+    pub fn score_nodes(&mut self, count: usize) -> i32 {
+        self.of_nodes(count, |plugin, wish, node| plugin.score(wish, node) as u32)
+    }
+
+    pub fn normalizescore(&mut self) -> i32 {
+        Status::from(self.normalized()).send()
+    }
+
+    pub fn reserve(&mut self) -> i32 {
+        answer(self.of_node(P::reserve)).send()
+    }
+
+    pub fn unreserve(&mut self) {
+        logged(self.of_node(P::unreserve));
+    }
+
+    pub fn permit(&mut self) -> i64 {
+        answer(self.of_node(P::permit)).send()
+    }
+
+    pub fn prebind(&mut self) -> i32 {
+        answer(self.of_node(P::prebind)).send()
+    }
+
+    pub fn bind(&mut self) -> i32 {
+        answer(self.of_node(P::bind)).send()
+    }
+
+    pub fn postbind(&mut self) {
+        logged(self.of_node(P::postbind));
+    }
+
+    pub fn node_changed(&mut self, number: u32) {
+        let name = current_node_name();
+        // A node that cannot be read now is read again when it is judged: then the error can be told.
+        let resident = plugin(&mut self.plugin).and_then(|plugin| plugin.resident(&name)).ok();
+        self.residents.set(number, &name, resident);
+    }
+
+    pub fn node_removed(&mut self, number: u32) {
+        self.residents.remove(number);
+    }
+
+    pub fn node_buffer(&mut self, count: usize) -> *mut u32 {
+        self.buffer.resize(count, 0);
+        self.buffer.as_mut_ptr()
+    }
+
+    fn of_pod<T>(&mut self, judge: impl FnOnce(&P, &mut P::Wish, &Residents<P::Resident>) -> T) -> Result<T> {
+        let plugin = plugin(&mut self.plugin)?;
+        let wish = wish(plugin, &mut self.wish)?;
+        Ok(judge(plugin, wish, &self.residents))
+    }
+
+    /// What `judge` says of the current node. One that was not announced is read for this call alone: the host may
+    /// not tell when it changes.
+    fn of_node<T>(&mut self, judge: impl FnOnce(&P, &mut P::Wish, &P::Resident) -> T) -> Result<T> {
+        let plugin = plugin(&mut self.plugin)?;
+        let wish = wish(plugin, &mut self.wish)?;
+        let name = current_node_name();
+        Ok(match self.residents.named(&name) {
+            Some(node) => judge(plugin, wish, node),
+            None => judge(plugin, wish, &plugin.resident(&name)?),
+        })
+    }
+
+    /// Writes over each number in the buffer what `judge` says of that node.
+    fn of_nodes(&mut self, count: usize, judge: impl FnMut(&P, &P::Wish, &P::Resident) -> u32) -> i32 {
+        match self.try_nodes(count, judge) {
+            Ok(()) => Code::Success as i32,
+            Err(error) => Status::from(error).send(),
+        }
+    }
+
+    fn try_nodes(&mut self, count: usize, mut judge: impl FnMut(&P, &P::Wish, &P::Resident) -> u32) -> Result<()> {
+        let plugin = plugin(&mut self.plugin)?;
+        let wish: &P::Wish = wish(plugin, &mut self.wish)?;
+        let numbers = self.buffer.get_mut(..count).ok_or("a list is longer than the buffer for it")?;
+        for number in numbers {
+            *number = match self.residents.get(*number) {
+                Some(node) => judge(plugin, wish, node),
+                None => {
+                    let name = self.residents.name(*number).ok_or("a number in a list is that of no node")?;
+                    let node = plugin.resident(name)?;
+                    judge(plugin, wish, &node)
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Has the scores normalized, and hands them to the host.
+    fn normalized(&mut self) -> Result<Status> {
+        let plugin = plugin(&mut self.plugin)?;
+        let wish = wish(plugin, &mut self.wish)?;
+        let mut scores = documents::node_scores()?;
+        let status = plugin.normalizescore(wish, &mut scores);
+        documents::send_scores(&scores);
+        Ok(status)
+    }
+}
+
+/// The answer, or the error as one.
+fn answer<T: From<Status>>(result: Result<T>) -> T {
+    result.unwrap_or_else(|error| Status::from(error).into())
+}
+
+/// Logs the error of a function without a result.
+fn logged(result: Result<()>) {
+    if let Err(error) = result {
+        klog::error(format_args!("{}", Status::from(error).reason));
+    }
+}
+
+fn plugin<P: Plugin>(plugin: &mut Option<P>) -> Result<&P> {
+    match plugin {
+        Some(plugin) => Ok(plugin),
+        None => Ok(plugin.insert(P::new()?)),
+    }
+}
+
+fn wish<'a, P: Plugin>(plugin: &P, wish: &'a mut Option<P::Wish>) -> Result<&'a mut P::Wish> {
+    match wish {
+        Some(wish) => Ok(wish),
+        None => Ok(wish.insert(plugin.wish(&current_pod())?)),
+    }
+}

@@ -1,0 +1,61 @@
+/// Exports a plugin's functions, and keeps its nodes:
+///
+/// - `export!(Type: prefilter, filter)`, with any functions of [`Plugin`](crate::Plugin) behind or in place of `filter`;
+/// - `export!(Type: prescore, score)`, with `normalizescore` and `enqueue` behind or not.
+///
+/// The first one begins the pod's cycle, so it is there even if the plugin leaves it as it is. Natively, where only
+/// tests run and there is no host, nothing is exported.
+#[macro_export]
+macro_rules! export {
+    ($plugin:ty: prescore, score $(, $name:ident)*) => {
+        $crate::export!(@guest $plugin);
+        $crate::export!(@function prescore() -> i32 { begin_prescore });
+        $crate::export!(@point score);
+        $($crate::export!(@behind_score $name);)*
+    };
+    ($plugin:ty: prefilter $(, $name:ident)*) => {
+        $crate::export!(@guest $plugin);
+        $crate::export!(@point prefilter);
+        $($crate::export!(@point $name);)*
+    };
+    (@guest $plugin:ty) => {
+        #[cfg(target_arch = "wasm32")]
+        static mut GUEST: $crate::Guest<$plugin> = $crate::Guest::new();
+        #[cfg(not(target_arch = "wasm32"))]
+        const _: fn() -> $crate::Result<$plugin> = <$plugin as $crate::Plugin>::new;
+        $crate::export!(@function nodechanged(number: u32) { node_changed });
+        $crate::export!(@function noderemoved(number: u32) { node_removed });
+        $crate::export!(@function nodebuffer(count: usize) -> *mut u32 { node_buffer });
+    };
+    (@behind_score enqueue) => { $crate::export!(@point enqueue); };
+    (@behind_score normalizescore) => { $crate::export!(@point normalizescore); };
+    (@point filter) => {
+        $crate::export!(@function filter() -> i32 { filter });
+        $crate::export!(@function filternodes(count: usize) -> i32 { filter_nodes });
+    };
+    (@point score) => {
+        $crate::export!(@function score() -> i64 { score });
+        $crate::export!(@function scorenodes(count: usize) -> i32 { score_nodes });
+    };
+    (@point enqueue) => { $crate::export!(@function enqueue() { enqueue }); };
+    (@point prefilter) => { $crate::export!(@function prefilter() -> i32 { prefilter }); };
+    (@point addpod) => { $crate::export!(@function addpod() -> i32 { addpod }); };
+    (@point removepod) => { $crate::export!(@function removepod() -> i32 { removepod }); };
+    (@point postfilter) => { $crate::export!(@function postfilter() -> i64 { postfilter }); };
+    (@point prescore) => { $crate::export!(@function prescore() -> i32 { prescore }); };
+    (@point normalizescore) => { $crate::export!(@function normalizescore() -> i32 { normalizescore }); };
+    (@point reserve) => { $crate::export!(@function reserve() -> i32 { reserve }); };
+    (@point unreserve) => { $crate::export!(@function unreserve() { unreserve }); };
+    (@point permit) => { $crate::export!(@function permit() -> i64 { permit }); };
+    (@point prebind) => { $crate::export!(@function prebind() -> i32 { prebind }); };
+    (@point bind) => { $crate::export!(@function bind() -> i32 { bind }); };
+    (@point postbind) => { $crate::export!(@function postbind() { postbind }); };
+    (@function $name:ident($($parameter:ident: $type:ty)?) $(-> $result:ty)? { $method:ident }) => {
+        #[cfg(target_arch = "wasm32")]
+        #[no_mangle]
+        extern "C" fn $name($($parameter: $type)?) $(-> $result)? {
+            // SAFETY: a guest has one thread, and the host makes one call at a time.
+            unsafe { (*std::ptr::addr_of_mut!(GUEST)).$method($($parameter)?) }
+        }
+    };
+}
