@@ -64,7 +64,7 @@ def test_limits() -> None:
     assert f"`outputLimit` ({Settings('plugin').output_limit // KIBIBYTE} KiB) a call" in TEXT
     assert f"after {CYCLE_TIMEOUT_S:.0f} seconds" in TEXT
     assert f"{MAX_TABLES} tables |" in TEXT
-    assert f"most nodes there were at once, plus {SLACK:,} and the names" in TEXT
+    assert f"most nodes there were at once, or that pods were on, plus {SLACK:,} and the names" in TEXT
     assert f"Reasons beyond {MAX_LONG_REASONS} and one for each node" in TEXT
     assert f"| time of announcing {MAX_NODES_PER_BATCH} nodes, " in TEXT
     assert f"| the verb fails after the {MAX_NODES_PER_BATCH} at hand; " in TEXT

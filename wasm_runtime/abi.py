@@ -114,6 +114,9 @@ RESIDENT_NEEDS: Final = {
 }
 """The exports without which an export has no sense."""
 
+NO_NODE: Final = 0xFFFF_FFFF
+"""In the place of a node's number, where a pod has no node."""
+
 BIND_CYCLE: Final = frozenset({"reserve", "unreserve", "permit", "prebind", "bind", "postbind"})
 """The exports that are called once a node is chosen, by the bind verb."""
 

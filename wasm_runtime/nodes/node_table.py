@@ -6,10 +6,13 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import compress, takewhile
+from itertools import compress
 from typing import Final, NamedTuple
 
+from wasm_runtime.change_log import ChangeLog
+from wasm_runtime.pods.pod_table import PodTable
 from wasm_runtime.protobuf.varint import varint
+from wasm_runtime.weak import weak_method
 
 ABSENT = b""
 """The object of a node of which only the name is known, or of one that was removed."""
@@ -18,7 +21,7 @@ NEVER: Final = -1
 """The epoch of a copy that has not begun."""
 
 SLACK = 16_384
-"""Names without an object that are kept beyond three times the live nodes."""
+"""Names without an object that are kept beyond three times the nodes that are live, or that pods are on."""
 
 MAX_NODE_NAME_CHARS: Final = 253
 """Characters of a node's name (a DNS subdomain, RFC 1123)."""
@@ -49,13 +52,15 @@ class NodeTable:
 
     Each change is numbered, so that an instance copies only what changed since it last looked. A new epoch begins
     when the names without an object outgrow the live nodes: those names are dropped and their indices given to
-    names to come. Live nodes keep theirs, since guests that keep nodes would else decode all of them again. Memory is
-    bounded by the most nodes that were ever live, however many names come and go. All methods may be called from any
-    thread.
+    names to come. Live nodes keep theirs, since guests that keep nodes would else decode all of them again. So do names
+    that are held, since guests know pods by the indices of their nodes. Memory is bounded by the most nodes that were
+    ever live or held, however many names come and go. All methods may be called from any thread.
     """
 
     def __init__(self, on_change: Callable[[], object] = lambda: None) -> None:
-        """`on_change` is called after each change of an object, by the thread that made it."""
+        """`on_change` is called after each change of a node's object or of pods, by the thread that made it."""
+        self.pods = PodTable(weak_method(self.hold), weak_method(self.release), on_change)
+        """The pods of this table's cluster."""
         self._on_change = on_change
         self._lock = threading.Lock()
         self._epoch = 0
@@ -63,9 +68,9 @@ class NodeTable:
         self._objects: list[bytes] = []
         self._index: dict[str, int] = {}
         self._free: list[int] = []
-        self._position = 0
-        self._changed: dict[int, int] = {}
-        """The position of each entry's last change, the latest last."""
+        self._held: dict[int, int] = {}
+        """How often each entry that is held was."""
+        self._log = ChangeLog()
         self._live = 0
         self._last: tuple[list[str], Located] = ([], Located(0, []))
         """What was located last, or is likely to be next."""
@@ -123,6 +128,27 @@ class NodeTable:
         with self._lock:
             return located.epoch == self._epoch and self._index.get(name) in located.indices
 
+    def hold(self, name: str) -> int:
+        """The index of a name, which no other name gets until this one is released as often as it was held.
+
+        It need be no node's: one that is held is no more live than others.
+        """
+        with self._lock:
+            if name not in self._index:
+                self._begin_epoch_when_wasteful()
+                self._write(name, ABSENT)
+            at = self._index[name]
+            self._held[at] = self._held.get(at, 0) + 1
+            return at
+
+    def release(self, name: str) -> None:
+        """Ends what `hold` began. Raises KeyError for a name that is not held."""
+        with self._lock:
+            at = self._index[name]
+            self._held[at] -= 1
+            if not self._held[at]:
+                del self._held[at]
+
     def expect(self, names: Sequence[str], located: Located) -> None:
         """Says which names are likely to be located next, and where they are."""
         with self._lock:
@@ -135,13 +161,12 @@ class NodeTable:
 
     def changes(self, epoch: int, position: int) -> Changes | None:
         """What changed after `position` of `epoch`, or all of it once that epoch is over."""
-        if epoch == self._epoch and position == self._position:
+        if epoch == self._epoch and position == self._log.position:
             return None  # Without the lock: each change moves one of them, and most calls come between two changes.
         with self._lock:
             if epoch != self._epoch:
                 return self._changes(range(len(self._names)))
-            latest = takewhile(lambda change: change[1] > position, reversed(self._changed.items()))
-            return self._changes(sorted(at for at, _ in latest))
+            return self._changes(self._log.since(position))
 
     def everything(self) -> Changes:
         """What an instance has to copy that begins anew."""
@@ -150,14 +175,14 @@ class NodeTable:
 
     def _changes(self, indices: Iterable[int]) -> Changes:
         nodes = [(at, self._names[at], self._objects[at]) for at in indices]
-        return Changes(self._epoch, self._position, len(self._names), self._live, nodes)
+        return Changes(self._epoch, self._log.position, len(self._names), self._live, nodes)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
         with self._lock:
-            before = self._position
+            before = self._log.position
             yield
-            changed = self._position != before
+            changed = self._log.position != before
             self._begin_epoch_when_wasteful()
         if changed:
             self._on_change()
@@ -170,9 +195,7 @@ class NodeTable:
             return
         self._live += bool(node) - bool(self._objects[at])
         self._objects[at] = node
-        self._position += 1
-        self._changed.pop(at, None)
-        self._changed[at] = self._position
+        self._log.note(at)
 
     def _new_entry(self, name: str) -> int:
         if self._free:
@@ -186,10 +209,10 @@ class NodeTable:
         return at
 
     def _begin_epoch_when_wasteful(self) -> None:
-        if len(self._index) <= SLACK + 4 * self._live:
+        if len(self._index) <= SLACK + 4 * max(self._live, len(self._held)):
             return
         self._epoch += 1
-        dropped = [at for at in self._index.values() if not self._objects[at]]
+        dropped = [at for at in self._index.values() if not self._objects[at] and at not in self._held]
         for at in dropped:
             del self._index[self._names[at]]
             self._names[at] = ""

@@ -189,15 +189,86 @@ def test_names_that_come_and_go_take_bounded_room(node_table: NodeTable, live: i
 
 @pytest.mark.usefixtures("little_slack")
 @pytest.mark.parametrize("live", [1, 10])
-@pytest.mark.parametrize("asked", [0, 1, 50])
+@pytest.mark.parametrize("asked", [0, 1, 10, 50])
 def test_indices_are_below_the_bound_that_guests_are_told(node_table: NodeTable, live: int, asked: int) -> None:
-    """Four times the most nodes there were at once, `SLACK`, and the names of a request or list."""
+    """Four times the most nodes there were at once, `SLACK`, and the names of a request and of a list."""
     largest = 0
     for round_ in range(200):
         node_table.replace({f"live-{round_}-{at}": b"1" for at in range(live)})
         node_table.locate([f"name-{round_}-{at}" for at in range(asked)])
         largest = max(largest, node_table.everything().entries)
-    assert LITTLE < largest <= 4 * live + LITTLE + max(asked, live)
+    assert LITTLE < largest <= 4 * live + LITTLE + asked + live
+
+
+@pytest.mark.usefixtures("little_slack")
+class TestHold:
+    """Names that keep their indices, whatever comes and goes."""
+
+    @staticmethod
+    def begin_epoch(node_table: NodeTable) -> None:
+        before = node_table.locate([]).epoch
+        node_table.locate([f"epoch-{before}-{at}" for at in range(50)])
+        node_table.put([])
+        assert node_table.locate([]).epoch == before + 1
+
+    def test_gives_the_index_of_a_name_that_is_known(self, node_table: NodeTable) -> None:
+        node_table.put(nodes(a=b"1", b=b"2").items())
+        assert [node_table.hold(name) for name in ("b", "a", "b")] == [1, 0, 1]
+        assert node_table.changes(0, 2) is None
+
+    def test_gives_an_index_to_a_name_that_is_not(self, node_table: NodeTable) -> None:
+        assert node_table.hold("a") == 0
+        assert len(node_table) == 0
+        assert node_table.changes(0, 0) == Changes(0, 1, 1, 0, [(0, "a", ABSENT)])
+
+    def test_lasts_until_it_is_released_as_often(self, node_table: NodeTable) -> None:
+        for name in "aba":
+            node_table.hold(name)
+        node_table.release("a")
+        self.begin_epoch(node_table)
+        assert node_table.everything().nodes[:3] == [(0, "a", ABSENT), (1, "b", ABSENT), (2, "", ABSENT)]
+        node_table.release("a")
+        self.begin_epoch(node_table)
+        assert node_table.everything().nodes[1] == (1, "b", ABSENT)
+        assert "a" not in [name for _, name, _ in node_table.everything().nodes]
+
+    def test_of_what_is_not_held_cannot_be_ended(self, node_table: NodeTable) -> None:
+        node_table.locate(["a"])
+        for name in ("a", "unknown"):
+            with pytest.raises(KeyError):
+                node_table.release(name)
+
+    def test_begins_an_epoch_when_names_without_an_object_are_too_many(self, node_table: NodeTable) -> None:
+        node_table.locate([f"unknown-{at}" for at in range(LITTLE + 1)])
+        node_table.hold("a")
+        assert node_table.locate(["a"]) == Located(1, [LITTLE])
+
+    def test_begins_no_epochs_without_end(self, node_table: NodeTable) -> None:
+        """Each would have the instances copy all nodes."""
+        for at in range(1_000):
+            node_table.hold(f"held-{at}")
+        for at in range(1_000):
+            node_table.put([("live", str(at).encode())])
+        assert node_table.locate([]).epoch == 0
+
+    @pytest.mark.parametrize("held", [0, 3, 20])
+    @pytest.mark.parametrize("live", [1, 10])
+    def test_leaves_indices_below_the_bound_that_guests_are_told(
+        self, node_table: NodeTable, live: int, held: int
+    ) -> None:
+        largest, names = 0, [f"0-{at}" for at in range(held)]
+        for name in names:
+            node_table.hold(name)
+        for round_ in range(200):
+            node_table.replace({f"live-{round_}-{at}": b"1" for at in range(live)})
+            node_table.locate([f"name-{round_}-{at}" for at in range(10)])
+            for name in names:
+                node_table.release(name)
+            names = [f"{round_}-{at}" for at in range(held)]
+            for name in names:
+                node_table.hold(name)
+            largest = max(largest, node_table.everything().entries)
+        assert LITTLE < largest <= 4 * max(live, held) + LITTLE + 10 + live
 
 
 class TestNodes:

@@ -1,0 +1,31 @@
+"""Which entries of a table changed, and in which order."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+
+class ChangeLog:
+    """The last change of each entry of a table, by the entry's number. Changes are counted from 1 on.
+
+    Its size is that of the table, however many changes there are. Whoever uses it has the table's lock, except to
+    read `position`.
+    """
+
+    def __init__(self) -> None:
+        self.position = 0
+        """The number of the latest change."""
+        self._last: dict[int, int] = {}
+        """The position of each entry's last change, the latest last."""
+
+    def note(self, at: int) -> int:
+        """Counts a change of an entry. Returns its position."""
+        self.position += 1
+        self._last.pop(at, None)
+        self._last[at] = self.position
+        return self.position
+
+    def since(self, position: int) -> list[int]:
+        """The entries that changed after a position, by their numbers."""
+        latest = takewhile(lambda change: change[1] > position, reversed(self._last.items()))
+        return sorted(at for at, _ in latest)

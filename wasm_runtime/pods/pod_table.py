@@ -1,0 +1,142 @@
+"""The pods that guests are told of: one copy for the process, shared by all instances."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from wasm_runtime.abi import NO_NODE
+from wasm_runtime.change_log import ChangeLog
+
+
+class ResidentPod(NamedTuple):
+    """A pod on a node, or one that has none yet."""
+
+    node: str
+    """The node's name; "" where there is none."""
+    object: bytes
+    """Protobuf v1.Pod, never empty."""
+    is_tentative: bool = False
+    """Whether the pod is expected on the node, and may not come. Without meaning where there is no node."""
+
+
+class PlacedPod(NamedTuple):
+    """A pod as the table keeps it."""
+
+    pod: ResidentPod
+    node: int
+    """The index of its node in the node table, which no other name gets meanwhile; `NO_NODE` where there is none."""
+    since: int
+    """The position of the change by which its object came."""
+
+
+class PodChanges(NamedTuple):
+    """What changed in a pod table."""
+
+    position: int
+    entries: int
+    """Every number is below it."""
+    pods: list[tuple[int, PlacedPod | None]]
+    """Each number that changed, and the pod that has it now, if one does."""
+
+
+class PodTable:
+    """Pods by UID, each with a number that is its own until it is gone.
+
+    Each change is numbered, so that an instance takes only what changed since it last looked. A number that is free is
+    given to the next new pod, so that all numbers are below the most pods that there were at once. The table holds the
+    names of the nodes that pods are on. All methods may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        hold: Callable[[str], int],
+        release: Callable[[str], object],
+        on_change: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`hold` and `release` are those of the node table; `on_change` is called after changes, by who made them."""
+        self._hold = hold
+        self._release = release
+        self._on_change = on_change
+        self._lock = threading.Lock()
+        """Held while the node table's is taken, never the other way round."""
+        self._numbers: dict[str, int] = {}
+        self._placed: list[PlacedPod | None] = []
+        self._free: list[int] = []
+        self._log = ChangeLog()
+
+    def __len__(self) -> int:
+        """The number of pods."""
+        return len(self._numbers)
+
+    def get(self, uid: str) -> ResidentPod | None:
+        """The pod of a UID."""
+        with self._lock:
+            number = self._numbers.get(uid)
+            placed = None if number is None else self._placed[number]
+            return placed and placed.pod
+
+    def put(self, pods: Iterable[tuple[str, ResidentPod]]) -> None:
+        """Adds or replaces pods, each with its UID."""
+        with self._changing():
+            for uid, pod in pods:
+                self._write(uid, pod)
+
+    def remove(self, uid: str) -> None:
+        """Forgets a pod. A UID that is not known is not an error."""
+        with self._changing():
+            if uid in self._numbers:
+                self._drop(uid)
+
+    def replace(self, pods: Mapping[str, ResidentPod]) -> None:
+        """Makes `pods` all that is known, as a fresh list from the API server does."""
+        with self._changing():
+            for uid in self._numbers.keys() - pods.keys():
+                self._drop(uid)
+            for uid, pod in pods.items():
+                self._write(uid, pod)
+
+    def changes(self, position: int) -> PodChanges | None:
+        """What changed after a position; None if nothing did. All that there is came after 0."""
+        if position == self._log.position:
+            return None  # Without the lock: each change moves it, and most calls come between two changes.
+        with self._lock:
+            pods = [(number, self._placed[number]) for number in self._log.since(position)]
+            return PodChanges(self._log.position, len(self._placed), pods)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        with self._lock:
+            before = self._log.position
+            yield
+            changed = self._log.position != before
+        if changed:
+            self._on_change()
+
+    def _write(self, uid: str, pod: ResidentPod) -> None:
+        number = self._numbers.get(uid)
+        before = None if number is None else self._placed[number]
+        if before and before.pod == pod:
+            return
+        node = self._hold(pod.node) if pod.node else NO_NODE
+        if before and before.pod.node:
+            self._release(before.pod.node)
+        if number is None:
+            number = self._numbers[uid] = self._free.pop() if self._free else self._new_entry()
+        position = self._log.note(number)
+        since = before.since if before and before.pod.object == pod.object else position
+        self._placed[number] = PlacedPod(pod, node, since)
+
+    def _new_entry(self) -> int:
+        self._placed.append(None)
+        return len(self._placed) - 1
+
+    def _drop(self, uid: str) -> None:
+        number = self._numbers.pop(uid)
+        placed, self._placed[number] = self._placed[number], None
+        if placed and placed.pod.node:
+            self._release(placed.pod.node)
+        self._log.note(number)
+        self._free.append(number)
