@@ -60,6 +60,12 @@ def _pre_filter(guest: Guest, *_: object) -> object:
     return guest.pre_filter
 
 
+def scores(guest: Guest, nodes: Nodes, deadline: float) -> list[int] | None:
+    """The score of each node; None if PreScore says Skip."""
+    found = guest.score(nodes, deadline)
+    return None if found is None else list(found)
+
+
 def _add_pod(guest: Guest, nodes: Nodes, deadline: float) -> None:
     guest.add_pod(TARGET.encode(), nodes, deadline)
 
@@ -74,9 +80,9 @@ STEPS: Final[dict[str, tuple[CycleStage, Callable[[CoreGuest, Nodes, float], obj
     "removepod": ("preempt", _remove_pod),
     "filter": ("filter", CoreGuest.filter),
     "postfilter": ("postFilter", CoreGuest.post_filter),
-    "prescore": ("score", CoreGuest.score),
-    "score": ("score", CoreGuest.score),
-    "normalizescore": ("score", CoreGuest.score),
+    "prescore": ("score", scores),
+    "score": ("score", scores),
+    "normalizescore": ("score", scores),
     "reserve": ("bind", CoreGuest.reserve),
     "unreserve": ("bind", CoreGuest.unreserve),
     "permit": ("bind", CoreGuest.permit),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from unittest.mock import patch
 
+from tests.conformance import calls
 from tests.conformance.calls import POD, TARGET, Does, attempt
 from tests.wasm_runtime.world import idle_guests
 from wasm_runtime import Nodes, NodeTable, Plugin, Pod
@@ -141,7 +142,7 @@ def scores(*names: str, uid: str = "1") -> Step:
     def does(scene: Scene) -> object:
         nodes = Nodes(scene.node_table, names)
         with scene.plugin.guest(_pod(uid), nodes, "score") as (guest, deadline):
-            return guest.score(nodes, deadline)
+            return calls.scores(guest, nodes, deadline)
 
     return does
 

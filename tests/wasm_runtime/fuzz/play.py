@@ -162,8 +162,8 @@ def _check_answer(answer: object, nodes: Nodes) -> None:
         _require(answer.called == len(nodes) and len(answer.reasons) == refused, f"results {answer}")
         _require(not answer.codes or len(answer.codes) == answer.called, f"results {answer}")
         _require({*answer.codes} <= {0, 2, 3, 6}, f"codes {[*answer.codes]}")
-    elif isinstance(answer, list):
-        _require(len(answer) == len(nodes) and all(0 <= score <= 100 for score in answer), f"scores {answer}")
+    elif isinstance(answer, bytes):
+        _require(len(answer) == len(nodes) and all(score <= 100 for score in answer), f"scores {[*answer]}")
 
 
 def _check_error(error: GuestError) -> None:
