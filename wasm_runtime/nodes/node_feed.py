@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from itertools import islice
 from typing import Final, NamedTuple
 
-from wasm_runtime.errors import Fault, GuestError
+from wasm_runtime.feed import Feed
 from wasm_runtime.nodes.node_table import ABSENT, Changes
 
 ALL_NODES: Final = 1 << 62
@@ -16,7 +15,7 @@ ALL_NODES: Final = 1 << 62
 MAX_NODES_PER_BATCH: Final = 16
 """Nodes announced in one call of the driver, which takes milliseconds even if the guest decodes each in full."""
 
-Announce = Callable[[str, list[int], float], object]
+AnnounceNodes = Callable[[str, list[int], float], object]
 """Calls an export of the guest once for each node: name of the export, indices, deadline (`time.monotonic`)."""
 
 
@@ -27,12 +26,15 @@ class PendingNodes(NamedTuple):
     changed: list[int]
 
 
-class NodeFeed:
+class NodeFeed(Feed[AnnounceNodes]):
     """What one guest knows of the nodes, by their indices in the node table.
 
     A node that has got back the object that the guest knows is not announced. An index that has got another name is
     announced as gone first.
     """
+
+    export = "nodechanged"
+    max_per_batch = MAX_NODES_PER_BATCH
 
     def __init__(self) -> None:
         self._announced: dict[int, tuple[str, bytes]] = {}
@@ -67,36 +69,18 @@ class NodeFeed:
             self._announced[at] = self._changed.pop(at)
         return PendingNodes(removed, changed)
 
-    def announce(self, call: Announce, deadline: float, max_nodes: int) -> bool:
-        """Announces the next nodes, at most `max_nodes`. Returns whether none is left.
-
-        Raises GuestError, always a fatal one: the host cannot know which nodes the guest has seen then.
-        """
-        pending = self.take(max_nodes)
-        try:
-            if pending.removed:
-                call("noderemoved", pending.removed, deadline)
-            if pending.changed:
-                call("nodechanged", pending.changed, deadline)
-        except GuestError as error:
-            error.fatal = True
-            raise
-        return self.is_synced
-
-    def announce_all(self, call: Announce, deadline: float, timeout: float) -> None:
-        """Announces all nodes in batches. The guest has `timeout` seconds for each batch.
-
-        Raises GuestError: a fatal one if a call fails, one that is not if the deadline has passed between two batches.
-        """
-        while not self.is_synced:
-            self.announce(call, time.monotonic() + timeout, MAX_NODES_PER_BATCH)
-            if time.monotonic() >= deadline:
-                raise GuestError(Fault.BUSY, "nodechanged", f"its time was over while it learned of nodes: {self}")
+    def tell(self, call: AnnounceNodes, deadline: float, most: int) -> None:
+        """Tells the guest of the next nodes, at most `most`."""
+        pending = self.take(most)
+        if pending.removed:
+            call("noderemoved", pending.removed, deadline)
+        if pending.changed:
+            call("nodechanged", pending.changed, deadline)
 
     def __str__(self) -> str:
         known = len(self._announced.keys() | self._changed.keys())
         left = len(self._gone.keys() | self._changed.keys())
-        return f"{known - left:,} of {known:,} are told"
+        return f"nodes: {known - left:,} of {known:,} are told"
 
     @property
     def is_synced(self) -> bool:
