@@ -179,7 +179,7 @@ def _result(case: Case, name: str) -> object:
         "prefilter": PreFilter(Status(Code.SUCCESS, case.said()), frozenset({case.said()})),
         "filter": NodeResults(len(codes), bytes(codes) if rejections else b"", [], rejections),
         "postfilter": Nomination(Status(Code.SUCCESS, case.said()), case.number, case.said()),
-        "normalizescore": [case.mixed(node) % 101 for node in case.nodes],
+        "normalizescore": bytes(case.mixed(node) % 101 for node in case.nodes),
         "reserve": Status(Code.UNSCHEDULABLE, said[0]),
         "permit": Permission(Status(Code.WAIT, said[0]), case.number / 1000),
         "prebind": Status(Code.SUCCESS, said[0]),
