@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+import struct
 from pathlib import Path
 
-from wasm_runtime import abi
+from wasm_runtime import NodeTable, abi
+from wasm_runtime.abi import PodState
 from wasm_runtime.driver import layout
-from wasm_runtime.engine import KIBIBYTE, MAX_LONG_REASONS, Settings
+from wasm_runtime.engine import KIBIBYTE, MAX_LONG_REASONS, POD_BUFFER_ALIGNMENT, Settings
 from wasm_runtime.engines.wasmtime.instance import MAX_TABLES
 from wasm_runtime.guests.guest import name
 from wasm_runtime.guests.pool import CYCLE_TIMEOUT_S
 from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH
 from wasm_runtime.nodes.node_table import SLACK
+from wasm_runtime.pods.pod_feed import MAX_BATCH_BYTES, MAX_PODS_PER_BATCH, PodBatch, PodFeed
+from wasm_runtime.pods.pod_table import ResidentPod
 
 DOCUMENT = (Path(__file__).parents[1] / "sdk-guest" / "ABI.md").read_text(encoding="utf-8")
 TEXT = " ".join(DOCUMENT.split())
@@ -38,8 +42,8 @@ def test_exports() -> None:
     ]
 
 
-def test_exports_of_guests_that_keep_nodes() -> None:
-    assert [row[:2] for row in table("Resident nodes")] == [
+def test_exports_of_guests_that_keep_nodes_and_pods() -> None:
+    assert [row[:2] for row in table("Resident nodes") + table("Resident pods")] == [
         [export, str(signature)] for export, signature in abi.RESIDENT.items()
     ]
     needs = DOCUMENT.partition("Each export is optional, with these rules: ")[2].partition(".")[0]
@@ -47,6 +51,41 @@ def test_exports_of_guests_that_keep_nodes() -> None:
         "`nodechanged` and `noderemoved` come together, `filternodes` and `scorenodes` need both of them,"
         " `nodebuffer`, and `filter` or `score` respectively"
     )
+
+
+def test_what_exports_for_pods_need() -> None:
+    needs = {
+        stream: " and ".join(f"`{need}`" for need in abi.RESIDENT_NEEDS[stream][::-1]) for stream in abi.POD_STREAMS
+    }
+    said = ", ".join(f"`{stream}` needs {need}" for stream, need in needs.items())
+    assert f"Each of them is optional: {said}." in TEXT
+
+
+def test_records_of_pods() -> None:
+    rows = {field: (int(offset), kind, meaning) for offset, kind, field, meaning in table("Records of pods")}
+    batch = _batch(ResidentPod("a", b"object", is_tentative=True))
+    fields = struct.unpack_from("<4I", batch.records)
+    assert [(offset, kind) for offset, kind, _ in rows.values()] == [
+        *((4 * at, "u32") for at in range(4)),
+        (16, "bytes"),
+    ]
+    assert dict(zip(rows, fields, strict=False)) == {"pod": 0, "node": 0, "state": PodState.TENTATIVE, "length": 6}
+    assert batch.records[rows["object"][0] :] == b"object\0\0"
+    states = ", ".join(f"{state.value} {state.name.lower()}" for state in PodState)
+    assert rows["state"][-1].startswith(f"{states}: ")
+    assert f"0x{abi.NO_NODE:X}" in rows["node"][-1]
+    assert f"at most {MAX_PODS_PER_BATCH} records and {MAX_BATCH_BYTES:,} bytes a call" in TEXT
+    assert f"no multiple of {POD_BUFFER_ALIGNMENT}, or" in TEXT
+
+
+def _batch(pod: ResidentPod) -> PodBatch:
+    """What is told of the first pod of all."""
+    node_table, feed = NodeTable(), PodFeed("podschanged")
+    node_table.pods.put([("uid", pod)])
+    changes = node_table.pods.changes(0)
+    assert changes is not None
+    feed.add(changes, 0)
+    return feed.take()
 
 
 def test_imports() -> None:
@@ -67,5 +106,7 @@ def test_limits() -> None:
     assert f"most nodes there were at once, or that pods were on, plus {SLACK:,} and the names" in TEXT
     assert f"Reasons beyond {MAX_LONG_REASONS} and one for each node" in TEXT
     assert f"| time of announcing {MAX_NODES_PER_BATCH} nodes, " in TEXT
-    assert f"| the verb fails after the {MAX_NODES_PER_BATCH} at hand; " in TEXT
+    assert f" nodes, and with them {MAX_PODS_PER_BATCH} pods of each kind, between requests |" in TEXT
+    assert f"| time of announcing {MAX_NODES_PER_BATCH} nodes, or {MAX_PODS_PER_BATCH} pods, ahead of a verb |" in TEXT
+    assert f"| the verb fails after the {MAX_NODES_PER_BATCH} or {MAX_PODS_PER_BATCH} at hand; " in TEXT
     assert f"must be in {abi.MIN_NODE_SCORE}..{abi.MAX_NODE_SCORE}" in TEXT

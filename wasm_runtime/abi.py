@@ -100,8 +100,12 @@ RESIDENT: Final[dict[str, FunctionType]] = {
     "nodebuffer": FunctionType(("i32",), ("i32",)),
     "filternodes": FunctionType(("i32",), ("i32",)),
     "scorenodes": FunctionType(("i32",), ("i32",)),
+    "podbuffer": FunctionType(("i32",), ("i32",)),
+    "podschanged": FunctionType(("i32",)),
+    "pendingpodschanged": FunctionType(("i32",)),
 }
-"""The exports of a guest that keeps what it needs of each node. They are this project's; other hosts ignore them."""
+"""The exports of a guest that keeps what it needs of nodes and pods. They are this project's; other hosts ignore them.
+"""
 
 LISTS: Final = {"filter": "filternodes", "score": "scorenodes"}
 """What is called instead of an export if all nodes of a list are resident."""
@@ -111,8 +115,23 @@ RESIDENT_NEEDS: Final = {
     "noderemoved": ("nodechanged",),
     "filternodes": ("nodechanged", "nodebuffer", "filter"),
     "scorenodes": ("nodechanged", "nodebuffer", "score"),
+    "podschanged": ("nodechanged", "podbuffer"),
+    "pendingpodschanged": ("podbuffer",),
 }
 """The exports without which an export has no sense."""
+
+POD_STREAMS: Final = {"podschanged": True, "pendingpodschanged": False}
+"""The exports that are told of pods, and whether those have a node."""
+
+
+class PodState(IntEnum):
+    """What a record says of a pod."""
+
+    GONE = 0
+    THERE = 1
+    TENTATIVE = 2
+    """The pod is expected on the node, and may not come."""
+
 
 NO_NODE: Final = 0xFFFF_FFFF
 """In the place of a node's number, where a pod has no node."""

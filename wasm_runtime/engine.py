@@ -61,6 +61,10 @@ REASON_BYTES_PER_NODE: Final = 160
 """Bytes of reasons that a call may keep for each node, beyond room for `MAX_LONG_REASONS`."""
 
 
+POD_BUFFER_ALIGNMENT: Final = 8
+"""What the address of a guest's buffer for pods is a multiple of."""
+
+
 def max_reason_bytes(nodes: int) -> int:
     """Bytes that the reasons of a call for so many nodes may take."""
     return MAX_LONG_REASONS * REASON_ROOM + REASON_BYTES_PER_NODE * nodes
@@ -77,6 +81,17 @@ def max_result_bytes(nodes: Nodes) -> int:
 def node_buffer_error(address: int, count: int) -> GuestError:
     """The error of a guest whose buffer for `count` nodes is not in its memory."""
     return GuestError(Fault.RESULT, "nodebuffer", f"at {address}, there is no room in memory for {count} nodes")
+
+
+def check_pod_buffer(address: int, size: int, memory_size: int) -> None:
+    """Raises GuestError for a buffer for so many bytes of pods that is not aligned, or not in the guest's memory."""
+    if address % POD_BUFFER_ALIGNMENT:
+        cause = f"at {address}, which is no multiple of {POD_BUFFER_ALIGNMENT}, {size} bytes of pods cannot be written"
+        raise GuestError(Fault.RESULT, "podbuffer", cause)
+    if address + size > memory_size:
+        raise GuestError(
+            Fault.RESULT, "podbuffer", f"at {address}, there is no room in memory for {size} bytes of pods"
+        )
 
 
 class Log(NamedTuple):
@@ -223,7 +238,8 @@ class Instance(Protocol):
     def sync_nodes(self, nodes: Nodes, deadline: float, max_nodes: int = ALL_NODES) -> bool:
         """Brings the instance's view of the nodes up to date before a call needs it.
 
-        Announces at most `max_nodes` nodes to a guest that keeps them. Returns whether it knows all. Raises GuestError.
+        Announces at most `max_nodes` nodes to a guest that keeps them and, once it knows all, a batch of pods to one
+        that keeps those; nothing if that is 0. Returns whether it knows all. Raises GuestError.
         """
 
     def once(self, export: str, call: Call) -> CallResult:

@@ -29,7 +29,7 @@ class Fault(Enum):
     DEADLINE = "deadline"
     """The guest was interrupted at its deadline."""
     BUSY = "busy"
-    """No instance was to be had before the deadline: all that may be made are in use, or still learn of nodes."""
+    """No instance was to be had before the deadline: all that may be made are in use, or still learn of changes."""
     EXIT = "exit"
     """The guest left by WASI's proc_exit."""
     STATUS = "status"

@@ -11,6 +11,7 @@ from tests.conformance.calls import Does, attempt
 from tests.wasm_runtime.guest_modules import binary
 from wasm_runtime import NodeTable, Plugin, Settings
 from wasm_runtime.engine import Engine, GuestEvent, GuestJournal, Handle, Log, NoHandle
+from wasm_runtime.pods.pod_table import ResidentPod
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Case:
     extension_points: Sequence[str] | None = None
     nodes: Mapping[str, str] | None = None
     """What the plugin is told when it is made."""
+    pods: Mapping[str, ResidentPod] = field(default_factory=dict)
+    """The pods that it is told of then, if it is told of nodes."""
 
 
 class Outcome(NamedTuple):
@@ -56,7 +59,7 @@ def run(engine: Engine, case: Case) -> Outcome:
             extension_points=case.extension_points,
             sink=lambda *record: journals.append(record[-1]),
             handle=case.handle(),
-            nodes=None if case.nodes is None else _node_table(case.nodes),
+            nodes=None if case.nodes is None else _node_table(case.nodes, case.pods),
         )
         with closing(plugin):
             return case.does(plugin)
@@ -66,7 +69,8 @@ def run(engine: Engine, case: Case) -> Outcome:
     return Outcome(value, records, sum(journal.dropped for journal in journals))
 
 
-def _node_table(objects: Mapping[str, str]) -> NodeTable:
+def _node_table(objects: Mapping[str, str], pods: Mapping[str, ResidentPod]) -> NodeTable:
     node_table = NodeTable()
     node_table.put((name, text.encode()) for name, text in objects.items())
+    node_table.pods.put(pods.items())
     return node_table

@@ -12,6 +12,7 @@ from tests.conformance.calls import POD, TARGET, Does, attempt
 from tests.wasm_runtime.world import idle_guests
 from wasm_runtime import Nodes, NodeTable, Plugin, Pod
 from wasm_runtime.guests.guest import Guest
+from wasm_runtime.pods.pod_table import ResidentPod
 
 
 @dataclass
@@ -74,6 +75,31 @@ def elsewhere(objects: Mapping[str, str]) -> Step:
     def does(scene: Scene) -> None:
         scene.node_tables.append(NodeTable())
         put(objects)(scene)
+
+    return does
+
+
+def put_pods(pods: Mapping[str, ResidentPod]) -> Step:
+    """Pods are new or have changed."""
+    return lambda scene: scene.node_table.pods.put(pods.items())
+
+
+def remove_pods(*uids: str) -> Step:
+    """Pods are gone."""
+
+    def does(scene: Scene) -> None:
+        for uid in uids:
+            scene.node_table.pods.remove(uid)
+
+    return does
+
+
+def elsewhere_with_pods(objects: Mapping[str, str], pods: Mapping[str, ResidentPod]) -> Step:
+    """Another cluster takes the place of this one."""
+
+    def does(scene: Scene) -> None:
+        elsewhere(objects)(scene)
+        put_pods(pods)(scene)
 
     return does
 

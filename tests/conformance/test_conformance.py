@@ -17,6 +17,7 @@ from tests.conformance.cases import (
     lists,
     modules,
     names,
+    pods,
     residents,
     status,
     surroundings,
@@ -39,6 +40,7 @@ THEMES = {
     "modules": modules.CASES,
     "residents": residents.CASES,
     "lists": lists.CASES,
+    "pods": pods.CASES,
 }
 
 
@@ -70,8 +72,8 @@ def test_every_export_has_its_cases() -> None:
     assert status.MEANINGS.keys() == returning
 
 
-def test_every_export_of_guests_that_keep_nodes_has_its_cases() -> None:
-    assert {*residents.FAILING, "nodebuffer", *lists.STEPS} == abi.RESIDENT.keys()
+def test_every_export_of_guests_that_keep_nodes_and_pods_has_its_cases() -> None:
+    assert {*residents.FAILING, "nodebuffer", *lists.STEPS, *pods.FAILING} == abi.RESIDENT.keys()
     assert {*lists.STEPS} == {*abi.LISTS.values()}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -99,8 +99,8 @@ STEP = st.one_of(
 class Truth:
     """Two snapshots, of which one counts, and what is in each."""
 
-    def __init__(self) -> None:
-        self._both = [(NodeTable(), dict[str, bytes]()) for _ in range(2)]
+    def __init__(self, on_change: Callable[[], object] = lambda: None) -> None:
+        self._both = [(NodeTable(on_change), dict[str, bytes]()) for _ in range(2)]
         for _ in self._both:
             self.put(ALWAYS)
             self.other(None)

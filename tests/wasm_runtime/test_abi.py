@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from wasm_runtime import Fault, GuestError, ModuleError, abi
-from wasm_runtime.abi import ClusterEvent, Code, FunctionType, Import, NominatingMode, Severity
+from wasm_runtime.abi import ClusterEvent, Code, FunctionType, Import, NominatingMode, PodState, Severity
 from wasm_runtime.errors import MAX_CAUSE_CHARS, MAX_OUTPUT_CHARS, TrapKind, shorten
 from wasm_runtime.guests.guest import name
 
@@ -26,12 +26,13 @@ def test_exports() -> None:
     }
 
 
-def test_exports_of_guests_that_keep_nodes() -> None:
+def test_exports_of_guests_that_keep_nodes_and_pods() -> None:
     number = FunctionType(("i32",), ("i32",))
+    told = ("nodechanged", "noderemoved", "podschanged", "pendingpodschanged")
     assert {
-        **dict.fromkeys(("nodechanged", "noderemoved"), FunctionType(("i32",))),
+        **dict.fromkeys(told, FunctionType(("i32",))),
         "collectgarbage": NOTHING,
-        **dict.fromkeys(("nodebuffer", "filternodes", "scorenodes"), number),
+        **dict.fromkeys(("nodebuffer", "filternodes", "scorenodes", "podbuffer"), number),
     } == abi.RESIDENT
     assert not abi.RESIDENT.keys() & abi.EXPORTS.keys()
 
@@ -41,6 +42,14 @@ def test_lists_are_of_exports_that_are_about_a_node_and_need_them() -> None:
     for export, listed in abi.LISTS.items():
         assert abi.EXPORTS[export].on_node
         assert abi.RESIDENT_NEEDS[listed] == ("nodechanged", "nodebuffer", export)
+
+
+def test_streams_of_pods_need_a_buffer_and_numbers_of_nodes_where_they_have_some() -> None:
+    assert {stream: abi.RESIDENT_NEEDS[stream] for stream in abi.POD_STREAMS} == {
+        "podschanged": ("nodechanged", "podbuffer"),
+        "pendingpodschanged": ("podbuffer",),
+    }
+    assert abi.POD_STREAMS == {"podschanged": True, "pendingpodschanged": False}
 
 
 def test_exports_that_are_about_a_node() -> None:
@@ -117,6 +126,8 @@ def test_codes(code: Code, number: int, text: str) -> None:
 def test_other_numbers() -> None:
     assert [*map(int, Severity)] == [0, 1, 2, 3]
     assert [*map(int, NominatingMode)] == [0, 1]
+    assert [(state.name, int(state)) for state in PodState] == [("GONE", 0), ("THERE", 1), ("TENTATIVE", 2)]
+    assert abi.NO_NODE == 2**32 - 1
     assert {Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING} == abi.REJECTED
 
 

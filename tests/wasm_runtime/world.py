@@ -81,6 +81,13 @@ def announced(guest: Guest) -> Mapping[int, tuple[str, bytes]]:
     return node_feed(guest)._announced
 
 
+def pods_told(guest: Guest) -> int:
+    """How many pods it knows."""
+    feeds = wasmtime_instance(guest)._pods
+    assert feeds is not None
+    return sum(len(feed._known) - feed._known.count(0) for feed in feeds._feeds)
+
+
 def waiting(pool: Pool) -> int:
     """How many threads wait for a guest."""
     return len(vars(pool._changed)["_waiters"])

@@ -175,7 +175,8 @@ class CoreGuest(Guest):
     def sync_nodes(self, nodes: Nodes, deadline: float, max_nodes: int = ALL_NODES) -> bool:
         """Brings the guest's view of the nodes up to date before a call needs it.
 
-        Announces at most `max_nodes` nodes to a guest that keeps them. Returns whether it knows all.
+        Announces at most `max_nodes` nodes to a guest that keeps them, then a batch of pods, as an instance does.
+        Returns whether it knows all.
         """
         if self._ask(self._instance.sync_nodes, nodes, deadline, 0):
             return True

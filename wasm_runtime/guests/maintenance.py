@@ -39,7 +39,7 @@ class GuestMaintenance:
         self._thread.start()
 
     def wake(self) -> None:
-        """Says that nodes have changed."""
+        """Says that nodes or pods have changed."""
         self._woken.set()
 
     def stop(self) -> None:

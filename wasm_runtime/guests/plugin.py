@@ -25,7 +25,7 @@ IMPLIED: Final = {"filter": {"preFilter"}, "score": {"preScore"}}
 """Extension points that come with another one."""
 
 MAX_PREPARE_TIMEOUTS: Final = 20
-"""How many timeouts a new guest may spend on learning nodes before a pod may have it. It learns the rest later."""
+"""How many timeouts a new guest may spend on learning before a pod may have it. It learns the rest later."""
 
 Sink = Callable[[str, Pod | None, GuestJournal], None]
 """Takes what a guest logged: name of the plugin, the pod if it was about one, journal."""
@@ -65,6 +65,8 @@ class Plugin:
         """Whether the guest has extension points of the binding cycle (Reserve to PostBind)."""
         self.wants_nodes = bool(abi.NODE_DATA & self._module.imports.keys())
         """Whether the guest may ask for the objects of nodes, names alone not being enough for it."""
+        self.wants_pods = not abi.POD_STREAMS.keys().isdisjoint(self._module.exports)
+        """Whether the guest is told of pods, by podschanged or pendingpodschanged."""
         self._sink = sink
         self._observer = observer
         self._handle = handle or NoHandle()
@@ -178,12 +180,13 @@ class Plugin:
             return False
 
     def _prepare(self, guest: Guest) -> None:
-        """Announces the nodes that there are now to a new guest, in bounded time. Maintenance does the rest."""
+        """Announces what there is now to a new guest, in bounded time. Maintenance does the rest."""
         if self._nodes is None:
             return
+        count = len(self._nodes) + (len(self._nodes.pods) if self.wants_pods else 0)
         until = time.monotonic() + MAX_PREPARE_TIMEOUTS * self.settings.timeout
         with self._between_pods(guest):
-            for _ in range(0, len(self._nodes) + 1, MAX_NODES_PER_BATCH):
+            for _ in range(0, count + 1, MAX_NODES_PER_BATCH):
                 if self._closed or time.monotonic() >= until or not self._sync_nodes(guest):
                     break
 
@@ -201,7 +204,7 @@ class Plugin:
             self._sink(self.name, pod, journal)
 
     def _sync_nodes(self, guest: Guest) -> bool:
-        """Brings a guest up to date, a few nodes at a time. Returns whether there are more."""
+        """Brings a guest up to date, a few nodes and pods at a time. Returns whether there are more."""
         if self._nodes is None:
             return False
         return not guest.sync_nodes(Nodes(self._nodes, ()), self.deadline(), MAX_NODES_PER_BATCH)
@@ -212,7 +215,7 @@ class Plugin:
             weak_method(self._new_guest),
             self.settings.instances,
             keeps_cycles=self.has_binding_points,
-            learns="nodechanged" in self._module.exports,
+            learns="nodechanged" in self._module.exports or self.wants_pods,
             prepare=weak_method(self._prepare),
         )
 

@@ -236,7 +236,7 @@ class Pool:
         """Why there is no guest for one who may have so many, and what mends that if anything does."""
         if self._count("used") >= max_guests:
             return f"all {max_guests} that may be used here are in use; raise the plugin's instances"
-        return _BEING_MADE if self._count("due") else "it still learns of nodes or collects garbage"
+        return _BEING_MADE if self._count("due") else "it still learns of nodes or pods, or collects garbage"
 
     def _wait(self, deadline: float) -> bool:
         """Waits for a change. False if there was none before the deadline."""

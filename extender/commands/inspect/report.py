@@ -54,7 +54,7 @@ class InspectionReport(msgspec.Struct):
     extension_points: dict[str, list[str]]
     """The exports that serve each extension point, in the order of a scheduling cycle."""
     resident_exports: list[str]
-    """The exports by which it keeps what it needs of each node."""
+    """The exports by which it learns of nodes and pods, and keeps what it needs of each."""
     ignored_exports: list[IgnoredExport]
     imports: dict[str, list[str]]
     """Names by module."""

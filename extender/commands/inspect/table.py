@@ -35,7 +35,7 @@ def _facts(report: InspectionReport) -> dict[str, list[str]]:
         "Language": [report.language],
         "Made with": report.tools or ["unknown"],
         "Extension points": [f"{point}: {', '.join(names)}" for point, names in report.extension_points.items()],
-        "Keeps nodes": [f"by {', '.join(report.resident_exports)}"] if report.resident_exports else [],
+        "Learns of changes": [f"by {', '.join(report.resident_exports)}"] if report.resident_exports else [],
         "Ignored exports": list(map(_ignored, report.ignored_exports)),
         "Imports": [f"{module}: {', '.join(names)}" for module, names in report.imports.items()],
         "Node data": _node_data(report.node_data),

@@ -93,7 +93,7 @@ RESIDENTS: Final = {
     **{name: resident(name) for name in abi.RESIDENT},
     **{name: export(name) for name in abi.LISTS},
 }
-"""All exports of a guest that keeps nodes and judges lists of them."""
+"""All exports of a guest that keeps nodes and pods, and judges lists of nodes."""
 
 PARTS: Final[dict[str, list[str]]] = {
     "nodechanged filter": ["exports nodechanged without noderemoved"],
@@ -116,6 +116,13 @@ PARTS: Final[dict[str, list[str]]] = {
         NO_POINT,
     ],
     "nodebuffer collectgarbage": [NO_POINT],
+    "podschanged podbuffer filter": ["exports podschanged without nodechanged"],
+    "podschanged nodechanged noderemoved filter": ["exports podschanged without podbuffer"],
+    "podschanged pendingpodschanged filter": [
+        "exports podschanged without nodechanged, podbuffer",
+        "exports pendingpodschanged without podbuffer",
+    ],
+    "podschanged pendingpodschanged podbuffer nodechanged noderemoved": [NO_POINT],
 }
 """Some of them, and what is missing."""
 
@@ -126,6 +133,10 @@ WHOLES: Final = (
     "filter nodechanged noderemoved nodebuffer filternodes",
     "filter score nodechanged noderemoved nodebuffer scorenodes",
     "prefilter nodechanged noderemoved collectgarbage",
+    "filter podbuffer",
+    "filter podbuffer pendingpodschanged",
+    "filter nodechanged noderemoved podbuffer podschanged",
+    "score nodechanged noderemoved podbuffer podschanged pendingpodschanged",
 )
 """Some of them with which nothing is wrong."""
 

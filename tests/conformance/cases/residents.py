@@ -98,14 +98,14 @@ ASK: Final = filters("node-b")
 PASS: Final = NodeResults(1, b"", [], [])
 
 
-def _keeper(*fields: str) -> str:
+def keeper(*fields: str, pages: int = 1) -> str:
     """A guest that tells what it is told, and what else it does."""
-    return guest(*fields, uses=[NODE_NAME, NODE_OBJECT, REASON, EXIT, WRITE, NODE_NAMES], data=DATA)
+    return guest(*fields, uses=[NODE_NAME, NODE_OBJECT, REASON, EXIT, WRITE, NODE_NAMES], data=DATA, pages=pages)
 
 
-def _lines(*lines: str) -> list[Log | GuestEvent]:
+def lines(*said: str) -> list[Log | GuestEvent]:
     """What such a guest tells, each as in `3+node-a=A`, `3-`, or a word alone."""
-    return [_line(line) for line in lines]
+    return [_line(line) for line in said]
 
 
 def _line(line: str) -> Log:
@@ -118,7 +118,7 @@ def _line(line: str) -> Log:
 def _case(
     name: str,
     steps: Sequence[Step],
-    *lines: str,
+    *said: str,
     does: Sequence[str] = (TELLS, export("filter")),
     value: Sequence[object] | None = None,
     slack: int | None = None,
@@ -126,7 +126,7 @@ def _case(
 ) -> Case:
     """A story and what the guest tells meanwhile. Unless a value is given, each `ASK` passes its node."""
     passed = [PASS for step in steps if step is ASK] if value is None else list(value)
-    return Case(name, _keeper(*does), story(*steps, slack=slack), passed, _lines(*lines), **more)
+    return Case(name, keeper(*does), story(*steps, slack=slack), passed, lines(*said), **more)
 
 
 THREE: Final = ("0+node-a=A", "1+node-b=B", "2+node-c=C")
@@ -335,7 +335,7 @@ def _looking() -> Iterator[Case]:
     asked = (tell(call(NODE_OBJECT, TEXT + 192 + at, 6, BUFFER, 1), BUFFER, 1) for at in (0, 6))
     yield Case(
         "noderemoved asks for the node that is gone, and for another one",
-        _keeper(resident("nodechanged"), resident("noderemoved", *asked), export("filter")),
+        keeper(resident("nodechanged"), resident("noderemoved", *asked), export("filter")),
         story(put(A | B), ASK, put({"node-b": "X"}), remove("node-a"), ASK),
         [PASS, PASS],
         [told(0, "\0"), told(1, "X")],
@@ -375,7 +375,7 @@ def _failing(name: str, ending: str) -> str:
         asked = f"(i32.const {AT}) {call(NODE_NAME, AT, 64)} (i32.const {BUFFER}) (i32.const 1)"
         body = f"(drop (call ${NODE_OBJECT} {asked})) (if {IS_BAD} (then {ending}))"
     others = [resident(each) for each in FAILING if each != name]
-    return _keeper(COUNTS, *others, resident(name, body), export("filter", "(call $count)"))
+    return keeper(COUNTS, *others, resident(name, body), export("filter", "(call $count)"))
 
 
 def _failures() -> Iterator[Case]:
@@ -407,7 +407,7 @@ def _failures() -> Iterator[Case]:
     prints = f"(drop {call(WRITE, 1, TEXT + 256, 1, BUFFER)})"
     yield Case(
         "nodechanged prints, and traps",
-        _keeper(resident("noderemoved"), resident("nodechanged", prints, "unreachable"), export("filter")),
+        keeper(resident("noderemoved"), resident("nodechanged", prints, "unreachable"), export("filter")),
         story(put(A), ASK),
         [failed(Fault.TRAP, "nodechanged of node node-a: trap: unreachable in nodechanged; the guest printed: -")],
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 
-from tests.wasm_runtime import keeper, moody
+from tests.wasm_runtime import keeper, moody, pod_keeper
 from tests.wasm_runtime.fuzz.invent import invent
 from tests.wasm_runtime.fuzz.mutate import PREAMBLE, mutate
 from tests.wasm_runtime.guest_modules import binary
@@ -23,7 +23,10 @@ class Cases:
         """Mutates the example guests and the modules below further directories."""
         self._seed = seed
         paths = sorted({path for each in (EXAMPLES, *directories) for path in each.rglob("*.wasm")})
-        self._good = [binary(moody.GUEST), binary(keeper.GUEST), *(path.read_bytes() for path in paths)]
+        self._good = [
+            *map(binary, (moody.GUEST, keeper.GUEST, pod_keeper.GUEST)),
+            *(path.read_bytes() for path in paths),
+        ]
         self._weights = [1.0 if len(wasm) < LARGE else 0.02 for wasm in self._good]
 
     def __getitem__(self, number: int) -> bytes:

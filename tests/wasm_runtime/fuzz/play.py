@@ -15,6 +15,7 @@ from wasm_runtime.errors import MAX_CAUSE_CHARS, MAX_OUTPUT_CHARS
 from wasm_runtime.guests.core_guest import CoreGuest
 from wasm_runtime.guests.guest import CycleStage
 from wasm_runtime.module import sections
+from wasm_runtime.pods.pod_table import ResidentPod
 
 MAX_MESSAGE_CHARS = MAX_CAUSE_CHARS + MAX_OUTPUT_CHARS + 500
 MAX_PROBLEMS_CHARS = 64 * 1024
@@ -119,11 +120,23 @@ class Player:
             _check_error(error)
 
     def _change_nodes(self) -> None:
-        """Between two calls of a verb too: nodes come, change and go, and names get the places of others."""
+        """Between two calls of a verb too: nodes and pods come, change and go, and get the numbers of others."""
         self._changes += 1
         self._nodes.node_table.replace(OBJECTS)
         others = (f"other-{at}-{self._changes % 3}" for at in range(2 * FEW))
         self._nodes.node_table.put((name, bytes([self._changes % 256]) * 5_000) for name in others)
+        self._change_pods()
+
+    def _change_pods(self) -> None:
+        """Some move, some are gone, and others get their numbers."""
+        nodes = ("", "node-a", "gone", f"other-0-{self._changes % 3}")
+        names = ((at, nodes[(self._changes + at) % len(nodes)]) for at in range(2 * FEW) if (self._changes + at) % 5)
+        self._nodes.node_table.pods.replace(
+            {
+                f"pod-{at}-{(self._changes + at) % 7 == 0}": ResidentPod(node, b"P" * (1 + 300 * (at % 3)), at % 4 == 0)
+                for at, node in names
+            }
+        )
 
     def _begin(self) -> None:
         """Has nodes that no module has seen, so that it is played alike each time."""

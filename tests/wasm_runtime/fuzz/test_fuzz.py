@@ -17,7 +17,8 @@ from tests.wasm_runtime.fuzz.mutate import join, mutate, split
 from tests.wasm_runtime.fuzz.play import FEW, Player
 from tests.wasm_runtime.guest_modules import NODE_NAME, REASON, binary, call, export, imports, module
 from wasm_runtime import ModuleError, WasmtimeEngine
-from wasm_runtime.abi import EXPORTS
+from wasm_runtime.abi import EXPORTS, RESIDENT
+from wasm_runtime.module.binary import interface
 
 MODULES = 600
 SEED = 1
@@ -61,6 +62,12 @@ def test_most_invented_guests_are_valid_and_many_mutated_ones(engine: WasmtimeEn
     assert 40 < sum(valid(engine, wasm) for wasm in mutated) < 160
 
 
+def test_invented_guests_have_every_export_between_them() -> None:
+    """Guests that keep nodes and pods among them, and are told of some."""
+    exported = [interface(invent(Random(number))).exports for number in range(50)]
+    assert {*EXPORTS, *RESIDENT} <= {name for exports in exported for name in exports}
+
+
 def test_a_module_is_the_sum_of_its_sections(cases: Cases) -> None:
     for wasm in cases._good:
         assert join(split(wasm)) == wasm
@@ -82,6 +89,8 @@ WAITING = "k8s.io/scheduler/handle.get_waiting_pod"
 NAMES = "k8s.io/scheduler/result.node_names"
 SEVERITY = "k8s.io/klog/severity"
 YIELD = '(import "wasi_snapshot_preview1" "sched_yield" (func $yield (result i32)))'
+CLOSE = '(import "wasi_snapshot_preview1" "fd_close" (func $close (param i32) (result i32)))'
+LEAVE = '(import "wasi_snapshot_preview1" "proc_exit" (func $leave (param i32)))'
 POINTS = [name for name, each in EXPORTS.items() if each.signature.results == ("i32",)]
 
 KEPT = {
@@ -92,6 +101,11 @@ KEPT = {
     "one of the engine's that is one": (
         f'(module {YIELD} (memory (export "memory") 1) (export "filter" (func $yield)))',
         "played",
+    ),
+    "those of the engine's that are told of pods": (
+        f'(module {CLOSE} {LEAVE} (memory (export "memory") 1) (export "podbuffer" (func $close))'
+        f' (export "pendingpodschanged" (func $leave)) {export("filter", "(i32.const 0)")})',
+        "not made",
     ),
     "one import twice, as two types": (
         f'(module (import "k8s.io/klog" "severity" (func (param i64))) {imports(SEVERITY)}'

@@ -479,7 +479,7 @@ class TestTending:
         on_cycle(pool, "a", "b")
         work = Work(pools)
         maintaining = work.maintains(pool)
-        with pytest.raises(GuestError, match=r"^instance: it still learns of nodes or collects garbage$"):
+        with pytest.raises(GuestError, match=r"^instance: it still learns of nodes or pods, or collects garbage$"):
             take(pool, "a")
         work.may_end.set()
         assert not maintaining.result(PATIENCE_S)
@@ -518,7 +518,7 @@ class TestTending:
         pool = pools(limit)
         work = Work(pools)
         maintaining = work.maintains(pool)
-        assert busy(pool) == "instance: it still learns of nodes or collects garbage"
+        assert busy(pool) == "instance: it still learns of nodes or pods, or collects garbage"
         work.may_end.set()
         assert not maintaining.result(PATIENCE_S)
         assert take(pool) is pools.made[0]

@@ -106,6 +106,7 @@ def test_a_problem(load: Loader, fields: str, expected: list[str]) -> None:
 
 
 KEEPS = '(func (export "nodechanged") (param i32)) (func (export "noderemoved") (param i32))'
+TOLD = '(func (export "{}") (param i32))'
 LISTS = '(func (export "{}") (param i32) (result i32) (i32.const 0))'
 
 
@@ -121,6 +122,9 @@ LISTS = '(func (export "{}") (param i32) (result i32) (i32.const 0))'
             f"{KEEPS} {LISTS.format('nodebuffer')} {LISTS.format('scorenodes')}",
             ["exports scorenodes without score"],
         ),
+        (TOLD.format("podschanged"), ["exports podschanged without nodechanged, podbuffer"]),
+        (f"{KEEPS} {TOLD.format('podschanged')}", ["exports podschanged without podbuffer"]),
+        (TOLD.format("pendingpodschanged"), ["exports pendingpodschanged without podbuffer"]),
         ('(func (export "nodebuffer"))', ["exports nodebuffer as () -> (), the ABI has (i32) -> (i32)"]),
         (
             '(func (export "nodechanged")) (func (export "collectgarbage") (param i32))',

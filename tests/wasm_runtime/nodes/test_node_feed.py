@@ -1,4 +1,4 @@
-"""Guests that keep nodes: their limits, whose time counts, and what is told of how long they took."""
+"""Guests that keep nodes and pods: their limits, whose time counts, and what is told of how long they took."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from wasm_runtime import Fault, GuestError, Nodes, Plugin, Settings, WasmtimeEng
 from wasm_runtime.engine import MEBIBYTE, Call, NodeResults
 from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH, NodeFeed, PendingNodes
 from wasm_runtime.nodes.node_table import ABSENT, Changes
+from wasm_runtime.pods.pod_table import ResidentPod
 
 ONE = {"node-a": b"A"}
 DEEP = "(func $deep (param $n i64) (result i64) (i64.add (i64.const 1) (call $deep (local.get $n))))"
 
 
 def keeper(bodies: dict[str, str], *fields: str, uses: tuple[str, ...] = ()) -> str:
-    """A guest of all exports that keep nodes, of which some have a body. A list answers with the nodes' numbers."""
+    """A guest of all exports that keep nodes and pods, some with a body. A list answers with the nodes' numbers."""
     exports = []
     for name, signature in abi.RESIDENT.items():
         given = types(signature).replace("(param i32)", "(param $n i32)")
@@ -47,6 +48,11 @@ def lose(plugin: Plugin, at: World) -> None:
     at.node_table.remove("gone")
 
 
+def has_pods(_: Plugin, at: World) -> None:
+    """Has there be a pod on the node, and one without a node."""
+    at.node_table.pods.put([("there", ResidentPod("node-a", b"P")), ("pending", ResidentPod("", b"P"))])
+
+
 Does = Callable[[Plugin, World], object]
 
 CALLS: dict[str, tuple[Does, Does, str]] = {
@@ -56,6 +62,9 @@ CALLS: dict[str, tuple[Does, Does, str]] = {
     "nodebuffer": (lambda *_: None, filter_nodes, "filternodes"),
     "filternodes": (lambda *_: None, filter_nodes, "filternodes"),
     "scorenodes": (lambda *_: None, score, "scorenodes"),
+    "podbuffer": (has_pods, filter_nodes, "podbuffer"),
+    "podschanged": (has_pods, filter_nodes, "podschanged"),
+    "pendingpodschanged": (has_pods, filter_nodes, "pendingpodschanged"),
 }
 """What comes before each export is called, what calls it, and how errors name it."""
 
@@ -106,7 +115,7 @@ def test_the_guest_that_follows_on_one_that_broke(load: Loader, name: str) -> No
     before(plugin, at)
     failure(lambda: does(plugin, at))
     load.settle()
-    if name == "nodechanged":
+    if name in {"nodechanged", "podbuffer", *abi.POD_STREAMS}:
         assert len(plugin._pool) == 0
     else:
         (guest,) = idle_guests(plugin._pool)

@@ -112,12 +112,16 @@ def test_changes_come_once_each_and_in_the_order_of_the_numbers(pods: PodTable) 
 
 def test_who_follows_nodes_is_told_of_changes_of_pods_too() -> None:
     told: list[int] = []
-    node_table = NodeTable(lambda: told.append(len(node_table.pods)))
-    node_table.pods.put([("x", ON_A), ("y", ON_A)])
-    node_table.pods.put([("x", ON_A)])
-    node_table.pods.remove("x")
-    node_table.pods.remove("x")
-    node_table.pods.replace({"z": ON_B})
+
+    def note() -> None:
+        told.append(len(followed.pods))
+
+    followed = NodeTable(note)
+    followed.pods.put([("x", ON_A), ("y", ON_A)])
+    followed.pods.put([("x", ON_A)])
+    followed.pods.remove("x")
+    followed.pods.remove("x")
+    followed.pods.replace({"z": ON_B})
     assert told == [2, 1, 1]
 
 

@@ -23,6 +23,7 @@ from wasm_runtime.engine import (
     ListResults,
     NodeResults,
     Settings,
+    check_pod_buffer,
     max_reason_bytes,
     node_buffer_error,
 )
@@ -37,6 +38,7 @@ from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
 from wasm_runtime.module.binary import Interface
 from wasm_runtime.nodes.node_feed import ALL_NODES, NodeFeed
 from wasm_runtime.nodes.node_table import Nodes
+from wasm_runtime.pods.pod_feed import PodBatch, PodFeeds
 
 T = TypeVar("T")
 
@@ -75,7 +77,8 @@ class WasmerInstance:
         self._thread = code.thread
         self._settings = settings
         self._feed = NodeFeed() if "nodechanged" in exports else None
-        nodes = NodeSnapshot(images=_IMAGES in imports, feed=self._feed)
+        self._pods = PodFeeds.of(exports)
+        nodes = NodeSnapshot(images=_IMAGES in imports, feed=self._feed, pods=self._pods)
         self._host = Host(settings, handle, nodes)
         self._native: Any = None
         self._imports: dict[str, dict[str, Any]] = {}
@@ -252,6 +255,8 @@ class WasmerInstance:
             indices = self._host.nodes.sync_nodes(call.nodes)
             if self._feed is not None:
                 self._feed.announce_all(self._announce, call.deadline, self._settings.timeout)
+            if self._pods is not None:
+                self._pods.announce_all(self._announce_pods, call.deadline, self._settings.timeout)
         finally:
             call.sync_seconds += time.perf_counter() - begun
         self._host.begin(call, room)
@@ -259,7 +264,10 @@ class WasmerInstance:
 
     def _sync_nodes(self, nodes: Nodes, deadline: float, max_nodes: int) -> bool:
         self._host.nodes.sync_nodes(nodes)
-        return self._feed is None or self._feed.announce(self._announce, deadline, max_nodes)
+        knows_nodes = self._feed is None or self._feed.announce(self._announce, deadline, max_nodes)
+        if self._pods is None or not knows_nodes:
+            return knows_nodes
+        return self._pods.announce(self._announce_pods, deadline) if max_nodes else self._pods.is_synced
 
     def _announce(self, export: str, nodes: list[int], deadline: float) -> None:
         host = self._host
@@ -274,6 +282,26 @@ class WasmerInstance:
             host.current = None
 
         self._run(export, deadline, loop)
+
+    def _announce_pods(self, export: str, batch: PodBatch, deadline: float) -> None:
+        memory, size = self._host.memory, len(batch.records)
+        at = self._call_with("podbuffer", size, deadline) & NONE
+        check_pod_buffer(at, size, len(memory))
+        memory.write(at, batch.records)
+        memory.rest()
+        self._call_with(export, batch.pods, deadline)
+
+    def _call_with(self, export: str, number: int, deadline: float) -> int:
+        """Calls an export of those that are told of pods, which gets a number."""
+        host = self._host
+
+        def enter() -> int:
+            self._check_time(export, deadline)
+            host.enter()
+            return self._functions[export](number) or 0
+
+        host.begin()
+        return self._run(export, deadline, enter)
 
     def _enter(self, export: str, deadline: float) -> tuple[int, int]:
         """Calls the guest, if there is time. Returns the halves of its result, both signed."""

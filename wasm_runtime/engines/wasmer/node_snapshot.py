@@ -7,18 +7,20 @@ from collections.abc import Sequence
 from wasm_runtime.nodes.images import ImageStates
 from wasm_runtime.nodes.node_feed import NodeFeed
 from wasm_runtime.nodes.node_table import ABSENT, NEVER, Changes, Nodes, NodeTable
+from wasm_runtime.pods.pod_feed import PodFeeds
 
 
 class NodeSnapshot:
     """The node table as it was when a call began: nothing changes while a guest looks.
 
     `names`, `objects` and `states` are by the node table's indices. States are there with `images` only. `feed`
-    takes note of each change.
+    takes note of each change, `pods` follows the pods of the same table.
     """
 
-    def __init__(self, *, images: bool, feed: NodeFeed | None) -> None:
+    def __init__(self, *, images: bool, feed: NodeFeed | None, pods: PodFeeds | None) -> None:
         self._with_images = images
         self._feed = feed
+        self._pods = pods
         self._source: NodeTable | None = None
         self._forget()
 
@@ -46,6 +48,8 @@ class NodeSnapshot:
             if self._feed:
                 self._feed.forget_table()
         while True:
+            if self._pods is not None:
+                self._pods.follow(node_table.pods)
             indices = nodes.located(self._epoch)
             changes = node_table.changes(self._epoch, self._position)
             if changes is None and indices is not None:

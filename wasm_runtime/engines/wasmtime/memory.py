@@ -14,6 +14,7 @@ from wasm_runtime.driver.layout import Header
 from wasm_runtime.nodes.images import ImageStates
 from wasm_runtime.nodes.node_feed import NodeFeed
 from wasm_runtime.nodes.node_table import NEVER, Changes, Nodes, NodeTable
+from wasm_runtime.pods.pod_feed import PodFeeds
 from wasm_runtime.wasmtime_capi import view_memory
 
 _OBJECT: Final = struct.Struct("<4I")
@@ -29,7 +30,7 @@ _NOWHERE: Final = (0, 0)
 class GuestMemory:
     """Bytes of the guest's memory by address, which the guest may have grown since it was last looked at.
 
-    Reads are not checked: the driver has found what it names to lie in the memory.
+    Nothing is checked: the driver, or who writes, has found what it names to lie in the memory.
     """
 
     def __init__(self, store: Store, memory: Memory) -> None:
@@ -38,7 +39,15 @@ class GuestMemory:
 
     def read(self, at: int, length: int) -> bytes:
         """Copies bytes out."""
-        return ctypes.string_at(ctypes.addressof(self._memory.data_ptr(self._store).contents) + at, length)
+        return ctypes.string_at(self._base + at, length)
+
+    def write(self, at: int, data: bytes) -> None:
+        """Copies bytes in."""
+        ctypes.memmove(self._base + at, data, len(data))
+
+    @property
+    def _base(self) -> int:
+        return ctypes.addressof(self._memory.data_ptr(self._store).contents)
 
     def __len__(self) -> int:
         """How many bytes it has now."""
@@ -169,7 +178,8 @@ class CallMemory(HostMemory):
 class SnapshotMemory(HostMemory):
     """A copy of the node table for one instance: table of entries, hash index, then an arena of bytes.
 
-    With `images`, the image states of each node are part of the copy. `feed` is told of each change.
+    With `images`, the image states of each node are part of the copy. `feed` is told of each change, `pods` follows the
+    pods of the same table.
     """
 
     def __init__(
@@ -182,12 +192,14 @@ class SnapshotMemory(HostMemory):
         index: Callable[[int, int], object],
         images: bool,
         feed: NodeFeed | None,
+        pods: PodFeeds | None,
     ) -> None:
         super().__init__(store, memory, grow)
         self._call_memory = call_memory
         self._index = index
         self._images = ImageStates() if images else None
         self._feed = feed
+        self._pods = pods
         self._source: NodeTable | None = None
         self._epoch = NEVER
         self._position = 0
@@ -204,6 +216,8 @@ class SnapshotMemory(HostMemory):
             if self._feed:
                 self._feed.forget_table()
         while True:
+            if self._pods is not None:
+                self._pods.follow(node_table.pods)
             indices = nodes.located(self._epoch)
             changes = node_table.changes(self._epoch, self._position)
             if changes is None and indices is not None:

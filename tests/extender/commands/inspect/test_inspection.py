@@ -104,7 +104,7 @@ def test_an_example_as_a_table_and_then_from_the_compile_cache(command: Command)
         "Made with         unknown",
         "Extension points  preScore: prescore",
         "                  score: score",
-        "Keeps nodes       none",
+        "Learns of changes none",
         "Ignored exports   none",
         "Imports           k8s.io/scheduler: get_config, currentPod, currentNodeName, result.status_reason",
         "Node data         none: names are enough",
@@ -170,7 +170,7 @@ def test_a_guest_of_tinygo_that_leaves_at_its_start(command: Command, module: Pa
         "                  TinyGo 0.39.0",
         "Extension points  enqueue: enqueue",
         "                  score: score, normalizescore",
-        "Keeps nodes       none",
+        "Learns of changes none",
         "Ignored exports   malloc",
         "Imports           wasi_snapshot_preview1: proc_exit",
         "                  k8s.io/scheduler: result.cluster_events",
@@ -224,7 +224,7 @@ def test_a_module_with_problems_is_shown_all_the_same(command: Command, module: 
     assert ended.status == 1
     assert table(ended)[5:] == [
         "Extension points  filter: filter",
-        "Keeps nodes       none",
+        "Learns of changes none",
         "Ignored exports   Memory; did you mean memory?",
         "                  preFilter; did you mean prefilter?",
         "Imports           k8s.io/scheduler: currentNodeNames",
@@ -339,7 +339,7 @@ def test_long_lists_are_cut_and_what_could_move_the_cursor_is_replaced(command: 
     shown = table(command("inspect", module))
     assert len(shown) == 15 + MAX_ROWS
     assert shown[6:10] == [
-        "Keeps nodes       none",
+        "Learns of changes none",
         "Ignored exports   �[2J   �",
         f"                  {'x' * 498} … {'x' * 498}",
         "                  export0",
@@ -413,7 +413,7 @@ def test_exports_by_which_a_guest_keeps_nodes_are_not_ignored(command: Command, 
     assert {"nodechanged", "noderemoved"} <= set(exports)
     assert (found["resident_exports"], found["ignored_exports"]) == (exports, [])
     shown = table(command("inspect", module))
-    assert f"Keeps nodes       by {', '.join(exports)}" in shown
+    assert f"Learns of changes by {', '.join(exports)}" in shown
     assert "Ignored exports   none" in shown
 
 

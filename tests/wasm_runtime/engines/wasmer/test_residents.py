@@ -1,4 +1,4 @@
-"""Guests that keep nodes, in wasmer."""
+"""Guests that keep nodes and pods, in wasmer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.wasm_runtime import keeper
+from tests.wasm_runtime import keeper, pod_keeper
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import NOW, binary, export, module
 from tests.wasm_runtime.world import world
@@ -17,11 +17,17 @@ from wasm_runtime import Fault, GuestError
 from wasm_runtime.engine import Call
 from wasm_runtime.engines.wasmer import WasmerEngine
 from wasm_runtime.engines.wasmer.engine import WasmerModule
+from wasm_runtime.pods.pod_table import ResidentPod
 
 
 @pytest.fixture(scope="module")
 def keeping(engine: WasmerEngine) -> WasmerModule:
     return engine.compile(binary(keeper.GUEST))
+
+
+@pytest.fixture(scope="module")
+def keeping_pods(engine: WasmerEngine) -> WasmerModule:
+    return engine.compile(binary(pod_keeper.GUEST))
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +39,16 @@ def _many_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(max_examples=60, deadline=None)
 def test_several_instances_after_any_changes(keeping: WasmerModule, steps: list[tuple[str, object]]) -> None:
     keeper.play(keeping, steps)
+
+
+@given(steps=st.lists(pod_keeper.STEP, max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_several_instances_after_any_changes_of_pods(
+    keeping_pods: WasmerModule, steps: list[tuple[str, object]]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        pod_keeper.small_batches(patch)
+        pod_keeper.play(keeping_pods, steps)
 
 
 ONE = world({"node-a": b"A"})
@@ -89,6 +105,15 @@ class TestDeadline:
         with pytest.raises(GuestError) as caught:
             instance.sync_nodes(ONE.nodes, time.monotonic() - 1)
         message = "nodechanged of node node-a: not called: its timeout of 250 ms was over"
+        assert (str(caught.value), caught.value.fault, caught.value.fatal) == (message, Fault.DEADLINE, True)
+
+    def test_breaks_a_guest_that_is_being_told_of_pods(self, load: Loader) -> None:
+        at = world({})
+        at.node_table.pods.put([("x", ResidentPod("node-a", b"X"))])
+        instance = load.instance(pod_keeper.GUEST, timeout=0.25)
+        with pytest.raises(GuestError) as caught:
+            instance.sync_nodes(at.nodes, time.monotonic() - 1)
+        message = "podbuffer: not called: its timeout of 250 ms was over"
         assert (str(caught.value), caught.value.fault, caught.value.fatal) == (message, Fault.DEADLINE, True)
 
     def test_breaks_no_guest_that_is_asked_or_collects_garbage(self, load: Loader) -> None:
