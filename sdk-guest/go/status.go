@@ -2,7 +2,11 @@
 // shows how a plugin is written with it.
 package guest
 
-import "guest/internal/host"
+import (
+	"encoding/json"
+
+	"guest/internal/host"
+)
 
 // Status is what a plugin answers. The zero value is success.
 type Status struct {
@@ -18,14 +22,19 @@ const (
 	failure                      code = 1
 	unschedulable                code = 2
 	unschedulableAndUnresolvable code = 3
+	wait                         code = 4
 	skip                         code = 5
 )
 
 // Success lets the pod, or the node, pass.
 var Success = Status{code: success}
 
-// Skip answers PreScore: the pod needs no score, every node counts 0.
+// Skip answers PreFilter and PreScore: the pod needs no Filter, or no score and
+// every node counts 0. It answers Bind where others are to bind the pod.
 var Skip = Status{code: skip}
+
+// Wait answers Permit: the pod waits.
+var Wait = Status{code: wait}
 
 // Unschedulable says no, but the node may do once other pods are gone from it.
 func Unschedulable(reason string) Status { return Status{unschedulable, reason} }
@@ -41,6 +50,14 @@ func (s Status) Code() int32 { return int32(s.code) }
 
 // Reason says to people why the code is what it is.
 func (s Status) Reason() string { return s.reason }
+
+// UnmarshalJSON reads a code, as hosts tell the statuses of nodes.
+func (s *Status) UnmarshalJSON(text []byte) error {
+	var number int32
+	err := json.Unmarshal(text, &number)
+	*s = Status{code: code(number)}
+	return err
+}
 
 // Send hands the reason to the host and returns the code.
 func (s Status) Send() int32 {

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -14,41 +11,20 @@ from typing import Final
 import pytest
 
 from tests.sdk_guest import policy
+from tests.sdk_guest.go_guests import SDK, WITHOUT_GO, build, built
 from tests.wasm_runtime.world import World, close, filter_nodes, score, world
-from wasm_runtime import GuestError, Nodes, NodeTable, Plugin, Pod, Settings, WasmtimeEngine
-from wasm_runtime.compile.cache import CompileCache
+from wasm_runtime import GuestError, Nodes, NodeTable, Plugin, Pod, Settings
 from wasm_runtime.compile.compiler import Compiler
-from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.module.binary import interface
 from wasm_runtime.protobuf import encode_node, encode_pod
 
 pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built.
 
-SDK: Final = Path(__file__).parents[2] / "sdk-guest"
-
 RESIDENT: Final = ("nodechanged", "noderemoved", "nodebuffer", "filternodes", "scorenodes")
 HOSTS: Final[Mapping[str, tuple[str, ...]]] = {"announces": (), "never announces": RESIDENT}
 """The exports that each kind of host does not know."""
 
-WITHOUT_GO: Final = "guests in Go are built with Go 1.26 or newer, and PATH has "
-
 Load = Callable[..., Plugin]
-
-
-def build(*arguments: str | Path, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, SDK / "build.py", *arguments]
-    return subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=600, env={**os.environ, "PATH": path}
-    )
-
-
-def built(*arguments: str | Path) -> str:
-    """What the build prints, where there is a Go."""
-    done = build(*arguments)
-    if WITHOUT_GO in done.stderr:
-        pytest.skip(done.stderr)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="session")
@@ -57,13 +33,6 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
     out = tmp_path_factory.mktemp("modules")
     built("--language", "go", "--out", out)
     return {module.stem: module.read_bytes() for module in out.iterdir()}
-
-
-@pytest.fixture(scope="session")
-def engine(pytestconfig: pytest.Config) -> Compiler:
-    """Keeps what it compiles from run to run: it takes some ten seconds a module."""
-    cache = CompileCache(pytestconfig.cache.mkdir("guests"), limit=512 * MEBIBYTE)
-    return Compiler(WasmtimeEngine(), cache, timeout=300)
 
 
 @pytest.fixture

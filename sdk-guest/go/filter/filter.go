@@ -7,6 +7,7 @@ import (
 	"guest"
 	"guest/internal/host"
 	"guest/internal/list"
+	"guest/internal/onnode"
 	"guest/nodes"
 	"guest/pods"
 )
@@ -18,13 +19,7 @@ var (
 
 // Register makes filter the plugin's Filter: whether the pod may run on the node.
 func Register[P, N any](pod *pods.View[P], node *nodes.View[N], filter func(P, N) guest.Status) {
-	one = func() guest.Status {
-		node, err := node.Current()
-		if err != nil {
-			return guest.Error(err)
-		}
-		return filter(pod.Current(), node)
-	}
+	one = onnode.Answer(pod, node, filter)
 	all = func(numbers []uint32) {
 		pod := pod.Current()
 		reasons.forget()

@@ -2,12 +2,14 @@ package nodes
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 
 	"guest/internal/host"
+	"guest/internal/residents"
 )
 
 // put gives the host a node that says which version it is.
@@ -19,7 +21,7 @@ func put(name, version string) {
 
 func announce(number uint32, name string) {
 	host.Native.NodeName = name
-	nodechanged(number)
+	residents.NodeChanged(number)
 	host.Native.NodeName = ""
 }
 
@@ -31,7 +33,7 @@ func current(view *View[string], name string) string {
 }
 
 func newView() *View[string] {
-	views, host.Native.Nodes = nil, map[string][]byte{}
+	host.Native.Nodes = map[string][]byte{}
 	return As(func(node *v1.Node) string { return node.Name + " " + node.ResourceVersion })
 }
 
@@ -62,7 +64,7 @@ func TestAnAnnouncedNodeIsKeptUntilItIsAnnouncedAgainOrRemoved(t *testing.T) {
 	announce(3, "a")
 	expect(t, current(view, "a"), "a 2 <nil> []")
 	expect(t, current(view, "b"), "b 1 <nil> []")
-	noderemoved(3)
+	residents.NodeRemoved(3)
 	put("a", "3")
 	expect(t, current(view, "a"), "a 3 <nil> [a]")
 }
@@ -73,12 +75,12 @@ func TestANodeMayGetAnotherNumber(t *testing.T) {
 	put("b", "1")
 	announce(0, "a")
 	announce(1, "b")
-	noderemoved(0)
-	noderemoved(1)
+	residents.NodeRemoved(0)
+	residents.NodeRemoved(1)
 	announce(1, "a")
 	announce(0, "b")
 	expect(t, current(view, "a"), "a 1 <nil> []")
-	noderemoved(0)
+	residents.NodeRemoved(0)
 	expect(t, current(view, "a"), "a 1 <nil> []")
 	expect(t, current(view, "b"), "b 1 <nil> [b]")
 	value, err := view.Numbered(1)
@@ -101,14 +103,29 @@ func TestOfANodeThatCannotBeReadNothingIsKept(t *testing.T) {
 }
 
 func TestNamesAloneAskForNoObject(t *testing.T) {
-	newView()
-	views = nil
 	view := NamesAs(func(name string) string { return name + "!" })
 	announce(2, "a")
 	expect(t, current(view, "a"), "a! <nil> []")
 	expect(t, current(view, "b"), "b! <nil> []")
 	value, _ := view.Numbered(2)
 	expect(t, value, "a!")
+}
+
+func TestAllThatAreAnnouncedAndCanBeRead(t *testing.T) {
+	view := newView()
+	put("a", "1")
+	put("c", "1")
+	for number, name := range []string{"a", "unknown", "c"} {
+		announce(uint32(number), name)
+	}
+	residents.NodeRemoved(0)
+	put("d", "2")
+	announce(4, "d")
+	expect(t, maps.Collect(view.All()), map[string]string{"c": "c 1", "d": "d 2"})
+	for name := range view.All() {
+		expect(t, name, "c")
+		break
+	}
 }
 
 func TestEachViewIsTold(t *testing.T) {

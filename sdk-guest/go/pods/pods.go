@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	_ "guest/internal/argv"
+	"guest/internal/cycle"
 	_ "guest/internal/garbage"
 	"guest/internal/host"
 )
@@ -18,12 +19,10 @@ type View[P any] struct {
 	isKnown bool
 }
 
-var forget []func()
-
 // As makes each pod a P, once in its cycle, when it is first asked for.
 func As[P any](derive func(*v1.Pod) P) *View[P] {
 	view := &View[P]{derive: derive}
-	forget = append(forget, func() { view.isKnown = false })
+	cycle.OnBegin(func() { view.isKnown = false })
 	return view
 }
 
@@ -37,14 +36,4 @@ func (v *View[P]) Current() P {
 		v.current, v.isKnown = v.derive(&pod), true
 	}
 	return v.current
-}
-
-// A cycle begins with prefilter.
-//
-//go:wasmexport prefilter
-func prefilter() int32 {
-	for _, each := range forget {
-		each()
-	}
-	return 0
 }

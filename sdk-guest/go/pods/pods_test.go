@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"guest/internal/cycle"
 	"guest/internal/host"
 )
 
@@ -18,7 +19,7 @@ func TestAPodIsReadOnceInItsCycle(t *testing.T) {
 		pod := v1.Pod{}
 		pod.Name = name
 		host.Native.Pod, _ = pod.Marshal()
-		if code := prefilter(); code != 0 {
+		if code := cycle.Begin(); code != 0 {
 			t.Errorf("prefilter: %d", code)
 		}
 		for range 2 {

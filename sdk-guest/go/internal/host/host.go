@@ -16,6 +16,22 @@ func Node(name string) []byte {
 	return read(func(buf *byte, limit uint32) uint32 { return node(name, buf, limit) })
 }
 
+// TargetPod is the pod that a call of AddPod or RemovePod is about, a protobuf v1.Pod.
+func TargetPod() []byte { return read(targetPod) }
+
+// NodeToStatusMap is a JSON object of node names and the codes that Filter gave them.
+func NodeToStatusMap() []byte { return read(nodeToStatusMap) }
+
+// NodeScoreList is a JSON object of node names and the scores that Score gave them.
+func NodeScoreList() []byte { return read(nodeScoreList) }
+
+// RejectWaitingPod ends a pod's wait on Permit; false if it did not wait.
+func RejectWaitingPod(uid string) bool {
+	var has [8]byte
+	rejectWaitingPod(uid, &has[0], uint32(len(has)))
+	return has != [8]byte{}
+}
+
 // Config is the plugin's guestConfig.
 func Config() []byte { return read(config) }
 

@@ -1,0 +1,14 @@
+package handle
+
+import (
+	"testing"
+
+	"guest/internal/host"
+)
+
+func TestAPodIsRejectedOnce(t *testing.T) {
+	host.Native.Waiting = map[string]bool{"a": true}
+	if RejectWaitingPod("b") || !RejectWaitingPod("a") || RejectWaitingPod("a") {
+		t.Error(host.Native.Waiting)
+	}
+}

@@ -1,0 +1,38 @@
+"""How guests in Go are built."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+SDK: Final = Path(__file__).parents[2] / "sdk-guest"
+
+WITHOUT_GO: Final = "guests in Go are built with Go 1.26 or newer, and PATH has "
+
+
+def build(*arguments: str | Path, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
+    """Runs the builder."""
+    command = [sys.executable, SDK / "build.py", *arguments]
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=600, env={**os.environ, "PATH": path}
+    )
+
+
+def built(*arguments: str | Path) -> str:
+    """What the build prints, where there is a Go."""
+    done = build(*arguments)
+    if WITHOUT_GO in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def built_module(source: Path, directory: Path) -> bytes:
+    """The module of a source."""
+    built(source, "--out", directory)
+    return (directory / f"{source.stem}.wasm").read_bytes()
