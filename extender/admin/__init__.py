@@ -1,5 +1,6 @@
 """The admin address: health, what is live, and the orders of operators."""
 
+from extender.admin.api.context import AdminContext
 from extender.admin.app import create_app
 from extender.admin.auth.access import TokenAccess
 from extender.admin.auth.tokens import TokensError
@@ -7,4 +8,13 @@ from extender.admin.health import Check, Health
 from extender.admin.protocol import AdminConnection
 from extender.admin.recording.recorders import Recorders
 
-__all__ = ["AdminConnection", "Check", "Health", "Recorders", "TokenAccess", "TokensError", "create_app"]
+__all__ = [
+    "AdminConnection",
+    "AdminContext",
+    "Check",
+    "Health",
+    "Recorders",
+    "TokenAccess",
+    "TokensError",
+    "create_app",
+]

@@ -8,21 +8,19 @@ from fastapi import FastAPI, Query, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from extender.admin.api.context import AdminContext
 from extender.admin.api.routes import add_api
 from extender.admin.auth.access import TokenAccess
 from extender.admin.auth.middleware import AuthMiddleware
 from extender.admin.health import Health
-from extender.admin.recording.recorders import Recorders
 from extender.admin.status import FailureStatus
-from extender.rollouts.controller import RolloutController
 from extender.telemetry.metrics import Metrics
 
 
 def create_app(
     health: Health,
     metrics: Metrics,
-    rollouts: RolloutController,
-    recorders: Recorders,
+    context: AdminContext,
     access: TokenAccess,
     module_limit: int,
 ) -> FastAPI:
@@ -50,6 +48,6 @@ def create_app(
         """What verbs, guests and the process take, in Prometheus' text format."""
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
-    add_api(app, rollouts, recorders)
+    add_api(app, context)
     app.add_middleware(AuthMiddleware, access=access, module_limit=module_limit)
     return app

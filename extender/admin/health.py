@@ -10,6 +10,10 @@ def _nothing() -> str | None:
     return None
 
 
+def _no_words() -> str:
+    return ""
+
+
 class Check(NamedTuple):
     """A condition of readiness."""
 
@@ -18,13 +22,18 @@ class Check(NamedTuple):
     """What is wrong, or None."""
     warning: Callable[[], str | None] = _nothing
     """What is not as it should be, but does not matter to readiness, or None."""
+    detail: Callable[[], str] = _no_words
+    """What else is to be known about it, or nothing."""
 
     def report(self) -> tuple[bool, str]:
         """Whether all is well with it, and a line as kube-apiserver writes it."""
         if problem := self.problem():
             return False, f"[-]{self.name} failed: {problem}"
         warning = self.warning()
-        return True, f"[+]{self.name} ok, but {warning}" if warning else f"[+]{self.name} ok"
+        if warning:
+            return True, f"[+]{self.name} ok, but {warning}"
+        detail = self.detail()
+        return True, f"[+]{self.name} ok: {detail}" if detail else f"[+]{self.name} ok"
 
 
 class Health:

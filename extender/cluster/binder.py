@@ -37,6 +37,11 @@ _ASSIGNED: Final = "is already assigned to node"
 class BindError(Exception):
     """The pod was not bound, or nobody knows; the text is for the pod's events, by way of kube-scheduler."""
 
+    def __init__(self, text: str, *, may_be_bound: bool = False) -> None:
+        super().__init__(text)
+        self.may_be_bound = may_be_bound
+        """Whether nobody knows."""
+
 
 class Binder(Protocol):
     """Binds pods to nodes."""
@@ -95,7 +100,8 @@ class ApiBinder:
                 left = deadline - time.monotonic() - pause
                 if not error.may_pass or left < self._timeout / 4:
                     cause = f"{_explain(error)}{UNKNOWN if may_be_bound else ''}"
-                    raise BindError(f"cannot bind pod {pod} to node {node}: {cause}") from error
+                    told = f"cannot bind pod {pod} to node {node}: {cause}"
+                    raise BindError(told, may_be_bound=may_be_bound) from error
             await asyncio.sleep(pause)
 
 

@@ -57,6 +57,8 @@ class Waker:
         self._api = api
         self._namespace = namespace
         self._wanted = threading.Event()
+        self._trouble = ""
+        """What has kept the last write from being made; empty if it was made."""
 
     def wake(self) -> None:
         """Puts down that pods are to be tried again. From any thread; never waits and never raises.
@@ -78,13 +80,17 @@ class Waker:
         try:
             await self._write()
         except ClusterError as error:
-            logger.warning(
-                "rejected pods were not woken; kube-scheduler tries them after an event in the cluster or five minutes",
-                extra={**fields, "error": _explain(error)},
-            )
+            if error.may_pass or _explain(error) != self._trouble:  # What somebody has to mend is told once.
+                logger.warning(
+                    "rejected pods were not woken; kube-scheduler tries them after an event in the cluster or five"
+                    " minutes",
+                    extra={**fields, "error": _explain(error)},
+                )
+            self._trouble = _explain(error)
         except Exception:  # A waker that ended would wake nobody ever again.
             logger.exception("rejected pods were not woken for a fault of our own", extra=fields)
         else:
+            self._trouble = ""
             logger.info("rejected pods were woken", extra=fields)
 
     async def _write(self) -> None:

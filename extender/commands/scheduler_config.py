@@ -96,11 +96,13 @@ def _extender(configuration: ExtenderConfiguration, profiles: LiveProfiles, choi
 
 
 def _binding(profiles: LiveProfiles) -> Iterator[str]:
-    """The plugins that have a part in binding, and by which exports."""
+    """The plugins that have a part in binding, and by what."""
     for profile in profiles:
-        for plugin in (entry.plugin for entry in profile.plugins if entry.plugin.has_binding_points):
-            exports = ", ".join(export for export in VERBS["bind"].exports if plugin.runs(export))
-            yield f"plugin {plugin.name} of profile {profile.name} has a part in binding ({exports})"
+        for plugin in (entry.plugin for entry in profile.plugins):
+            exports = [export for export in VERBS["bind"].exports if plugin.runs(export)]
+            parts = [*exports, "it knows pods"] if plugin.wants_pods else exports
+            if parts:
+                yield f"plugin {plugin.name} of profile {profile.name} has a part in binding ({', '.join(parts)})"
 
 
 def _can_cache(configuration: ExtenderConfiguration, profiles: LiveProfiles) -> bool:

@@ -31,10 +31,13 @@ from wasm_runtime.nodes.node_table import Nodes, NodeTable
 logger = logging.getLogger(__name__)
 
 POLL_INTERVAL_S: Final = 0.1
-"""Seconds between two looks at whether a shadow is cancelled."""
+"""Seconds between two looks at whether a rollout that waits is cancelled."""
 
 MAX_SHADOW_S: Final = 3600.0
 """Seconds after which a shadow ends that has not seen its number of requests."""
+
+MAX_PODS_S: Final = 60.0
+"""Seconds that a rollout waits for the first list of the cluster's pods."""
 
 
 class FetchedRevision(NamedTuple):
@@ -146,13 +149,18 @@ class Pipeline:
         store: Store,
         samples: RequestSamples,
         nodes: Callable[[], NodeTable],
+        follow_pods: Callable[[], str | None],
         folder: Path,
     ) -> None:
-        """`folder` is what the configuration's paths are relative to."""
+        """`follow_pods` says why plugins that want to know pods have to wait, if that is so.
+
+        `folder` is what the configuration's paths are relative to.
+        """
         self.store = store
         self._plugin_factory = plugin_factory
         self.samples = samples
         self._nodes = nodes
+        self._follow_pods = follow_pods
         self._folder = folder
 
     def prepare(
@@ -182,6 +190,7 @@ class Pipeline:
             trial = self._plugin_factory.make(fetched.module, fetched.origin, config, self._nodes(), trial=True)
             with closing(trial):
                 require_fit(trial)
+                self._await_pods(run, trial)
                 run.advance(RolloutStage.COMPILED, replaces=replaced.id if replaced else None)
                 report = self._probe(run, slot, config, trial)
                 run.advance(RolloutStage.PROBED, report=report)
@@ -228,7 +237,8 @@ class Pipeline:
             plugin = self._plugin_factory.make(fetched.module, fetched.origin, config, self._nodes())
             try:
                 require_fit(plugin)
-            except LoadError:
+                self._await_pods(run, plugin)
+            except (LoadError, CancelledError):
                 plugin.close()
                 raise
             return warmed(run, self.store, FetchedRevision(fetched, revision), config, plugin)
@@ -244,6 +254,18 @@ class Pipeline:
     def kept(self, revision: Revision) -> FetchedRevision:
         """A revision whose module has served before, with the module from the store. Raises SourceError."""
         return kept(self.store, revision)
+
+    def _await_pods(self, run: RolloutRun, plugin: Plugin) -> None:
+        """Waits until the pods are known that a plugin wants to know: live, it would have no answer until then.
+
+        Raises LoadError, CancelledError.
+        """
+        deadline = time.monotonic() + MAX_PODS_S
+        while plugin.wants_pods and (problem := self._follow_pods()):
+            if time.monotonic() >= deadline:
+                raise LoadError([f"plugin {plugin.name} wants to know pods: {problem}"])
+            run.check()
+            time.sleep(POLL_INTERVAL_S)
 
     def _probe(self, run: RolloutRun, slot: Slot, config: PluginConfig, trial: Plugin) -> ProbeReport:
         """Compares the candidate with a clone of the active revision. Raises CandidateRefusedError."""

@@ -27,11 +27,15 @@ class RolloutService:
         pins: CyclePins,
         samples: RequestSamples,
         nodes: Callable[[], NodeTable],
+        follow_pods: Callable[[], str | None],
         wake: Callable[[], object],
     ) -> None:
-        """`nodes` gives what guests are to know, `wake` has rejected pods tried again."""
+        """`nodes` gives what guests are to know, `wake` has rejected pods tried again.
+
+        `follow_pods` says why plugins that want to know pods have to wait, if that is so.
+        """
         self._loaded = loaded
-        pipeline = Pipeline(loaded.plugin_factory, loaded.store, samples, nodes, file.absolute().parent)
+        pipeline = Pipeline(loaded.plugin_factory, loaded.store, samples, nodes, follow_pods, file.absolute().parent)
         drain = Drain(pins, loaded.journal)
         profiles = loaded.configuration.profiles
         self.rollouts = RolloutController(loaded.live, pipeline, loaded.journal, drain, profiles, wake)

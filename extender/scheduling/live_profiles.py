@@ -38,8 +38,8 @@ class LiveProfiles:
 
     @property
     def wants_pods(self) -> bool:
-        """Whether any plugin asks for the pods that a preemption would evict."""
-        return any(profile.runs("addpod") or profile.runs("removepod") for profile in self)
+        """Whether any plugin wants to know pods: those that run, or those that a preemption would evict."""
+        return any(profile.wants_pods or profile.runs("addpod") or profile.runs("removepod") for profile in self)
 
     def named(self, name: str) -> Profile | None:
         """The profile of that name."""

@@ -35,6 +35,9 @@ class PodLister(Protocol):
     def unusable(self) -> str | None:
         """Why nothing may be answered from it; None while something may."""
 
+    def follow(self) -> str | None:
+        """Begins to keep the pods, if that has not begun. Why nothing may be answered from them, if that is so."""
+
     def get(self, uid: str) -> bytes | None:
         """A pod, a protobuf v1.Pod."""
 
@@ -43,7 +46,7 @@ class PodLister(Protocol):
 
 
 class PodSource:
-    """Finds pods. For the serving thread only, but for `victims`."""
+    """Finds pods. For the serving thread only, but for `victims` and `follow`."""
 
     def __init__(self, cache: PodLister | None, read: Reader | None, *, needs_sync: bool = True) -> None:
         """With `cluster.mode: none` and `dry-run` there is neither a cache nor a reader.
@@ -74,6 +77,19 @@ class PodSource:
         """Drops a pod that is bound."""
         if request := self._remembered.pop(uid, None):
             self._bytes -= _size(request)
+
+    def follow(self) -> str | None:
+        """Begins to keep the cluster's pods, if there is one and that has not begun.
+
+        Why plugins that want to know pods have to wait, if that is so. May be asked from any thread.
+        """
+        problem = self._cache.follow() if self._cache else None
+        return problem if self._needs_sync else None
+
+    def require_synced(self) -> None:
+        """Raises NotSyncedError if plugins that want to know pods have to wait for them."""
+        if problem := self.follow():
+            raise NotSyncedError(problem)
 
     async def find(self, key: PodKey) -> PodRequest:
         """The pod of a bind request. Raises PodNotKnownError or ClusterError."""

@@ -22,7 +22,12 @@ def used_verbs(profiles: Iterable[Profile]) -> set[str]:
 
 
 def _uses(profile: Profile, verb: Verb) -> bool:
-    """Whether the plugins of a profile have a say in a verb. With topNodes, filter scores, too."""
+    """Whether the plugins of a profile have a say in a verb. With topNodes, filter scores, too.
+
+    Where plugins know pods the extender binds, so that it knows of each bind first, and Filter can look once more.
+    """
+    if profile.wants_pods and verb is BIND:
+        return True
     if profile.top_nodes and verb is FILTER:
         return True
     if profile.top_nodes == 1 and verb is PRIORITIZE:

@@ -33,6 +33,10 @@ class PodsOnDemand:
                 self._background.spawn(self._cache.run, "pod cache")
             return self._cache
 
+    def follow(self) -> str | None:
+        """Begins as `start` does. Why nothing may be answered from the pods, if that is so."""
+        return (self._cache or self.start()).unusable
+
     @property
     def size(self) -> int:
         """The number of pods that are kept."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import socket
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
-from extender.admin import Check, Health, Recorders, TokenAccess, TokensError, create_app
+from extender.admin import AdminContext, Check, Health, Recorders, TokenAccess, TokensError, create_app
 from extender.cluster import (
     AccessError,
     ApiBinder,
@@ -36,6 +37,7 @@ from extender.rollouts.service import RolloutService
 from extender.scheduling.cycle_pins import CyclePins
 from extender.scheduling.feasible_nodes import FeasibleNodes
 from extender.scheduling.guest_log import GuestLog
+from extender.scheduling.ledger import Ledger, State
 from extender.scheduling.node_source import NodeSource
 from extender.scheduling.pod_source import PodSource
 from extender.scheduling.profile import PluginFailedError
@@ -55,6 +57,10 @@ from wasm_runtime.guests.plugin import Plugin
 from wasm_runtime.nodes.node_table import NodeTable
 
 logger = logging.getLogger(__name__)
+
+
+LEDGER_INTERVAL_S: Final = 1.0
+"""Seconds between two looks whether a pod is not expected any more."""
 
 
 class ClusterLink:
@@ -78,26 +84,37 @@ class ClusterLink:
         self._background = background
         self._nodes = nodes
         self.node_cache = NodeCache(api, nodes, metrics.count_list_or_watch, stale_after=self._stale_after_s)
+        self.waker = Waker(api, _namespace())
+        self.ledger = Ledger(nodes.pods, lambda: self.pods.outdated, self.waker.wake)
         self.pods = PodsOnDemand(self._make_pod_cache, background, self._watch_over_pods)
         self.recorder = EventRecorder(api)
-        self.waker = Waker(api, _namespace())
 
     def start(self, *, wants_pods: bool) -> None:
         """Lists and watches nodes; pods, too, if a plugin `wants_pods`. Both count for readiness then."""
         self._health.add(_check("nodes", self.node_cache, self._needs_sync))
         self._metrics.add_cache_gauges("nodes", lambda: len(self._nodes), lambda: self.node_cache.outdated)
         self._metrics.add_cache_gauges("pods", lambda: self.pods.size, lambda: self.pods.outdated)
+        self._metrics.add_ledger_gauge([state.value for state in State], self.ledger.count)
         self._background.spawn(self.recorder.run, "event recorder")
         self._background.spawn(self.node_cache.run, "node cache")
         if wants_pods:
             self._health.add(_check("pods", self.pods.start(), self._needs_sync))
 
     def _make_pod_cache(self) -> PodCache:
-        return PodCache(self._api, self._metrics.count_list_or_watch, stale_after=self._stale_after_s)
+        self.ledger.is_followed = True
+        count = self._metrics.count_list_or_watch
+        return PodCache(self._api, count, self.ledger, stale_after=self._stale_after_s)
 
     def _watch_over_pods(self, cache: PodCache) -> None:
-        """A process that serves stays ready while pods are listed: without them preempt alone has no answer."""
-        self._health.add(_check("pods", cache, needs_sync=False))
+        """A process that serves stays ready while pods are listed: only plugins that want pods have no answer then."""
+        self._health.add(_check("pods", cache, needs_sync=False), Check("ledger", detail=self.ledger.summary))
+        self._background.spawn(self._expire, "ledger")
+
+    async def _expire(self) -> None:
+        """Ends in time what nobody comes back to, so that rejected pods are tried again."""
+        while True:
+            await asyncio.sleep(LEDGER_INTERVAL_S)
+            self.ledger.expire()
 
 
 class Wiring:
@@ -134,7 +151,9 @@ class Wiring:
         read = partial(read_pod, self._asked) if self._asked else None
         self._pods = PodSource(self._link.pods if self._link else None, read, needs_sync=needs_sync)
         wake = self._link.waker.wake if self._link else lambda: None
-        self.service = RolloutService(file, loaded, self._pins, self._samples, self._current_nodes, wake)
+        self.service = RolloutService(
+            file, loaded, self._pins, self._samples, self._current_nodes, self._pods.follow, wake
+        )
 
     def start(self, access: TokenAccess, admin_socket: socket.socket) -> None:
         """Starts all but the server of the verbs."""
@@ -167,6 +186,7 @@ class Wiring:
             FeasibleNodes(),
             TopNodes(),
             self._link.recorder if self._link else None,
+            self._link.ledger if self._link else None,
         )
         binder = _binder(configuration, self._asked)
         handlers = make_handlers(context, binder, self._waiting, configuration.server.bind_timeout)
@@ -178,11 +198,11 @@ class Wiring:
         self._maintenance.stop()
 
     def _admin(self, access: TokenAccess) -> FastAPI:
+        recorders = Recorders(self._samples, self._source)
         return create_app(
             self._health,
             self._metrics,
-            self.service.rollouts,
-            Recorders(self._samples, self._source),
+            AdminContext(self.service.rollouts, recorders, self._link.ledger if self._link else None),
             access,
             self._loaded.configuration.runtime.module_limit,
         )

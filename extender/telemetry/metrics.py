@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollector, ProcessCollector
@@ -102,6 +103,13 @@ class Metrics:
         }
         for name, (help_text, read) in gauges.items():
             Gauge(name, help_text, registry=self.registry).set_function(read)
+
+    def add_ledger_gauge(self, states: Iterable[str], count: Callable[[str], float]) -> None:
+        """Adds how many pods the ledger has in each state, which is counted when somebody asks."""
+        help_text = "Pods that are on nodes, or expected there."
+        gauge = Gauge("kwx_ledger_pods", help_text, ("state",), registry=self.registry)
+        for state in states:
+            gauge.labels(state).set_function(partial(count, state))
 
     def _add(self, histogram: Histogram) -> Histogram:
         self.registry.register(histogram)

@@ -12,16 +12,21 @@ import anyio
 
 from extender.cluster import Binder, BindError, ClusterError, PodKey
 from extender.scheduling import bind
+from extender.scheduling import filter as filter_verb
 from extender.scheduling.bind import BIND, Binding, RejectedError
 from extender.scheduling.feasible_nodes import NotFilteredError
+from extender.scheduling.filter import Verdict
+from extender.scheduling.ledger import UNCONFIRMED_S
+from extender.scheduling.planning import plan
 from extender.scheduling.profile import Profile
-from extender.scheduling.requests import Candidates
+from extender.scheduling.requests import Candidates, PodRequest
 from extender.scheduling.waiting_pods import WaitingPods
 from extender.webhook import encoding
 from extender.webhook.decoding import decode_binding
 from extender.webhook.failures import UNANSWERABLE, log_failure, require_loaded
 from extender.webhook.handlers import Context
 from extender.webhook.workers import Workers
+from wasm_runtime.nodes.node_table import Nodes
 
 MAX_LATE_S: Final = 1.0
 """Seconds by which the loop may be late to end a bind before its thread gives it up."""
@@ -61,8 +66,14 @@ class BindHandler:
             try:
                 await self._bind(pod, args.Node, named, route)
             except _FAILURES as error:
+                self._release(pod, args.Node, error)
                 log_failure("bind", str(pod), error, node=args.Node)
                 return encoding.encode_bound(str(error))
+            except BaseException as error:
+                self._release(pod, args.Node, error)
+                raise
+        if self._context.ledger:
+            self._context.ledger.confirm(pod.uid, args.Node)
         self._context.feasible.forget(pod.uid, route)
         self._context.pods.forget(pod.uid)
         return encoding.encode_bound()
@@ -73,18 +84,55 @@ class BindHandler:
         if profile:
             require_loaded(profile)
         context.feasible.require(pod, route, node)
+        await self._claim(pod, node, named, route)
         if profile.has_binding_points if profile else context.profiles.has_binding_points:
             await self._run_cycle(pod, node, named, route)
         else:
             await self._binder.bind(pod, node)
 
+    async def _claim(self, pod: PodKey, node: str, named: Profile | None, route: str) -> None:
+        """Has the ledger expect the pod on the node.
+
+        If it does not yet, others may have come there since filter: the plugins have to let the pod there once more.
+        Raises RejectedError, and what filter raises.
+        """
+        context, ledger, seconds = self._context, self._context.ledger, self._timeout + UNCONFIRMED_S
+        if ledger is None or not ledger.is_followed or ledger.claim(pod.uid, node, seconds):
+            return
+        request = await context.pods.find(pod)
+        profile = self._profile(request, named, route)
+        nodes = context.nodes.find(Candidates([node]), profile.wants_nodes)
+
+        def judge(nodes: Nodes) -> Verdict:
+            return filter_verb.run(profile, request.pod, nodes) if profile.wants_pods else Verdict(nodes, {}, {})
+
+        claim = partial(plan, ledger, profile, request.pod, nodes, judge, seconds)
+        verdict = await asyncio.get_running_loop().run_in_executor(self._workers, claim)
+        if reasons := [*verdict.failed.values(), *verdict.unresolvable.values()]:
+            raise RejectedError(f"bind refused: node {node} does not take pod {pod} any more: {reasons[0]}")
+        ledger.claim(pod.uid, node, seconds)
+
+    def _release(self, pod: PodKey, node: str, error: BaseException) -> None:
+        """Ends what the ledger expects, unless the pod may be bound in spite of the error: the watch will tell."""
+        if ledger := self._context.ledger:
+            is_known = isinstance(error, _FAILURES) and not (isinstance(error, BindError) and error.may_be_bound)
+            if not is_known:
+                ledger.doubt(pod.uid, node)
+            else:
+                ledger.release(pod.uid, node)
+
+    def _profile(self, request: PodRequest, named: Profile | None, route: str) -> Profile:
+        """Who judged the pod. Raises NotLoadedError."""
+        live = named or self._context.profiles.of_scheduler(request.scheduler_name)
+        profile = self._context.pins.pinned_or(request.pod.uid, live, route)
+        require_loaded(profile)
+        return profile
+
     async def _run_cycle(self, pod: PodKey, node: str, named: Profile | None, route: str) -> None:
         """Runs the binding cycle in a thread: what Permit and the guests take holds nobody else up."""
         context, deadline = self._context, time.monotonic() + self._timeout
         request = await context.pods.find(pod)
-        live = named or context.profiles.of_scheduler(request.scheduler_name)
-        profile = context.pins.pinned_or(pod.uid, live, route)
-        require_loaded(profile)
+        profile = self._profile(request, named, route)
         binding = Binding(request.pod, context.nodes.find(Candidates([node]), profile.wants_nodes), deadline)
         loop = asyncio.get_running_loop()
         bind_default = partial(self._bind_default, loop, pod, node, deadline)
@@ -116,5 +164,6 @@ def _not_known(pod: PodKey, node: str) -> BindError:
     """Of a bind that was given up: the API server may have been asked."""
     return BindError(
         f"it is not known whether pod {pod} is bound to node {node}: the bind did not end within server.bindTimeout;"
-        " kube-scheduler tries the pod again, and the API server refuses one that is bound"
+        " kube-scheduler tries the pod again, and the API server refuses one that is bound",
+        may_be_bound=True,
     )

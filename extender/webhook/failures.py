@@ -6,6 +6,7 @@ import logging
 from typing import Any, Final
 
 from extender.scheduling.node_source import NotSyncedError
+from extender.scheduling.planning import OvertakenError
 from extender.scheduling.pod_source import PodNotKnownError
 from extender.scheduling.profile import PluginFailedError, Profile
 from extender.webhook.workers import NoThreadError
@@ -23,6 +24,7 @@ REASONS: Final[dict[type[Exception], str]] = {
     PodNotKnownError: "PodNotKnown",
     NotLoadedError: "NotLoaded",
     NoThreadError: "NoThread",
+    OvertakenError: "Overtaken",
 }
 """What the Event about a pod gives as its reason."""
 

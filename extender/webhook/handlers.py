@@ -16,8 +16,10 @@ from extender.scheduling import preempt, prioritize
 from extender.scheduling.cycle_pins import CyclePins, Key
 from extender.scheduling.feasible_nodes import FeasibleNodes
 from extender.scheduling.filter import FILTER, Verdict
+from extender.scheduling.ledger import PLAN_S, Ledger
 from extender.scheduling.live_profiles import LiveProfiles
 from extender.scheduling.node_source import NodeSource
+from extender.scheduling.planning import plan
 from extender.scheduling.pod_source import PodSource
 from extender.scheduling.preempt import PREEMPT
 from extender.scheduling.prioritize import PRIORITIZE
@@ -47,6 +49,8 @@ class Context(NamedTuple):
     top_nodes: TopNodes
     recorder: Recorder | None = None
     """Gets an Event for each failure that a verb's answer has no words for."""
+    ledger: Ledger | None = None
+    """None without a cluster."""
 
 
 S = TypeVar("S", Candidates, Preemption)
@@ -124,6 +128,8 @@ class JudgingHandler(ABC, Generic[S]):
         phases.decode.count(decoded - begun)
         try:
             require_loaded(profile)
+            if profile.wants_pods:
+                self._context.pods.require_synced()
             nodes = self._context.nodes.find(subject, profile.wants_nodes)
         except UNANSWERABLE as error:
             return self.refuse(request, error)
@@ -168,7 +174,9 @@ class FilterHandler(JudgingHandler[Candidates]):
         """Begins the pod's cycle, with what is live."""
         profiles = self._context.profiles
         live = named or profiles.of_scheduler(request.scheduler_name)
-        if live.has_binding_points or profiles.has_binding_points:  # A switch may have come between them.
+        ledger = self._context.ledger
+        # A switch may come between.
+        if live.has_binding_points or profiles.has_binding_points or (ledger and ledger.is_followed):
             self._context.pods.remember(request)
         return self._context.pins.pin(request.pod.uid, live, route)
 
@@ -178,6 +186,12 @@ class FilterHandler(JudgingHandler[Candidates]):
         self._context.samples.record(asked.profile.name, sample, asked.subject)
 
     def run(self, asked: Asked[Candidates], nodes: Nodes) -> Verdict:
+        """What the plugins say. With `topNodes: 1` it is known where the pod goes: the ledger expects it there."""
+        profile, pod = asked.profile, asked.request.pod
+        seconds = PLAN_S if profile.top_nodes == 1 else None
+        return plan(self._context.ledger, profile, pod, nodes, partial(self._ask_plugins, asked), seconds)
+
+    def _ask_plugins(self, asked: Asked[Candidates], nodes: Nodes) -> Verdict:
         """PreFilter and Filter; with topNodes PreScore, Score and NormalizeScore of the nodes that pass."""
         profile, pod = asked.profile, asked.request.pod
         verdict = filter_verb.run(profile, pod, nodes)

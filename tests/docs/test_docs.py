@@ -203,6 +203,7 @@ def test_metrics_are_those_of_the_code() -> None:
     metrics = Metrics()
     for resource in ("nodes", "pods"):
         metrics.add_cache_gauges(resource, lambda: 0, lambda: 0.0)
+    metrics.add_ledger_gauge(["tentative"], lambda _: 0)
     families = {
         f"{family.name}_total" if family.type == "counter" else family.name for family in metrics.registry.collect()
     }

@@ -21,6 +21,7 @@ _IDENTITY: Final = {1: "name", 3: "namespace", 5: "uid", 6: "resource_version"}
 """Field numbers of ObjectMeta (k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto)."""
 
 _SPEC: Final = 2
+_NODE_NAME: Final = 10
 _SCHEDULER_NAME: Final = 19
 """Field numbers of Pod and of PodSpec (k8s.io/api/core/v1/generated.proto)."""
 
@@ -57,11 +58,20 @@ def scheduler_name(pod: bytes) -> str:
     Raises:
         DecodeError: *pod* is no message, or none with a PodSpec in field 2.
     """
+    return _in_spec(pod, _SCHEDULER_NAME)
+
+
+def node_name(pod: bytes) -> str:
+    """Read `spec.nodeName` of a v1.Pod, as `scheduler_name` does."""
+    return _in_spec(pod, _NODE_NAME)
+
+
+def _in_spec(pod: bytes, wanted: int) -> str:
     found = ""
     for number, wire_type, spec in fields(pod):
         if number == _SPEC:
             for inner, inner_type, value in fields(_bytes(number, wire_type, spec)):
-                if inner == _SCHEDULER_NAME:
+                if inner == wanted:
                     found = _text(inner, inner_type, value)
     return found
 

@@ -20,6 +20,7 @@ from extender.config import quantity
 from extender.rollouts.controller import RolloutController
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import Slot
+from extender.scheduling.ledger import Ledger
 
 MAX_UPLOADS: Final = 2
 """Modules that are read at a time; others wait."""
@@ -31,8 +32,10 @@ MAX_DISK_READERS: Final = 4
 class AdminContext:
     """What the routes work with."""
 
-    def __init__(self, rollouts: RolloutController, recorders: Recorders) -> None:
+    def __init__(self, rollouts: RolloutController, recorders: Recorders, ledger: Ledger | None) -> None:
+        """`ledger` is None without a cluster."""
         self.rollouts = rollouts
+        self.ledger = ledger
         self.recorders = recorders
         self.live = rollouts.live
         self.event_stream = EventStream(rollouts.journal)

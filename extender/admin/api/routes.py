@@ -17,6 +17,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
+from extender.admin.api import ledger
 from extender.admin.api.context import (
     AdminContext,
     ContextDep,
@@ -36,9 +37,7 @@ from extender.admin.api.requests import Reason, RevisionName, RollbackRequest, S
 from extender.admin.api.views import PluginView, ProfileView, RevisionView, RolloutView
 from extender.admin.auth.middleware import PREFIX
 from extender.admin.recording import routes
-from extender.admin.recording.recorders import Recorders
 from extender.admin.status import Cause, FailureResponse, FailureStatus
-from extender.rollouts.controller import RolloutController
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import Slot
 from extender.rollouts.swap_command import ConflictError, FromUpload, SwapCommand, SwapRefusedError
@@ -279,11 +278,12 @@ async def _answer(context: AdminContext, rollout: Rollout, wait: float | None, r
 
 
 router.include_router(routes.router)
+router.include_router(ledger.router)
 
 
-def add_api(app: FastAPI, rollouts: RolloutController, recorders: Recorders) -> None:
+def add_api(app: FastAPI, context: AdminContext) -> None:
     """Adds the routes to an application."""
-    app.state.context = AdminContext(rollouts, recorders)
+    app.state.context = context
     app.include_router(router)
     app.add_exception_handler(StarletteHTTPException, _refuse_as_told)
     app.add_exception_handler(RequestValidationError, _refuse_malformed)

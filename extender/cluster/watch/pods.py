@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 from urllib.parse import quote
 
 from extender.cluster.client.api import ApiRequest, ApiServer
 from extender.cluster.client.envelope import decoding, unwrap
 from extender.cluster.client.errors import ClusterError, PodGoneError, RefusedError
 from extender.cluster.watch.reflector import WATCH_GRACE_S, WATCH_TIMEOUT_S, Count, Reflector, Resource
-from wasm_runtime.protobuf.read import Identity, identity
+from wasm_runtime.protobuf.read import Identity, identity, node_name
 
 READ_TIMEOUT_S: Final = 1.0
 """Seconds: a read comes before a bind, and both have to end within what kube-scheduler waits."""
@@ -69,6 +69,21 @@ class VersionedPod(NamedTuple):
     version: str
     content: bytes
     """Bare v1.Pod protobuf."""
+    node: str
+    """The node that it is on; empty if it is on none."""
+
+
+class Follower(Protocol):
+    """Who is told of each change of the pods, by UID."""
+
+    def replace(self, pods: Mapping[str, tuple[str, bytes]], /) -> None:
+        """These are all there are, each its node and its content."""
+
+    def observe(self, uid: str, node: str, pod: bytes, /) -> None:
+        """A pod is new or has changed."""
+
+    def delete(self, uid: str, /) -> None:
+        """A pod has ended, known or not."""
 
 
 class PodCache(Reflector[VersionedPod]):
@@ -82,13 +97,14 @@ class PodCache(Reflector[VersionedPod]):
         self,
         api: ApiServer,
         count: Count,
+        follower: Follower | None = None,
         *,
         stale_after: float = math.inf,
         lifetime: int = WATCH_TIMEOUT_S,
         grace: float = WATCH_GRACE_S,
     ) -> None:
-        """As for a Reflector."""
-        self._pods = _Pods()
+        """All but `follower` as for a Reflector."""
+        self._pods = _Pods(follower)
         super().__init__(
             api,
             UNFINISHED,
@@ -117,21 +133,29 @@ class PodCache(Reflector[VersionedPod]):
 
 
 class _Pods:
-    def __init__(self) -> None:
+    def __init__(self, follower: Follower | None) -> None:
         self.by_uid: dict[str, VersionedPod] = {}
+        self._follower = follower
 
     def entry(self, pod: Identity, content: bytes) -> tuple[str, VersionedPod]:
         """What is kept of a pod: what is kept already, if it has not changed, so that a list doubles nothing."""
         known = self.by_uid.get(pod.uid)
         if known and known.version == pod.resource_version:
             return pod.uid, known
-        return pod.uid, VersionedPod(pod.resource_version, content)
+        return pod.uid, VersionedPod(pod.resource_version, content, node_name(content))
 
     def replace(self, pods: Mapping[str, VersionedPod]) -> None:
         self.by_uid = dict(pods)
+        if self._follower:
+            self._follower.replace({uid: (pod.node, pod.content) for uid, pod in pods.items()})
 
     def put(self, pods: Iterable[tuple[str, VersionedPod]]) -> None:
-        self.by_uid.update(pods)
+        for uid, pod in pods:
+            self.by_uid[uid] = pod
+            if self._follower:
+                self._follower.observe(uid, pod.node, pod.content)
 
     def remove(self, uid: str) -> None:
         self.by_uid.pop(uid, None)
+        if self._follower:
+            self._follower.delete(uid)

@@ -172,6 +172,24 @@ def test_the_page_of_a_proxy_wakes_nobody_and_is_told(
     assert (wakes(caplog), warnings(caplog)) == ([], [f"{PATCH}: {cause.format(url=urls[0])}"])
 
 
+def test_what_somebody_has_to_mend_is_told_once_and_again_after_it_worked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """There may be something to wake each second."""
+    caplog.set_level(logging.INFO)
+    forbidden = answer(403, HTML)
+
+    async def scenario() -> None:
+        async with scripted(tmp_path, forbidden, forbidden, DONE, forbidden) as (server, waker), running(waker):
+            for asked in range(1, 5):
+                waker.wake()
+                await until(lambda: len(server.received) == asked)  # noqa: B023 (called at once)
+            await until(lambda: len(warnings(caplog)) == 2)
+
+    asyncio.run(scenario())
+    assert (len(wakes(caplog)), len(warnings(caplog))) == (1, 2)
+
+
 def test_a_fault_of_its_own_does_not_end_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Such as an error of a library that nobody has met yet."""
     caplog.set_level(logging.INFO)

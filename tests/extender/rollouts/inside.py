@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +22,7 @@ from extender.rollouts.swap_command import FromUpload, SwapCommand
 from extender.scheduling.cycle_pins import CyclePins
 from extender.scheduling.feasible_nodes import FeasibleNodes
 from extender.scheduling.guest_log import GuestLog
+from extender.scheduling.ledger import Ledger
 from extender.scheduling.node_source import NodeSource
 from extender.scheduling.pod_source import PodSource
 from extender.scheduling.request_samples import RequestSamples
@@ -42,7 +44,8 @@ T = TypeVar("T")
 class Inside:
     """The plugins of a configuration and the verbs, without sockets; a context manager that ends it.
 
-    Nobody looks at sources, probations and what drains but the test, by `reconcile` and `offer`.
+    Nobody looks at sources, probations and what drains but the test, by `reconcile` and `offer`. Nothing follows pods
+    but the test, which tells `ledger` of them.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Inside:
         *profiles: Mapping[str, Any],
         binder: Binder | None = None,
         bind_timeout: float = 4.0,
+        clock: Callable[[], float] = time.monotonic,
         **sections: Any,
     ) -> None:
         self.folder = folder
@@ -59,12 +63,23 @@ class Inside:
         self.pins = CyclePins()
         self.woken = 0
         self.samples = RequestSamples()
-        nodes, waiting = NodeTable(), WaitingPods()
+        self.nodes, waiting = NodeTable(), WaitingPods()
+        self.ledger = Ledger(self.nodes.pods, lambda: 0.0, self._wake, clock)
         self._loaded = load(self.config, GuestLog().report, handle=waiting, keeps=True)
         self.live = self._loaded.live
-        self.service = RolloutService(self.config, self._loaded, self.pins, self.samples, lambda: nodes, self._wake)
+        self.pods_problem: str | None = None
+        """Why plugins that want to know pods have to wait."""
+        self.service = RolloutService(
+            self.config,
+            self._loaded,
+            self.pins,
+            self.samples,
+            lambda: self.nodes,
+            lambda: self.pods_problem,
+            self._wake,
+        )
         self.rollouts = self.service.rollouts
-        source = NodeSource(None, nodes, NodeTable)
+        source = NodeSource(None, self.nodes, NodeTable)
         context = Context(
             self.live.profiles,
             source,
@@ -74,6 +89,7 @@ class Inside:
             self.samples,
             FeasibleNodes(),
             TopNodes(),
+            ledger=self.ledger,
         )
         handlers = make_handlers(context, binder or DryRunBinder(), waiting, bind_timeout)
         self._router = Router(handlers, self.live.profiles, 1 << 20)

@@ -35,6 +35,12 @@ class Cache:
 
     pods: Mapping[str, bytes] = field(default_factory=dict)
     unusable: str | None = None
+    begun: int = 0
+    """How often it was asked to begin."""
+
+    def follow(self) -> str | None:
+        self.begun += 1
+        return self.unusable
 
     def get(self, uid: str) -> bytes | None:
         return self.pods.get(uid)
@@ -250,3 +256,26 @@ def test_a_victim_that_is_no_pod_is_the_callers_fault() -> None:
     with pytest.raises(RequestError) as refused:
         victims(PodSource(None, None), victims_args({"node-3": [broken]}))
     assert str(refused.value) == "NodeNameToVictims: the pod of UID u: spec: expected an object, got 5"
+
+
+class TestFollow:
+    PROBLEM = "the pods of the cluster are not known yet"
+
+    def test_plugins_that_want_pods_wait_for_them(self) -> None:
+        cache = Cache(unusable=self.PROBLEM)
+        with pytest.raises(NotSyncedError, match=f"^{self.PROBLEM}$"):
+            PodSource(cache, None).require_synced()
+        assert cache.begun == 1
+        cache.unusable = None
+        PodSource(cache, None).require_synced()
+
+    def test_they_begin_without_where_that_is_wanted(self) -> None:
+        cache = Cache(unusable=self.PROBLEM)
+        source = PodSource(cache, None, needs_sync=False)
+        source.require_synced()
+        assert (source.follow(), cache.begun) == (None, 2)
+
+    def test_there_are_none_without_a_cluster(self) -> None:
+        source = PodSource(None, None)
+        source.require_synced()
+        assert source.follow() is None

@@ -31,6 +31,7 @@ from wasm_runtime.errors import Fault
 
 NODES, PODS = 3, 700
 """More pods than a page of a list has."""
+LEDGER = f"[+]ledger ok: 0 tentative, 0 binding, 0 unconfirmed, 0 confirmed, {PODS} observed"
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,10 @@ MISTAKE = (400, 'Pod: spec.containers: expected a list, got "none"')
 @pytest.mark.parametrize("guest", ["every_export"], indirect=True)
 def test_pods_are_kept_for_a_plugin_that_asks_for_them(extender: Extender) -> None:
     assert kept(extender) == (NODES, PODS)
-    assert conditions(extender) == "[+]nodes ok\n[+]pods ok\n[+]plugins ok\n[+]threads ok\nreadyz check passed\n"
+    assert (
+        conditions(extender)
+        == f"[+]nodes ok\n[+]pods ok\n{LEDGER}\n[+]plugins ok\n[+]threads ok\nreadyz check passed\n"
+    )
 
 
 @pytest.mark.parametrize("guest", ["every_export"], indirect=True)
@@ -101,7 +105,7 @@ def test_pods_are_kept_from_when_a_plugin_goes_live_that_asks_for_them(extender:
     extender.wait_until(
         lambda: extender.admin.get("/api/v1/plugins").json()[0]["digest"] == digest(guests.module("every_export"))
     )
-    well = "[+]nodes ok\n[+]plugins ok\n[+]threads ok\n[+]pods ok\nreadyz check passed\n"
+    well = f"[+]nodes ok\n[+]plugins ok\n[+]threads ok\n[+]pods ok\n{LEDGER}\nreadyz check passed\n"
     extender.wait_until(lambda: conditions(extender) == well)
     assert kept(extender) == (NODES, PODS)
     victim = objects.running_pod(5, objects.node_name(0))["metadata"]["uid"]

@@ -571,6 +571,7 @@ def test_everything_the_api_takes_and_answers_is_described(extender: Extender) -
         (f"{API}/rollouts/{{rollout}}", "get"),
         (f"{API}/history", "get"),
         (f"{API}/events", "get"),
+        (f"{API}/ledger", "get"),
         (f"{API}/traffic", "get"),
     }
     for methods in described["paths"].values():

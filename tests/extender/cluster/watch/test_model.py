@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,12 +15,14 @@ from bench.peers.kubeconfig import write_kubeconfig
 from bench.peers.protobuf import integer, text
 from extender.cluster import ApiServer, NodeCache, PodCache
 from extender.cluster.watch import reflector
+from extender.scheduling.ledger import Ledger
 from tests.extender.cluster.support import Ends, running, until
 from tests.extender.cluster.watch.world import Make, UnsteadyServer, World
 from wasm_runtime.nodes import node_table as node_table_module
 from wasm_runtime.nodes.images import ImageStates
 from wasm_runtime.nodes.node_table import ABSENT, NEVER, NodeTable
-from wasm_runtime.protobuf.read import identity
+from wasm_runtime.pods.pod_table import PodTable, ResidentPod
+from wasm_runtime.protobuf.read import identity, node_name
 
 KEYS = 200
 IMAGES = 20
@@ -48,9 +50,10 @@ def images_at(version: int) -> list[int]:
 
 
 def pod(version: int, key: str) -> bytes:
-    """A pod whose name comes again with other UIDs."""
+    """A pod whose name comes again with other UIDs; some have no node yet."""
     metadata = text(1, f"web-{int(key) % 50}") + text(3, "default") + text(5, key) + text(6, str(version))
-    return text(1, metadata + text(12, text(1, "a") + text(2, "x" * (version % 300))))
+    annotated = text(1, metadata + text(12, text(1, "a") + text(2, "x" * (version % 300))))
+    return annotated + text(2, text(10, f"node-{int(key) % 7}" if int(key) % 5 else ""))
 
 
 class Copy:
@@ -151,10 +154,22 @@ def test_nodes_and_their_images_are_those_of_the_server_after_each_outage(tmp_pa
     play(tmp_path, node, scenario)
 
 
+def is_told(ledger: Ledger, pods: PodTable, objects: Mapping[str, bytes]) -> bool:
+    """Whether the ledger and guests know pods as the server has them."""
+    placed = {uid: (node, content) for uid, content in objects.items() if (node := node_name(content))}
+    return (
+        {uid: (entry.node, entry.object) for uid, entry in ledger.entries().items()} == placed
+        and all(pods.get(uid) == ResidentPod(node_name(content), content) for uid, content in objects.items())
+        and len(pods) == len(objects)
+    )
+
+
 @pytest.mark.parametrize("events", LENGTHS)
 def test_pods_are_those_of_the_server_after_each_outage(tmp_path: Path, events: int) -> None:
     async def scenario(world: World, server: UnsteadyServer, api: ApiServer, chance: random.Random) -> None:
-        cache = PodCache(api, Ends(), grace=0.2)
+        node_table = NodeTable()
+        ledger = Ledger(node_table.pods, lambda: cache.outdated)
+        cache = PodCache(api, Ends(), ledger, grace=0.2)
 
         def is_true() -> bool:
             return (
@@ -164,6 +179,7 @@ def test_pods_are_those_of_the_server_after_each_outage(tmp_path: Path, events: 
                     cache.find(uid, identity(content).resource_version) == content == cache.get(uid)
                     for uid, content in world.objects.items()
                 )
+                and is_told(ledger, node_table.pods, world.objects)
             )
 
         async with running(cache):

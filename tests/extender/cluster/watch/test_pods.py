@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -173,6 +173,45 @@ def test_pods_are_known_by_uid_and_a_name_that_comes_again_is_another(tmp_path: 
                 },
             ]
             assert {got.target.partition("?")[0] for got in server.received} == {"/api/v1/pods"}
+
+    asyncio.run(scenario())
+
+
+class Told:
+    """Takes note of what a cache tells who follows it."""
+
+    def __init__(self) -> None:
+        self.steps: list[object] = []
+
+    def replace(self, pods: Mapping[str, tuple[str, bytes]]) -> None:
+        """A list."""
+        self.steps.append(dict(pods))
+
+    def observe(self, uid: str, node: str, pod: bytes) -> None:
+        """A pod is new or has changed."""
+        self.steps.append((uid, node, pod))
+
+    def delete(self, uid: str) -> None:
+        """A pod has ended."""
+        self.steps.append(uid)
+
+
+def test_who_follows_the_pods_is_told_of_each_change(tmp_path: Path) -> None:
+    placed = pod("web-1", "b") + text(2, text(1, "a volume") + text(10, "node-7"))
+
+    async def scenario() -> None:
+        listed = answer(200, node_list("7", pod("web-0", "a"), placed))
+        moved = pod("web-0", "a", "8") + text(2, text(10, "node-9"))
+        changes = (framed(event("MODIFIED", moved)), framed(event("DELETED", pod("web-1", "b", "9"))))
+        async with scripted(tmp_path, listed, stream(*changes, linger=60)) as (_, api):
+            told = Told()
+            async with running(PodCache(api, Ends(), told)):
+                await until(lambda: len(told.steps) == 3)
+            assert told.steps == [
+                {"a": ("", pod("web-0", "a")), "b": ("node-7", placed)},
+                ("a", "node-9", moved),
+                "b",
+            ]
 
     asyncio.run(scenario())
 

@@ -1,0 +1,380 @@
+"""The ledger: which pod is on which node, or is about to be."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping
+from enum import Enum
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
+
+from wasm_runtime.engine import MEBIBYTE
+from wasm_runtime.pods.pod_table import PodTable, ResidentPod
+
+PLAN_S: Final = 30.0
+"""Seconds for which a pod is expected on the one node that filter has answered. kube-scheduler does not say when it
+gives up, so a plan ends as the pod's cycle does (`CYCLE_TIMEOUT_S`)."""
+
+UNCONFIRMED_S: Final = 90.0
+"""Seconds that the watch has, while it is current, to show a pod of which it is not known whether it is bound. A watch
+that has fallen silent is noticed earlier (`WATCH_TIMEOUT_S` and `WATCH_GRACE_S`)."""
+
+MAX_TENTATIVE_BYTES: Final = 64 * MEBIBYTE
+"""What plans may take; beyond it those go that would expire first."""
+
+POD_OVERHEAD_BYTES: Final = 1024
+"""What a pod takes beside its object."""
+
+
+EARLY_S: Final = 2.0
+"""Seconds by which kube-scheduler may see earlier than the ledger that a pod has ended."""
+
+MAX_NODES: Final = 32_768
+"""Nodes of which it is known when a pod came last. The others count as if one had come when the last was forgotten."""
+
+
+class State(Enum):
+    """Why a pod counts on a node."""
+
+    TENTATIVE = "tentative"
+    """filter has answered the node alone. It ends by itself."""
+    BINDING = "binding"
+    """A bind is under way, also while kube-scheduler asks about the pod again."""
+    UNCONFIRMED = "unconfirmed"
+    """The pod may be bound: the API server's answer was lost. It ends by itself if the watch does not show it."""
+    CONFIRMED = "confirmed"
+    """The pod was bound here."""
+    OBSERVED = "observed"
+    """The watch shows the pod on the node."""
+
+
+class Step(Enum):
+    """What becomes of a pod."""
+
+    RETRY = "retry"
+    """filter is asked about it."""
+    PLAN = "plan"
+    """filter answers one node."""
+    BIND = "bind"
+    """A bind begins."""
+    CONFIRM = "confirm"
+    """It is bound."""
+    RELEASE = "release"
+    """It was not bound."""
+    DOUBT = "doubt"
+    """It was bound, or not."""
+    EXPIRE = "expire"
+    """Its time is over."""
+    OBSERVE = "observe"
+    """The watch shows it on a node."""
+    MISS = "miss"
+    """A list does not have it on a node: that may be older than the bind."""
+    DELETE = "delete"
+    """The watch shows that it has ended."""
+
+
+_TENTATIVE, _BINDING, _UNCONFIRMED, _CONFIRMED, _OBSERVED = State
+
+TRANSITIONS: Final[Mapping[Step, Mapping[State | None, State | None]]] = {
+    Step.RETRY: {_TENTATIVE: None},
+    Step.PLAN: {None: _TENTATIVE, _TENTATIVE: _TENTATIVE},
+    Step.BIND: {_TENTATIVE: _BINDING, _BINDING: _BINDING},
+    Step.CONFIRM: {_BINDING: _CONFIRMED, _UNCONFIRMED: _CONFIRMED},
+    Step.RELEASE: {_BINDING: None},
+    Step.DOUBT: {_BINDING: _UNCONFIRMED, _UNCONFIRMED: _UNCONFIRMED},
+    Step.EXPIRE: {_TENTATIVE: None, _BINDING: None, _UNCONFIRMED: None},
+    Step.OBSERVE: dict.fromkeys([None, *State], _OBSERVED),
+    Step.MISS: {_CONFIRMED: _UNCONFIRMED, _OBSERVED: None},
+    Step.DELETE: dict.fromkeys(State),
+}
+"""What follows a state, None being that of a pod that is on no node. Where a state is left out, nothing changes."""
+
+
+_SEEN: Final = frozenset({Step.OBSERVE, Step.DELETE})
+"""Steps that kube-scheduler sees as well, if the pod was bound."""
+
+
+class Entry(NamedTuple):
+    """A pod on a node."""
+
+    state: State
+    node: str
+    object: bytes
+    """Protobuf v1.Pod."""
+    expires: float = math.inf
+    """When an entry ends whose pod may not come, on the clock of `time.monotonic`."""
+
+    @property
+    def is_tentative(self) -> bool:
+        """Whether the pod may not come."""
+        return self.state not in {State.CONFIRMED, State.OBSERVED}
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes of those that all plans may take."""
+        return len(self.object) + POD_OVERHEAD_BYTES if self.state is State.TENTATIVE else 0
+
+
+class Ledger:
+    """Knows each pod that is on a node or about to be, by its UID, and tells guests by way of a `PodTable`.
+
+    Pods without a node that the watch shows are told to guests that want to know them. Nothing outlives the process:
+    the watch brings what is bound, and kube-scheduler asks again about the others. May be used from any thread.
+    """
+
+    def __init__(
+        self,
+        pods: PodTable,
+        outdated: Callable[[], float],
+        wake: Callable[[], object] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`outdated` is for how many seconds the watch may have been behind; `wake` has rejected pods tried again.
+
+        `clock` in seconds.
+        """
+        self._pods = pods
+        self._wake = wake
+        self._outdated = outdated
+        self._clock = clock
+        self._entries: dict[str, Entry] = {}
+        self._waiting: dict[str, bytes] = {}
+        """Pods that the watch has last shown without a node."""
+        self._expiries: list[tuple[float, str]] = []
+        """A heap, in which an entry that has another expiry by now is still found."""
+        self._bytes = 0
+        """What the tentative entries take."""
+        self._position = 0
+        self._taken: OrderedDict[str, int] = OrderedDict()
+        """By node, the position of the last change that may have taken room there; the oldest first."""
+        self._forgotten = 0
+        """The latest position that is not there any more."""
+        self._vacated = 0
+        """The position at which a pod last left room somewhere."""
+        self._rejected_at = -math.inf
+        """When a pod was last rejected everywhere, unless such pods were woken since."""
+        self._lock = threading.RLock()
+        self._behind_at = -math.inf
+        """When the watch was last behind."""
+        self.is_followed = False
+        """Whether the pods are watched, or about to be. Where they are not, nothing is worth a note."""
+
+    # -- what schedulers do ------------------------------------------------------------------------
+
+    @property
+    def position(self) -> int:
+        """Grows with each change. Who judges afterwards knows of all changes until then."""
+        with self._lock:  # Else a change might count that guests are not told of yet.
+            return self._position
+
+    def retry(self, uid: str) -> str:
+        """Ends a pod's plan, since filter is asked about the pod again. Returns the node that it was for, or nothing.
+
+        Whoever does not plan the pod there again calls `vacate`.
+        """
+        with self._lock:
+            entry = self._entries.get(uid)
+            if entry is None or entry.state is not State.TENTATIVE:
+                return ""
+            self._change(Step.RETRY, uid)
+            return entry.node
+
+    def vacate(self, *, is_seen: bool = False) -> None:
+        """Takes note that a pod has left room: pods that were rejected are worth another attempt.
+
+        With `is_seen` kube-scheduler sees it by itself, and tries them again. It may have done so a moment too early.
+        """
+        with self._lock:
+            self._vacated = self._position
+            if self._rejected_at > (self._clock() - EARLY_S if is_seen else -math.inf):
+                self._rejected_at = -math.inf
+                self._wake()
+
+    def reject(self, since: int) -> bool:
+        """Takes note that no node takes a pod. Returns False if room came free after the position `since`.
+
+        The pod has to be judged again then. Otherwise rejected pods are woken as soon as room comes free.
+        """
+        with self._lock:
+            if self._vacated > since:
+                return False
+            self._rejected_at = self._clock()
+            return True
+
+    def plan(self, uid: str, node: str, pod: bytes, since: int, seconds: float = PLAN_S) -> bool:
+        """Expects a pod, a protobuf v1.Pod, on a node for so many seconds.
+
+        Returns False, and expects nothing, if a pod may have taken room on the node after the position `since`: it has
+        to be judged again then.
+        """
+        with self._lock:
+            if self._taken.get(node, self._forgotten) > since:
+                return False
+            self._change(Step.PLAN, uid, Entry(State.TENTATIVE, node, pod, self._clock() + seconds))
+            self.expire()
+            return True
+
+    def claim(self, uid: str, node: str, seconds: float) -> bool:
+        """Takes note that a bind begins, of so many seconds at most. Returns whether the pod was expected there."""
+        with self._lock:
+            self.expire()
+            entry = self._entries.get(uid)
+            if entry is None or entry.node != node:
+                return False
+            self._change(Step.BIND, uid, entry._replace(expires=self._clock() + seconds))
+            return True
+
+    def confirm(self, uid: str, node: str) -> None:
+        """Takes note that a pod was bound, unless the watch has shown by now that it has ended."""
+        with self._lock:
+            if entry := self._entries.get(uid):
+                self._change(Step.CONFIRM, uid, Entry(State.CONFIRMED, node, entry.object))
+
+    def release(self, uid: str, node: str) -> None:
+        """Takes note that a pod was not bound to a node."""
+        with self._lock:
+            entry = self._entries.get(uid)
+            if entry and entry.node == node:
+                self._change(Step.RELEASE, uid)
+
+    def doubt(self, uid: str, node: str) -> None:
+        """Takes note that a pod may be bound to a node. Until that is known it goes nowhere else."""
+        with self._lock:
+            entry = self._entries.get(uid)
+            if entry and entry.node == node:
+                self._change(Step.DOUBT, uid, entry._replace(expires=self._clock() + UNCONFIRMED_S))
+
+    def node_of(self, uid: str) -> str:
+        """The node that a pod is on, or expected on; empty if there is none."""
+        entry = self._entries.get(uid)
+        return entry.node if entry else ""
+
+    def committed(self, uid: str) -> str | None:
+        """The node that a pod is being bound to, or may be bound to; None if it may go anywhere."""
+        entry = self._entries.get(uid)
+        return entry.node if entry and entry.state in {State.BINDING, State.UNCONFIRMED} else None
+
+    def expire(self) -> None:
+        """Ends what is expected and whose time is over, and as many more plans as are too much."""
+        with self._lock:
+            now, kept = self._clock(), []
+            if self._outdated():
+                self._behind_at = now
+            while self._expiries and (self._expiries[0][0] <= now or self._bytes > MAX_TENTATIVE_BYTES):
+                expires, uid = heappop(self._expiries)
+                entry = self._entries.get(uid)
+                if entry is None or entry.expires != expires:
+                    continue
+                shown_by = self._behind_at + UNCONFIRMED_S
+                if expires > now and entry.state is not State.TENTATIVE:
+                    kept.append((expires, uid))
+                elif entry.state is State.UNCONFIRMED and shown_by > now:  # The watch may still show it.
+                    self._change(Step.DOUBT, uid, entry._replace(expires=shown_by))
+                else:
+                    self._change(Step.EXPIRE, uid)
+            for each in kept:
+                heappush(self._expiries, each)
+
+    # -- what the watch shows ----------------------------------------------------------------------
+
+    def observe(self, uid: str, node: str, pod: bytes) -> None:
+        """Takes a pod as the watch shows it, with an empty `node` if it has none.
+
+        A pod that was bound here is on its node all the same: the watch may be behind.
+        """
+        with self._lock:
+            if node:
+                self._waiting.pop(uid, None)
+                self._change(Step.OBSERVE, uid, Entry(State.OBSERVED, node, pod))
+            else:
+                self._waiting[uid] = pod
+                self._tell(uid)
+
+    def delete(self, uid: str) -> None:
+        """Forgets a pod that has ended."""
+        with self._lock:
+            self._waiting.pop(uid, None)
+            self._change(Step.DELETE, uid)
+            self._tell(uid)
+
+    def replace(self, pods: Mapping[str, tuple[str, bytes]]) -> None:
+        """Takes a list of all pods that have not ended: the node and the object of each."""
+        with self._lock:
+            gone = self._waiting.keys() - pods.keys()
+            for uid in gone:
+                del self._waiting[uid]
+            expires = self._clock() + UNCONFIRMED_S
+            for uid in [uid for uid in self._entries if not pods.get(uid, ("",))[0]]:
+                self._change(Step.MISS, uid, self._entries[uid]._replace(expires=expires))
+            for uid in gone:
+                self._tell(uid)
+            for uid, (node, pod) in pods.items():
+                self.observe(uid, node, pod)
+
+    # -- for people --------------------------------------------------------------------------------
+
+    def count(self, state: str) -> int:
+        """How many pods are in a state."""
+        return self._counts()[State(state)]
+
+    def summary(self) -> str:
+        """How many pods are in which state, in words."""
+        counts = self._counts()
+        return ", ".join(f"{counts[state]} {state.value}" for state in State)
+
+    def entries(self) -> Mapping[str, Entry]:
+        """All pods that are on nodes, or about to be."""
+        with self._lock:
+            self.expire()
+            return dict(self._entries)
+
+    def _counts(self) -> Counter[State]:
+        return Counter(entry.state for entry in self.entries().values())
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _change(self, step: Step, uid: str, changed: Entry | None = None) -> None:
+        """Makes a transition; `changed` is the entry of the state that follows, if one does."""
+        with self._lock:
+            before = self._entries.get(uid)
+            state = before.state if before else None
+            if state not in TRANSITIONS[step]:
+                return
+            following = TRANSITIONS[step][state]
+            after = changed._replace(state=following) if changed and following else None
+            if after == before:
+                return
+            if after:
+                self._entries[uid] = after
+            else:
+                self._entries.pop(uid, None)
+            self._bytes += (after.size if after else 0) - (before.size if before else 0)
+            if after and after.is_tentative:
+                heappush(self._expiries, (after.expires, uid))
+            self._note_room(before, after)
+            self._tell(uid)
+            if before and step is not Step.RETRY and (after is None or after.node != before.node):
+                self.vacate(is_seen=step in _SEEN and not before.is_tentative)
+
+    def _note_room(self, before: Entry | None, after: Entry | None) -> None:
+        """Notes at a node that a pod may have taken room there: it came, or is another one than it was."""
+        self._position += 1
+        if after is None or (before and (before.node, before.object) == (after.node, after.object)):
+            return
+        self._taken.pop(after.node, None)
+        self._taken[after.node] = self._position
+        if len(self._taken) > MAX_NODES:
+            _, self._forgotten = self._taken.popitem(last=False)
+
+    def _tell(self, uid: str) -> None:
+        """Brings what guests are told of a pod up to date."""
+        entry, waiting = self._entries.get(uid), self._waiting.get(uid)
+        if entry:
+            self._pods.put([(uid, ResidentPod(entry.node, entry.object, entry.is_tentative))])
+        elif waiting is not None:
+            self._pods.put([(uid, ResidentPod("", waiting))])
+        else:
+            self._pods.remove(uid)

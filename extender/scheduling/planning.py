@@ -1,0 +1,81 @@
+"""Judging a pod so that what was free is still free when the pod is expected on a node."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from extender.scheduling.filter import Verdict
+from extender.scheduling.ledger import PLAN_S, Ledger
+from extender.scheduling.profile import Profile
+from wasm_runtime.guests.guest import Pod
+from wasm_runtime.nodes.node_table import Nodes
+
+MAX_JUDGED: Final = 8
+"""How often a pod is judged while others take the room that it would get, or make room."""
+
+
+class OvertakenError(Exception):
+    """What was found was not true any more each time that a pod was judged. `str()` says so."""
+
+
+def plan(
+    ledger: Ledger | None,
+    profile: Profile,
+    pod: Pod,
+    nodes: Nodes,
+    judge: Callable[[Nodes], Verdict],
+    seconds: float | None = PLAN_S,
+) -> Verdict:
+    """What `judge` says of some nodes. If one is left, the pod is expected there for so many seconds afterwards.
+
+    With None it is expected nowhere. Pods that are judged at the same time do not get the same room: who comes second
+    is judged again, and so is who is rejected while room comes free. A pod that is being bound, or may be bound, gets
+    that node, and is not judged: anywhere else it might be twice. Raises OvertakenError, and what `judge` raises.
+    """
+    if ledger is None or not ledger.is_followed:
+        return judge(nodes)
+    ledger.expire()
+    if node := ledger.committed(pod.uid):
+        verdict = _only(node, nodes)
+        if not verdict.kept:
+            ledger.reject(sys.maxsize)
+        return verdict
+    left = ledger.retry(pod.uid)
+    try:
+        return _judge(ledger, profile, pod, partial(judge, nodes), seconds)
+    finally:
+        if left and ledger.node_of(pod.uid) != left:
+            ledger.vacate()
+
+
+def _judge(ledger: Ledger, profile: Profile, pod: Pod, judge: Callable[[], Verdict], seconds: float | None) -> Verdict:
+    for _ in range(MAX_JUDGED):
+        since = ledger.position if profile.wants_pods else sys.maxsize
+        verdict = judge()
+        if _holds(ledger, pod, verdict, since, seconds):
+            return verdict
+    if verdict.kept:
+        raise OvertakenError(
+            f"node {verdict.kept.names[0]} was given other pods each of the {MAX_JUDGED} times that pod {pod.name} was"
+            " judged; kube-scheduler tries the pod again"
+        )
+    ledger.reject(sys.maxsize)
+    ledger.vacate()  # Room comes free all the time: the pod is worth another attempt soon.
+    return verdict
+
+
+def _holds(ledger: Ledger, pod: Pod, verdict: Verdict, since: int, seconds: float | None) -> bool:
+    """Whether a verdict is still true; a pod whose one node it names is then expected there."""
+    names = verdict.kept.names
+    if not names:
+        return ledger.reject(since)
+    return seconds is None or len(names) > 1 or ledger.plan(pod.uid, names[0], pod.object, since, seconds)
+
+
+def _only(node: str, nodes: Nodes) -> Verdict:
+    reason = f"the pod is being bound to {node}, or may be bound there: the watch has not shown it yet"
+    kept = nodes.select(list(map(node.__eq__, nodes.names)))
+    return Verdict(kept, {}, dict.fromkeys(filter(node.__ne__, nodes.names), reason))

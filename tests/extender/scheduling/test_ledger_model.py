@@ -1,0 +1,302 @@
+"""Two schedulers, an API server that loses answers, a watch that is behind: no node ever takes more than it has."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import pytest
+
+from extender.scheduling.ledger import PLAN_S, POD_OVERHEAD_BYTES, UNCONFIRMED_S, Ledger, State
+from wasm_runtime.nodes.node_table import NodeTable
+from wasm_runtime.pods.pod_table import ResidentPod
+
+NODES = [f"node-{at}" for at in range(6)]
+CAPACITY = 8
+MOST_PODS = 40
+BIND_S = 4.0
+LAG_S = UNCONFIRMED_S - BIND_S - 5.0
+"""How far the watch is behind at most."""
+
+STEPS = [
+    pytest.param(20_000, id="short"),
+    pytest.param(1_000_000, id="full", marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]),
+]
+
+
+class Truth(NamedTuple):
+    """A pod as the API server has it."""
+
+    size: int
+    node: str = ""
+
+    @property
+    def object(self) -> bytes:
+        """What stands for the pod's protobuf."""
+        return b"x" * self.size
+
+
+class Change(NamedTuple):
+    """An event of the watch, and when it happened; `pod` is None when it has ended."""
+
+    at: float
+    uid: str
+    pod: Truth | None
+
+
+class Chosen(NamedTuple):
+    """A pod for which a node was found; `since` is where the ledger stood before."""
+
+    node: str
+    since: int
+
+
+class World:
+    """The API server, its watch, and two schedulers that ask one extender."""
+
+    def __init__(self, dice: random.Random) -> None:
+        self.dice = dice
+        self.now = 1_000.0
+        self.node_table = NodeTable()
+        self.table = self.node_table.pods
+        self.ledger = Ledger(self.table, lambda: float(self.listed is not None), clock=lambda: self.now)
+        self.ledger.replace({})
+        self.pods: dict[str, Truth] = {}
+        self.changes: deque[Change] = deque()
+        self.listed: dict[str, Truth] | None = None
+        """A list that is under way, as the API server was when it began."""
+        self.judged: dict[str, Chosen] = {}
+        self.planned: dict[str, str] = {}
+        self.binding: dict[str, str] = {}
+        self.spent = 0.0
+        """Seconds for which binds have been under way."""
+        self.born = 0
+        self.done: set[str] = set()
+        """What has happened at least once."""
+
+    # -- the API server ----------------------------------------------------------------------------
+
+    def write(self, uid: str, pod: Truth | None) -> None:
+        """Changes a pod, or ends it."""
+        if pod:
+            self.pods[uid] = pod
+        else:
+            del self.pods[uid]
+        self.changes.append(Change(self.now, uid, pod))
+
+    def create(self) -> None:
+        """Somebody wants another pod."""
+        if len(self.pods) < MOST_PODS:
+            self.born += 1
+            self.write(f"pod-{self.born}", Truth(self.dice.randint(1, 4)))
+
+    def end(self) -> None:
+        """A pod ends, whatever is done about it."""
+        if self.pods:
+            self.write(self.dice.choice(sorted(self.pods)), None)
+
+    def assign(self, uid: str, node: str) -> bool:
+        """A bind; returns whether the pod is on the node afterwards."""
+        pod = self.pods.get(uid)
+        if pod and not pod.node:
+            self.write(uid, pod._replace(node=node))
+        return bool(pod) and self.pods[uid].node == node
+
+    # -- the watch ---------------------------------------------------------------------------------
+
+    def deliver(self) -> None:
+        """The next event comes; while a list is under way none does."""
+        if self.changes and self.listed is None:
+            change = self.changes.popleft()
+            if change.pod:
+                self.ledger.observe(change.uid, change.pod.node, change.pod.object)
+            else:
+                self.ledger.delete(change.uid)
+
+    def begin_list(self) -> None:
+        """The watch is lost, and a list begins."""
+        if self.listed is None:
+            self.changes.clear()
+            self.listed = dict(self.pods)
+
+    def end_list(self) -> None:
+        """The list is there; the watch goes on from where it began."""
+        if self.listed is not None:
+            self.ledger.replace({uid: (pod.node, pod.object) for uid, pod in self.listed.items()})
+            self.listed = None
+            self.done.add("list")
+
+    def wait(self) -> None:
+        """Time passes. Binds do not take longer than they may, and the watch does not fall behind more than it may."""
+        passed = self.dice.choice([0.01, 0.5, 5.0, 20.0])
+        self.spent = self.spent + passed if self.binding else 0.0
+        while self.binding and self.spent > BIND_S:
+            self.end_bind()
+        self.now += passed
+        if self.dice.random() < 0.1:
+            self.end_list()
+        while self.listed is None and self.changes and self.changes[0].at < self.now - LAG_S:
+            self.deliver()
+        self.ledger.expire()
+
+    # -- schedulers --------------------------------------------------------------------------------
+
+    def used(self, node: str) -> int:
+        """What the pods take that guests are told of."""
+        return sum(len(pod.object) for pod in self.told().values() if pod.node == node)
+
+    def told(self) -> Mapping[str, ResidentPod]:
+        """What guests are told."""
+        return {uid: pod for uid in [*self.pods, *self.ghosts()] if (pod := self.table.get(uid))}
+
+    def ghosts(self) -> Iterator[str]:
+        """Pods that are not there any more, and those of simulations."""
+        return (uid for uid in self.ledger.entries() if uid not in self.pods)
+
+    def judge(self, size: int) -> Chosen | None:
+        """filter: the fullest node that has room."""
+        since = self.ledger.position
+        room = {node: CAPACITY - self.used(node) for node in NODES}
+        fitting = [node for node in NODES if room[node] >= size]
+        return Chosen(min(fitting, key=room.__getitem__), since) if fitting else None
+
+    def begin_filter(self) -> None:
+        """A scheduler asks about a pod that waits, and the plugins begin."""
+        waiting = [uid for uid, pod in self.pods.items() if not pod.node]
+        if not waiting:
+            return
+        uid = self.dice.choice(waiting)
+        self.planned.pop(uid, None)
+        self.ledger.retry(uid)
+        if node := self.ledger.committed(uid):
+            self.planned[uid] = node
+            self.done.add("doubted")
+        elif chosen := self.judge(self.pods[uid].size):
+            self.judged[uid] = chosen
+
+    def end_filter(self) -> None:
+        """The plugins have judged a pod. Meanwhile others may have been."""
+        if not self.judged:
+            return
+        uid = self.dice.choice(sorted(self.judged))
+        node, since = self.judged.pop(uid)
+        pod = self.pods.get(uid)
+        if pod is None:
+            return
+        if self.ledger.plan(uid, node, pod.object, since):
+            self.planned[uid] = node
+        else:
+            self.done.add("overtaken")
+
+    def simulate(self) -> None:
+        """Somebody asks about a pod that will never come: an autoscaler, a gang that does not fit."""
+        before = dict(self.ledger.entries())
+        self.born += 1
+        uid, pod = f"simulated-{self.born}", Truth(1)
+        if chosen := self.judge(pod.size):
+            assert self.ledger.plan(uid, chosen.node, pod.object, chosen.since)
+            assert self.ledger.entries().keys() - before.keys() == {uid}
+            if self.dice.random() < 0.5:
+                self.ledger.retry(uid)
+                assert self.ledger.entries() == before
+
+    def begin_bind(self) -> None:
+        """A scheduler binds a pod for which filter has answered a node, now or much later."""
+        ready = [uid for uid in self.planned if uid not in self.binding]
+        if not ready:
+            return
+        uid = self.dice.choice(ready)
+        node, pod = self.planned.pop(uid), self.pods.get(uid)
+        if pod is None:
+            return
+        if not self.ledger.claim(uid, node, BIND_S + UNCONFIRMED_S):
+            self.done.add("late")
+            since = self.ledger.position
+            if CAPACITY - self.used(node) < pod.size:
+                return
+            assert self.ledger.plan(uid, node, pod.object, since)
+            assert self.ledger.claim(uid, node, BIND_S + UNCONFIRMED_S)
+        self.binding[uid] = node
+
+    def end_bind(self) -> None:
+        """The API server answers; or it does not, and has bound the pod or not."""
+        if not self.binding:
+            return
+        uid = self.dice.choice(sorted(self.binding))
+        node, outcome = self.binding.pop(uid), self.dice.choice(["answered", "answered", "refused", "lost", "unheard"])
+        self.done.add(outcome)
+        if outcome in {"lost", "unheard"}:
+            if outcome == "lost":
+                self.assign(uid, node)
+            self.ledger.doubt(uid, node)
+        elif outcome == "answered" and self.assign(uid, node):
+            self.ledger.confirm(uid, node)
+        else:
+            self.ledger.release(uid, node)
+
+    def give_up(self) -> None:
+        """A scheduler does not bind a pod after all, and says so to nobody."""
+        if self.planned:
+            self.planned.pop(self.dice.choice(sorted(self.planned)))
+
+    # -- what must hold ----------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """After each step."""
+        entries = self.ledger.entries()
+        for node in NODES:
+            bound = sum(pod.size for pod in self.pods.values() if pod.node == node)
+            assert bound <= CAPACITY, f"{node} takes {bound}"
+            expected = sum(len(entry.object) for entry in entries.values() if entry.node == node)
+            assert self.used(node) == expected <= CAPACITY, f"{node} is expected to take {expected}"
+        tentative = [entry for entry in entries.values() if entry.is_tentative]
+        assert all(self.now < entry.expires <= self.now + PLAN_S + UNCONFIRMED_S + BIND_S for entry in tentative)
+        plans = [entry.object for entry in tentative if entry.state is State.TENTATIVE]
+        assert self.ledger._bytes == sum(len(pod) + POD_OVERHEAD_BYTES for pod in plans)
+        assert {uid: (pod.node, pod.is_tentative) for uid, pod in self.told().items() if pod.node} == {
+            uid: (entry.node, entry.is_tentative) for uid, entry in entries.items()
+        }
+
+    def settle(self) -> None:
+        """All schedulers are gone, and the watch has told all."""
+        for work in (self.judged, self.planned, self.binding):
+            work.clear()
+        self.end_list()
+        while self.changes:
+            self.deliver()
+        self.now += PLAN_S + UNCONFIRMED_S + BIND_S
+        placed = {uid: (State.OBSERVED, pod.node) for uid, pod in self.pods.items() if pod.node}
+        assert {uid: (entry.state, entry.node) for uid, entry in self.ledger.entries().items()} == placed
+        assert {uid: pod.node for uid, pod in self.told().items()} == {uid: pod.node for uid, pod in self.pods.items()}
+        assert len(self.table) == len(self.pods)
+
+
+@pytest.mark.parametrize("steps", STEPS)
+def test_no_node_takes_more_than_it_has(steps: int) -> None:
+    world = World(random.Random(steps))
+    acts: list[tuple[Callable[[], None], int]] = [
+        (world.create, 6),
+        (world.end, 3),
+        (world.deliver, 12),
+        (world.begin_list, 1),
+        (world.wait, 4),
+        (world.begin_filter, 12),
+        (world.end_filter, 12),
+        (world.begin_bind, 8),
+        (world.end_bind, 8),
+        (world.give_up, 2),
+        (world.simulate, 1),
+    ]
+    chances = [weight for _, weight in acts]
+    for step, (act, _) in enumerate(world.dice.choices(acts, chances, k=steps)):
+        act()
+        try:
+            world.check()
+        except AssertionError as error:
+            raise AssertionError(f"step {step} ({act.__name__}): {error}") from error
+        if step % 5_000 == 4_999:
+            world.settle()
+    world.settle()
+    assert world.done == {"list", "doubted", "overtaken", "late", "answered", "refused", "lost", "unheard"}
