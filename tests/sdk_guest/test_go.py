@@ -182,11 +182,12 @@ def test_nodenumber_asks_for_no_objects(modules: Mapping[str, bytes]) -> None:
     assert "k8s.io/api/node" not in imports
 
 
-def test_the_plugin_of_the_readme(tmp_path: Path) -> None:
+@pytest.mark.parametrize("plugin", [0, 1])
+def test_the_plugins_of_the_readme(tmp_path: Path, plugin: int) -> None:
     """A file in no Go module is built with what the library requires, and again to the same bytes."""
-    source, module = tmp_path / "tier.go", tmp_path / "tier.wasm"
+    source, module = tmp_path / "plugin.go", tmp_path / "plugin.wasm"
     readme = (SDK / "README.md").read_text(encoding="utf-8")
-    source.write_text(re.findall(r"```go\n(.*?)```", readme, re.DOTALL)[0], encoding="utf-8")
+    source.write_text(re.findall(r"```go\n(.*?)```", readme, re.DOTALL)[plugin], encoding="utf-8")
     built(source, "--out", tmp_path)
     wasm = module.read_bytes()
     assert {"filter", "filternodes", "score", "scorenodes"} < interface(wasm).exports.keys()

@@ -77,7 +77,7 @@ def about(does: str = "", uid: str = "1") -> World:
 
 def test_every_point_is_exported(wasm: bytes) -> None:
     found = interface(wasm)
-    assert abi.EXPORTS.keys() | abi.RESIDENT.keys() <= found.exports.keys()
+    assert abi.EXPORTS.keys() <= found.exports.keys()
     assert {each for each in found.imports if each.module != abi.WASI} <= abi.IMPORTS.keys()
 
 
