@@ -52,7 +52,7 @@ def program(workspace: Path) -> Path:
 
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_random_pods_count_as_in_the_framework(program: Path, seed: int) -> None:
-    command = [program, f"-seed={seed}", f"-steps={STEPS}"]
+    command: list[str | Path] = [program, f"-seed={seed}", f"-steps={STEPS}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
 
