@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from msgspec import Raw
 
+from extender.scheduling.late_nodes import LateNodes
 from extender.scheduling.requests import Candidates, Preemption, RequestError, encode_candidate
 from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.nodes.node_table import Nodes, NodeTable
@@ -57,6 +58,8 @@ class NodeSource:
         self._needs_sync = needs_sync
         self._current = nodes
         self._anew = anew
+        self.late = LateNodes(nodes)
+        """Those that requests have named and the cache has yet to bring."""
         self._hashes: dict[str, int] = {}
         """By name, that of the JSON of each node of a request that was converted."""
         self._sizes: dict[str, int] = {}
@@ -78,10 +81,21 @@ class NodeSource:
                 self.take(asked)
             elif self._needs_sync and (problem := self._cache.unusable):
                 raise NotSyncedError(problem)
+        names, node_table = asked.names, self._current
+        located = node_table.find(names)
+        unknown = node_table.unknown(names) if located is None and self._is_current else ()
         try:
-            return Nodes(self._current, asked.names)
+            nodes = Nodes(node_table, names, located)
         except ValueError as error:
             raise RequestError(str(error)) from None
+        if unknown:
+            self.late.expect(unknown)
+        return nodes
+
+    @property
+    def _is_current(self) -> bool:
+        """Whether there is a cache, and what it has not is not in the cluster, or has just come there."""
+        return self._cache is not None and not self._cache.unusable
 
     def take(self, asked: Candidates | Preemption) -> NodeTable:
         """The nodes as they are once those that came with a request are among them. Raises RequestError."""

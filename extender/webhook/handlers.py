@@ -134,16 +134,28 @@ class JudgingHandler(ABC, Generic[S]):
         except UNANSWERABLE as error:
             return self.refuse(request, error)
         self.sample(asked)
+        if profile.wants_nodes and self._context.nodes.late.has_any(nodes.names):
+            return self._answer_later(asked, nodes, decoded)
         phases.nodes.count(time.perf_counter() - decoded)
         if profile.reserve(self.verb.name, request.pod):
             try:
                 return self._judge(asked, nodes)
             finally:
                 profile.release()
+        return self._judge_in_thread(asked, nodes)
+
+    async def _answer_later(self, asked: Asked[S], nodes: Nodes, decoded: float) -> bytes:
+        """The answer once nodes have come that the watch has yet to bring, or are not waited for any more."""
+        await self._context.nodes.late.wait(nodes.names)
+        self._phases.nodes.count(time.perf_counter() - decoded)
+        answer = self._judge_in_thread(asked, nodes)
+        return answer if isinstance(answer, bytes) else await answer
+
+    def _judge_in_thread(self, asked: Asked[S], nodes: Nodes) -> bytes | Awaitable[bytes]:
         try:
             return asyncio.get_running_loop().run_in_executor(self._workers, self._judge, asked, nodes)
         except NoThreadError as error:
-            return self.refuse(request, error)
+            return self.refuse(asked.request, error)
 
     def _judge(self, asked: Asked[S], nodes: Nodes) -> bytes:
         phases = self._phases

@@ -99,11 +99,11 @@ class NodeTable:
             for name, node in nodes.items():
                 self._write(name, node)
 
-    def locate(self, names: Sequence[str]) -> Located:
-        """The index of each name; a name that is not known becomes an entry without an object.
+    def find(self, names: Sequence[str]) -> Located | None:
+        """The index of each name; None if one is not known.
 
         Those that were located last are found by a comparison, which takes a fifth of looking each one up: prioritize
-        asks for what filter has kept. Raises ValueError for a new name that no node can have.
+        asks for what filter has kept.
         """
         with self._lock:
             last, located = self._last
@@ -112,16 +112,35 @@ class NodeTable:
             try:
                 located = Located(self._epoch, list(map(self._index.__getitem__, names)))
             except KeyError:
-                self._begin_epoch_when_wasteful()
-            else:
-                self._last = list(names), located
-                return located
+                return None
+            self._last = list(names), located
+            return located
+
+    def locate(self, names: Sequence[str]) -> Located:
+        """The index of each name; a name that is not known becomes an entry without an object.
+
+        Raises ValueError for a new name that no node can have.
+        """
+        if located := self.find(names):
+            return located
+        with self._lock:
+            self._begin_epoch_when_wasteful()
             if len(max(names, key=len)) > MAX_NODE_NAME_CHARS:
                 raise ValueError(f"a node name has more than {MAX_NODE_NAME_CHARS} characters")
             for name in names:
                 if name not in self._index:
                     self._write(name, ABSENT)
             return Located(self._epoch, list(map(self._index.__getitem__, names)))
+
+    def unknown(self, names: Iterable[str]) -> list[str]:
+        """Those of some names that have no entry, each once."""
+        with self._lock:
+            return [name for name in dict.fromkeys(names) if name not in self._index]
+
+    def without_object(self, names: Iterable[str]) -> list[str]:
+        """Those of some names that have no object, known or not."""
+        with self._lock:
+            return [name for name in names if name not in self._index or not self._objects[self._index[name]]]
 
     def holds(self, located: Located, name: str) -> bool:
         """Whether a name is one of those that were located. Nobody knows any more once that epoch is over: False."""

@@ -23,7 +23,7 @@ from extender.scheduling.cycle_pins import CyclePins
 from extender.scheduling.feasible_nodes import FeasibleNodes
 from extender.scheduling.guest_log import GuestLog
 from extender.scheduling.ledger import Ledger
-from extender.scheduling.node_source import NodeSource
+from extender.scheduling.node_source import Cache, NodeSource
 from extender.scheduling.pod_source import PodSource
 from extender.scheduling.request_samples import RequestSamples
 from extender.scheduling.top_nodes import TopNodes
@@ -55,8 +55,10 @@ class Inside:
         binder: Binder | None = None,
         bind_timeout: float = 4.0,
         clock: Callable[[], float] = time.monotonic,
+        cache: Cache | None = None,
         **sections: Any,
     ) -> None:
+        """With a `cache`, `nodes` are the cluster's, and the test brings them."""
         self.folder = folder
         server = {"stateDirectory": "state", **sections.pop("server", {})}
         self.config = kwx.write(folder, kwx.configuration(*profiles, server=server, **sections))
@@ -79,10 +81,10 @@ class Inside:
             self._wake,
         )
         self.rollouts = self.service.rollouts
-        source = NodeSource(None, self.nodes, NodeTable)
+        self.source = NodeSource(cache, self.nodes, NodeTable)
         context = Context(
             self.live.profiles,
-            source,
+            self.source,
             PodSource(None, None),
             Metrics(),
             self.pins,
@@ -92,7 +94,7 @@ class Inside:
             ledger=self.ledger,
         )
         handlers = make_handlers(context, binder or DryRunBinder(), waiting, bind_timeout)
-        self._router = Router(handlers, self.live.profiles, 1 << 20)
+        self.router = Router(handlers, self.live.profiles, 1 << 20)
         self._loop = asyncio.new_event_loop()
 
     def __enter__(self) -> Inside:
@@ -124,7 +126,7 @@ class Inside:
 
     def begin_to_ask(self, path: str, request: Any) -> Answer | Awaitable[Answer]:
         """What a verb gives at once; to be called on the loop."""
-        return self._router.answer("POST", path, msgspec.json.encode(request))
+        return self.router.answer("POST", path, msgspec.json.encode(request))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Does something on the loop."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extender.scheduling import node_source
+from extender.scheduling import late_nodes, node_source
 from extender.scheduling.node_source import NodeSource, NotSyncedError
 from extender.scheduling.requests import Candidates, RequestError
 from extender.webhook.decoding import RequestDecoder
@@ -117,6 +117,32 @@ def test_with_a_cluster_whole_nodes_only_name_them(cluster: NodeTable) -> None:
         assert (found.names, objects_of(found)) == (["b", "a"], [b"", encode_node(node("a"))])
     assert objects_of(source.find(of_names("a", "b"), wants_objects=True)) == [encode_node(node("a")), b""]
     assert (source.current, len(cluster)) == (cluster, 1)
+
+
+@pytest.mark.parametrize(
+    ("cache", "is_expected"),
+    [
+        pytest.param(Cache(), True, id="a watch"),
+        pytest.param(Cache("they are being read"), False, id="a watch that has brought nothing"),
+        pytest.param(None, False, id="no watch"),
+    ],
+)
+def test_a_name_that_comes_up_is_expected_from_a_watch(
+    cluster: NodeTable, cache: Cache | None, is_expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_nodes, "MAX_LAG_S", 1e9)
+    source = NodeSource(cache, cluster, needs_sync=False)
+    for wants_objects in (False, True):
+        name = f"new-{wants_objects}"
+        source.find(of_names("a", name), wants_objects=wants_objects)
+        assert (source.late.has_any(["a"]), source.late.has_any([name])) == (False, is_expected)
+
+
+def test_a_name_that_no_node_can_have_is_refused_and_not_expected(cluster: NodeTable) -> None:
+    source, name = NodeSource(Cache(), cluster), "x" * 254
+    with pytest.raises(RequestError, match=r"^a node name has more than 253 characters$"):
+        source.find(of_names("a", name), wants_objects=True)
+    assert not source.late.has_any([name])
 
 
 def test_a_node_is_converted_when_it_has_changed_with_its_version_or_without() -> None:

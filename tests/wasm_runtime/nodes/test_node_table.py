@@ -113,6 +113,22 @@ def test_locate_gives_each_name_an_index_of_its_own(node_table: NodeTable) -> No
     assert node_table.changes(0, 1) == Changes(0, 3, 3, 1, [(1, "x", ABSENT), (2, "y", ABSENT)])
 
 
+def test_find_adds_no_name(node_table: NodeTable) -> None:
+    node_table.put(nodes(a=b"1", b=b"2").items())
+    assert node_table.find(["b", "a"]) == Located(0, [1, 0])
+    assert node_table.find(["a", "x"]) is None
+    assert node_table.changes(0, 2) is None
+
+
+def test_which_names_are_not_known_and_which_have_no_object(node_table: NodeTable) -> None:
+    node_table.put(nodes(a=b"1", gone=b"2").items())
+    node_table.remove("gone")
+    node_table.locate(["named"])
+    names = ["x", "a", "gone", "named", "x"]
+    assert node_table.unknown(names) == ["x"]
+    assert node_table.without_object(names) == ["x", "gone", "named", "x"]
+
+
 def test_locate_keeps_no_list_that_may_change(node_table: NodeTable) -> None:
     node_table.put(nodes(a=b"1", b=b"2").items())
     names = ["a"]
