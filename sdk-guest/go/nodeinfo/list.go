@@ -88,6 +88,18 @@ func (l *list) raise(other list) {
 	}
 }
 
+func (l list) equals(other list) bool {
+	if len(l) != len(other) {
+		return false
+	}
+	for i := range l {
+		if found := other.find(l[i].name); found == nil || found.Cmp(l[i].quantity) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // with is the list with what it does not have of another.
 func (l list) with(missing list) list {
 	all := l

@@ -63,17 +63,23 @@ func requestsOf(object []byte) (Requests, error) {
 
 // missing is what containers that do not request it are to count for. For a pod
 // with requests as a whole that is only what is requested nowhere.
-func (p *pod) missing(requests list) list {
-	if !p.hasPodLevel() {
-		return defaults
-	}
-	var missing list
+func (p *pod) missing(requests list) (missing list) {
+	hasPodLevel := p.hasPodLevel()
 	for _, each := range defaults {
-		if requests.find(each.name) == nil {
+		if hasPodLevel && requests.find(each.name) != nil {
+			continue
+		}
+		if p.isReported() || p.lacks(each.name) {
 			missing = append(missing, each)
 		}
 	}
 	return missing
+}
+
+// lacks is whether a container does not request a resource.
+func (p *pod) lacks(name string) bool {
+	lacking := func(c container) bool { return c.requested.find(name) == nil }
+	return slices.ContainsFunc(p.containers, lacking) || slices.ContainsFunc(p.initContainers, lacking)
 }
 
 func (p *pod) hasPodLevel() bool {
@@ -132,9 +138,13 @@ func (p *pod) containersRequest(missing list) list {
 	return most
 }
 
-// isReported is whether kubelet says anything that may differ from the spec.
+// isReported is whether kubelet says anything but what the spec says, as it does
+// while a pod is resized.
 func (p *pod) isReported() bool {
-	differs := func(c container) bool { return len(c.reported.allocated) > 0 || len(c.reported.actuated) > 0 }
+	differs := func(c container) bool {
+		isGranted := len(c.reported.allocated) == 0 || c.reported.allocated.equals(c.requested)
+		return !isGranted || len(c.reported.actuated) > 0 && !c.reported.actuated.equals(c.requested)
+	}
 	return p.isInfeasible || len(p.reported.allocated) > 0 && len(p.reported.actuated) > 0 ||
 		slices.ContainsFunc(p.containers, differs) || slices.ContainsFunc(p.initContainers, differs)
 }

@@ -21,15 +21,16 @@ type Fields struct {
 	// Err is set once Next has come to what is malformed.
 	Err error
 
-	rest []byte
+	message []byte
+	at      int
 }
 
 // Of is before the first field of a message.
-func Of(message []byte) Fields { return Fields{rest: message} }
+func Of(message []byte) Fields { return Fields{message: message} }
 
 // Next goes on to the next field. It is false behind the last one.
 func (f *Fields) Next() bool {
-	if len(f.rest) == 0 || f.Err != nil {
+	if f.at == len(f.message) || f.Err != nil {
 		return false
 	}
 	tag := f.varint()
@@ -52,23 +53,27 @@ func (f *Fields) Next() bool {
 }
 
 func (f *Fields) varint() uint64 {
-	value, length := binary.Uvarint(f.rest)
+	if f.at < len(f.message) && f.message[f.at] < 0x80 {
+		f.at++
+		return uint64(f.message[f.at-1])
+	}
+	value, length := binary.Uvarint(f.message[f.at:])
 	if length <= 0 {
 		f.Err = errMalformed
 		return 0
 	}
-	f.rest = f.rest[length:]
+	f.at += length
 	return value
 }
 
 func (f *Fields) take(length uint64) []byte {
-	if uint64(len(f.rest)) < length {
+	if uint64(len(f.message)-f.at) < length {
 		f.Err = errMalformed
 		return nil
 	}
-	taken := f.rest[:length]
-	f.rest = f.rest[length:]
-	return taken
+	begin := f.at
+	f.at += int(length)
+	return f.message[begin:f.at]
 }
 
 // Each reads the fields of a message until there is an error.
