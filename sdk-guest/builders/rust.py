@@ -26,7 +26,8 @@ LIBRARY = SDK / "rust" / "src" / "lib.rs"
 MODULES = SDK / "rust" / "modules"
 
 EXAMPLES: Mapping[str, Path] = {
-    name: SDK / "rust" / "examples" / f"{name}.rs" for name in ("nodenumber", "headroom", "seats", "fullest", "usher")
+    name: SDK / "rust" / "examples" / f"{name}.rs"
+    for name in ("nodenumber", "headroom", "seats", "fullest", "usher", "nodeinfo")
 }
 """The example modules by name, each with its root source file."""
 

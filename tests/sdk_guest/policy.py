@@ -107,8 +107,12 @@ def _percent_free(request: int, allocatable: int) -> int:
     return 0 if allocatable == 0 or request > allocatable else 100 * (allocatable - request) // allocatable
 
 
+def value(quantity: str) -> Fraction:
+    """A quantity as a number."""
+    suffix = next((each for each in _SUFFIXES if quantity.endswith(each)), "")
+    return Fraction(Decimal(quantity.removesuffix(suffix))) * _SUFFIXES.get(suffix, 1)
+
+
 def _rounded_up(quantity: str, scale: int = 1) -> int:
     """A quantity as a whole number of 1/scale."""
-    suffix = next((each for each in _SUFFIXES if quantity.endswith(each)), "")
-    number = Fraction(Decimal(quantity.removesuffix(suffix)))
-    return math.ceil(number * _SUFFIXES.get(suffix, 1) * scale)
+    return math.ceil(value(quantity) * scale)

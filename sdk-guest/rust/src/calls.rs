@@ -4,15 +4,17 @@ use crate::klog;
 use crate::node::current_node_name;
 use crate::plugin::Plugin;
 use crate::pod::{current_pod, target_pod};
+use crate::pod_calls::PodPlaces;
 use crate::reasons::Reasons;
 use crate::residents::Residents;
 use crate::status::{Code, Result, Status};
 
 /// A plugin with what it has found out so far: what the functions of a module work on.
 pub struct Guest<P: Plugin> {
-    plugin: Option<P>,
+    pub(crate) plugin: Option<P>,
     wish: Option<P::Wish>,
-    residents: Residents<P::Resident>,
+    pub(crate) residents: Residents<P::Resident>,
+    pub(crate) places: PodPlaces,
     /// Where the host writes the numbers of nodes and finds the answers.
     buffer: Vec<u32>,
 }
@@ -20,7 +22,7 @@ pub struct Guest<P: Plugin> {
 impl<P: Plugin> Guest<P> {
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Guest<P> {
-        Guest { plugin: None, wish: None, residents: Residents::new(), buffer: Vec::new() }
+        Guest { plugin: None, wish: None, residents: Residents::new(), places: PodPlaces::new(), buffer: Vec::new() }
     }
 
     pub fn enqueue(&mut self) {
@@ -192,7 +194,7 @@ fn logged(result: Result<()>) {
     }
 }
 
-fn plugin<P: Plugin>(plugin: &mut Option<P>) -> Result<&P> {
+pub(crate) fn plugin<P: Plugin>(plugin: &mut Option<P>) -> Result<&P> {
     match plugin {
         Some(plugin) => Ok(plugin),
         None => Ok(plugin.insert(P::new()?)),

@@ -1,7 +1,9 @@
 /// Exports a plugin's functions, and keeps its nodes:
 ///
 /// - `export!(Type: prefilter, filter)`, with any functions of [`Plugin`](crate::Plugin) behind or in place of `filter`;
-/// - `export!(Type: prescore, score)`, with `normalizescore` and `enqueue` behind or not.
+/// - `export!(Type: prescore, score)`, with `normalizescore` and `enqueue` behind or not;
+/// - `export!(Type: prefilter, filter; pods)`, with any functions, for a plugin whose `Resident` is a
+///   [`NodeInfo`](crate::NodeInfo): it is told which pods are on nodes.
 ///
 /// The first one begins the pod's cycle, so it is there even if the plugin leaves it as it is. Natively, where only
 /// tests run and there is no host, nothing is exported.
@@ -9,13 +11,24 @@
 macro_rules! export {
     ($plugin:ty: prescore, score $(, $name:ident)*) => {
         $crate::export!(@guest $plugin);
+        $crate::export!(@nodes);
         $crate::export!(@function prescore() -> i32 { begin_prescore });
         $crate::export!(@point score);
         $($crate::export!(@behind_score $name);)*
     };
     ($plugin:ty: prefilter $(, $name:ident)*) => {
         $crate::export!(@guest $plugin);
+        $crate::export!(@nodes);
         $crate::export!(@point prefilter);
+        $($crate::export!(@point $name);)*
+    };
+    ($plugin:ty: prefilter $(, $name:ident)*; pods) => {
+        $crate::export!(@guest $plugin);
+        $crate::export!(@function nodechanged(number: u32) { node_changed_with_pods });
+        $crate::export!(@function noderemoved(number: u32) { node_removed_with_pods });
+        $crate::export!(@function podbuffer(length: usize) -> *mut u64 { pod_buffer });
+        $crate::export!(@function podschanged(count: usize) { pods_changed });
+        $crate::export!(@function prefilter() -> i32 { prefilter_with_pods });
         $($crate::export!(@point $name);)*
     };
     (@guest $plugin:ty) => {
@@ -23,9 +36,11 @@ macro_rules! export {
         static mut GUEST: $crate::Guest<$plugin> = $crate::Guest::new();
         #[cfg(not(target_arch = "wasm32"))]
         const _: fn() -> $crate::Result<$plugin> = <$plugin as $crate::Plugin>::new;
+        $crate::export!(@function nodebuffer(count: usize) -> *mut u32 { node_buffer });
+    };
+    (@nodes) => {
         $crate::export!(@function nodechanged(number: u32) { node_changed });
         $crate::export!(@function noderemoved(number: u32) { node_removed });
-        $crate::export!(@function nodebuffer(count: usize) -> *mut u32 { node_buffer });
     };
     (@behind_score enqueue) => { $crate::export!(@point enqueue); };
     (@behind_score normalizescore) => { $crate::export!(@point normalizescore); };

@@ -45,6 +45,27 @@ impl Label {
     pub fn is_empty(&self) -> bool {
         self.0 == EMPTY
     }
+
+    /// A copy of its bytes.
+    pub fn text(&self) -> Vec<u8> {
+        with_labels(|labels| labels.texts.text(self.0).unwrap_or_default().to_vec())
+    }
+}
+
+impl Clone for Label {
+    fn clone(&self) -> Label {
+        if self.0 != EMPTY {
+            with_labels(|labels| labels.share(self.0));
+        }
+        Label(self.0)
+    }
+}
+
+impl Default for Label {
+    /// The empty one.
+    fn default() -> Label {
+        Label(EMPTY)
+    }
 }
 
 impl Drop for Label {
@@ -64,6 +85,12 @@ impl Labels {
         }
         self.texts.set(number, value);
         number
+    }
+
+    fn share(&mut self, number: u32) {
+        if let Some(uses) = self.uses.get_mut(number as usize - 1) {
+            *uses += 1;
+        }
     }
 
     fn give_back(&mut self, number: u32) {
@@ -101,6 +128,15 @@ mod tests {
         assert_eq!(Label::new(None), label(b""));
         assert!(label(b"").is_empty());
         assert!(!label(b"\0").is_empty());
+    }
+
+    #[test]
+    fn a_copy_keeps_the_bytes() {
+        let copy = label(b"zone-b").clone();
+        assert!(copy == label(b"zone-b") && copy.text() == b"zone-b");
+        assert_eq!((Label::default().clone().text(), Label::default()), (Vec::new(), label(b"")));
+        drop(copy);
+        assert_eq!(with_labels(|labels| labels.texts.number(b"zone-b")), None);
     }
 
     #[test]

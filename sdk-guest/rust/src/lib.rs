@@ -1,9 +1,11 @@
 //! A small library for scheduler plugins in Rust. README.md shows how a plugin is written with it.
 
+mod amount;
 mod answers;
 mod calls;
 mod cluster_event;
 pub mod config;
+mod containers;
 mod documents;
 mod event;
 mod export;
@@ -14,12 +16,17 @@ mod label;
 mod memory;
 mod metadata;
 mod node;
+mod node_info;
 mod plugin;
 mod pod;
+mod pod_calls;
+mod pod_records;
 pub mod protobuf;
 mod quantity;
 mod reasons;
+mod requests;
 mod residents;
+mod resources;
 mod status;
 mod texts;
 
@@ -31,8 +38,11 @@ pub use event::{Event, Reference};
 pub use label::Label;
 pub use metadata::Metadata;
 pub use node::{current_node_name, node, Node};
+pub use node_info::{NodeInfo, PodInfo, ResidentPod};
 pub use plugin::Plugin;
 pub use pod::{current_pod, reject_waiting_pod, Container, Pod};
 pub use quantity::Quantity;
+pub use requests::Requests;
 pub use residents::Residents;
+pub use resources::Resources;
 pub use status::{Code, Error, Result, Status};

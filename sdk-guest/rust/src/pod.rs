@@ -2,6 +2,7 @@ use crate::host;
 use crate::metadata::Metadata;
 use crate::protobuf::Message;
 use crate::quantity::Quantity;
+use crate::requests::Requests;
 use crate::status::Result;
 
 /// Most pods fit; for a larger one the host is asked twice.
@@ -48,6 +49,11 @@ impl Pod {
     /// PodStatus.
     pub fn status(&self) -> Result<Message<'_>> {
         Message(&self.0).child(3)
+    }
+
+    /// What it asks for, as kube-scheduler counts it.
+    pub fn requests(&self) -> Result<Requests> {
+        Requests::of(self)
     }
 
     /// The containers, without those that only run before them.

@@ -1,9 +1,11 @@
 //! Amounts of a resource, as Kubernetes writes them: `3920m`, `64Gi`, `1.5`, `12e6`.
 
+use crate::amount::Amount;
 use crate::protobuf::Message;
 use crate::status::{Error, Result};
 
 const MALFORMED: Error = Error::new("malformed quantity");
+const NEGATIVE: Error = Error::new("negative quantity");
 
 /// A quantity as text, which is parsed when it is asked for its value.
 ///
@@ -24,18 +26,31 @@ impl<'a> Quantity<'a> {
 
     /// The value, rounded up (away from zero) to a whole number.
     pub fn value(self) -> Result<i64> {
-        scaled(self.0, 0).ok_or(MALFORMED)
+        self.signed(Amount::value)
     }
 
     /// 1,000 times the value, rounded up (away from zero) to a whole number.
     pub fn milli_value(self) -> Result<i64> {
-        scaled(self.0, 3).ok_or(MALFORMED)
+        self.signed(Amount::milli_value)
+    }
+
+    /// The value to be added up. Resources have no negative one.
+    pub(crate) fn amount(self) -> Result<Amount> {
+        match parse(self.0).ok_or(MALFORMED)? {
+            (true, amount) if amount != Amount::default() => Err(NEGATIVE),
+            (_, amount) => Ok(amount),
+        }
+    }
+
+    fn signed(self, value: impl Fn(Amount) -> i64) -> Result<i64> {
+        let (is_negative, magnitude) = parse(self.0).ok_or(MALFORMED)?;
+        Ok(if is_negative { -value(magnitude) } else { value(magnitude) })
     }
 }
 
-/// The number times 10^`scale`.
-fn scaled(text: &[u8], scale: i64) -> Option<i64> {
-    let (negative, text) = sign(text);
+/// Whether a number is negative, and its magnitude.
+fn parse(text: &[u8]) -> Option<(bool, Amount)> {
+    let (is_negative, text) = sign(text);
     let (whole, rest) = digits(text);
     let (fraction, suffix) = match rest {
         [b'.', rest @ ..] => digits(rest),
@@ -45,39 +60,43 @@ fn scaled(text: &[u8], scale: i64) -> Option<i64> {
         return None;
     }
     let (power_of_ten, power_of_two) = factor(suffix)?;
-    let magnitude = product(whole, fraction, power_of_ten + scale, power_of_two);
-    let magnitude = i64::try_from(magnitude).unwrap_or(i64::MAX);
-    Some(if negative { -magnitude } else { magnitude })
+    Some((is_negative, product(whole, fraction, power_of_ten, power_of_two)))
 }
 
-/// The number with those digits, times 10^`power_of_ten` and 2^`power_of_two`, rounded up. The powers are those of
-/// `factor`: 2^60 at most, and 1 where the other is below 1.
-fn product(whole: &[u8], fraction: &[u8], power_of_ten: i64, power_of_two: u32) -> u64 {
+/// The number with those digits, times 10^`power_of_ten` and 2^`power_of_two`. The powers are those of `factor`: 2^60
+/// at most, and 1 where the other is below 1.
+fn product(whole: &[u8], fraction: &[u8], power_of_ten: i64, power_of_two: u32) -> Amount {
     let count = whole.len() + fraction.len();
     let digits = whole.iter().chain(fraction).map(|digit| u64::from(digit - b'0'));
     // The point is moved, and what is on both sides of it multiplied.
     let point = whole.len() as i64 + power_of_ten;
     let above = point.clamp(0, count as i64) as usize;
 
-    let mut integer =
+    let mut units =
         digits.clone().take(above).fold(0u64, |value, digit| value.saturating_mul(10).saturating_add(digit));
     for _ in count as i64..point {
-        if integer == 0 || integer == u64::MAX {
+        if units == 0 || units == u64::MAX {
             break;
         }
-        integer = integer.saturating_mul(10);
+        units = units.saturating_mul(10);
     }
 
     // From the last digit on, as on paper: what is carried over the point is whole. Where there are zeros between the
     // point and the digits, nothing is carried that far.
+    let mut place = count as i64 - point;
     let mut carry = 0;
-    let mut exact = true;
+    let (mut nanos, mut is_exact) = (0, true);
     for digit in digits.rev().take(count - above) {
         let tenths = (digit << power_of_two) + carry;
         carry = tenths / 10;
-        exact &= tenths % 10 == 0;
+        match place {
+            1..=9 => nanos += (tenths % 10) as u32 * 10u32.pow(9 - place as u32),
+            _ => is_exact &= tenths % 10 == 0,
+        }
+        place -= 1;
     }
-    integer.saturating_mul(1 << power_of_two).saturating_add(carry).saturating_add(u64::from(!exact))
+    let units = units.saturating_mul(1 << power_of_two).saturating_add(carry);
+    Amount::new(units, nanos + u32::from(!is_exact))
 }
 
 /// What a suffix multiplies by: a power of ten and a power of two.
@@ -131,7 +150,8 @@ fn digits(text: &[u8]) -> (&[u8], &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Quantity, MALFORMED};
+    use super::{Quantity, MALFORMED, NEGATIVE};
+    use crate::amount::Amount;
 
     #[test]
     fn values_are_exact_and_rounded_up() {
@@ -181,5 +201,22 @@ mod tests {
             let quantity = Quantity(text.as_bytes());
             assert_eq!((quantity.milli_value(), quantity.value()), (Err(MALFORMED), Err(MALFORMED)), "{}", text);
         }
+    }
+
+    #[test]
+    fn amounts_have_billionths_and_no_sign() {
+        for (text, units, nanos) in [
+            ("1.5", 1, 500_000_000),
+            ("-0", 0, 0),
+            ("1n", 0, 1),
+            ("0.1n", 0, 1),
+            ("1.9999999999", 2, 0),
+            ("0.1Ki", 102, 400_000_000),
+            ("12345678901u", 12345, 678_901_000),
+            ("16Ei", i64::MAX as u64, 0),
+        ] {
+            assert_eq!(Quantity(text.as_bytes()).amount(), Ok(Amount::new(units, nanos)), "{}", text);
+        }
+        assert_eq!((Quantity(b"-1n").amount(), Quantity(b"1x").amount()), (Err(NEGATIVE), Err(MALFORMED)));
     }
 }

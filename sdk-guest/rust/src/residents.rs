@@ -1,10 +1,19 @@
 use crate::texts::Texts;
+use std::mem;
 
 /// What is kept of the nodes that the host has announced, by the numbers that it gave them.
 pub struct Residents<R> {
-    /// By number; None for a node that could not be read.
-    nodes: Vec<Option<R>>,
+    slots: Vec<Slot<R>>,
     names: Texts,
+}
+
+/// What is kept under a number.
+enum Slot<R> {
+    /// Nothing, also for a node that could not be read.
+    Empty,
+    /// What is kept for a node that is not there, or could not be read.
+    Aside(R),
+    Node(R),
 }
 
 impl<R> Default for Residents<R> {
@@ -16,12 +25,12 @@ impl<R> Default for Residents<R> {
 
 impl<R> Residents<R> {
     pub(crate) const fn new() -> Residents<R> {
-        Residents { nodes: Vec::new(), names: Texts::new() }
+        Residents { slots: Vec::new(), names: Texts::new() }
     }
 
     /// The nodes that could be read, each with its name, in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &R)> {
-        (0..).zip(&self.nodes).filter_map(move |(number, node)| Some((self.names.text(number)?, node.as_ref()?)))
+        (0..self.slots.len() as u32).filter_map(move |number| Some((self.name(number)?, self.get(number)?)))
     }
 
     /// The node of that name; None where the host has announced none, or it could not be read.
@@ -36,29 +45,55 @@ impl<R> Residents<R> {
             self.remove(former);
         }
         self.names.set(number, name);
-        while self.nodes.len() <= number as usize {
-            self.nodes.push(None);
-        }
-        if let Some(place) = self.nodes.get_mut(number as usize) {
-            *place = node;
-        }
+        self.put(number, node.map_or(Slot::Empty, Slot::Node));
     }
 
     pub(crate) fn remove(&mut self, number: u32) {
         self.names.remove(number);
-        if let Some(place) = self.nodes.get_mut(number as usize) {
-            *place = None;
+        self.take(number);
+    }
+
+    /// Leaves nothing under the number, and returns what was there, be it a node's or not.
+    pub(crate) fn take(&mut self, number: u32) -> Option<R> {
+        match mem::replace(self.slots.get_mut(number as usize)?, Slot::Empty) {
+            Slot::Aside(resident) | Slot::Node(resident) => Some(resident),
+            Slot::Empty => None,
+        }
+    }
+
+    /// Keeps something under the number of a node that is not there, or could not be read.
+    pub(crate) fn set_aside(&mut self, number: u32, resident: R) {
+        self.put(number, Slot::Aside(resident));
+    }
+
+    /// What is under the number, be it a node's or not.
+    pub(crate) fn at(&mut self, number: u32) -> Option<&mut R> {
+        match self.slots.get_mut(number as usize)? {
+            Slot::Aside(resident) | Slot::Node(resident) => Some(resident),
+            Slot::Empty => None,
         }
     }
 
     #[inline]
     pub(crate) fn get(&self, number: u32) -> Option<&R> {
-        self.nodes.get(number as usize)?.as_ref()
+        match self.slots.get(number as usize)? {
+            Slot::Node(resident) => Some(resident),
+            _ => None,
+        }
     }
 
     /// The name of a node that was announced.
     pub(crate) fn name(&self, number: u32) -> Option<&[u8]> {
         self.names.text(number)
+    }
+
+    fn put(&mut self, number: u32, slot: Slot<R>) {
+        while self.slots.len() <= number as usize {
+            self.slots.push(Slot::Empty);
+        }
+        if let Some(place) = self.slots.get_mut(number as usize) {
+            *place = slot;
+        }
     }
 }
 
@@ -111,5 +146,16 @@ mod tests {
         residents.set(0, b"a", Some(1));
         residents.set(0, b"a", None);
         assert_eq!((residents.get(0), residents.named(b"a"), residents.name(0)), (None, None, Some(&b"a"[..])));
+    }
+
+    #[test]
+    fn what_is_set_aside_is_no_node() {
+        let mut residents = Residents::new();
+        residents.set(0, b"a", Some(1));
+        assert_eq!((residents.take(0), residents.take(7)), (Some(1), None));
+        residents.set_aside(0, 2);
+        residents.set_aside(3, 3);
+        assert_eq!((residents.get(0), residents.named(b"a"), residents.name(0)), (None, None, Some(&b"a"[..])));
+        assert_eq!([0, 1, 3, 9].map(|number| residents.at(number).copied()), [Some(2), None, Some(3), None]);
     }
 }

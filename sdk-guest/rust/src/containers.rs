@@ -1,0 +1,87 @@
+//! What the containers of a pod ask for together: `aggregateContainerResourcesByFn` of
+//! k8s.io/component-helpers/resource. Field numbers are those of `k8s.io/api/core/v1/generated.proto`.
+
+use crate::amount::Amounts;
+use crate::protobuf::Message;
+use crate::status::Result;
+
+/// The containers of a pod.
+pub struct Containers<'a> {
+    main: Vec<Container<'a>>,
+    init: Vec<Container<'a>>,
+}
+
+/// What a container asks for, what the node has set aside for it, and what it has.
+pub struct Container<'a> {
+    is_sidecar: bool,
+    pub spec: Amounts<'a>,
+    pub allocated: Amounts<'a>,
+    pub actuated: Amounts<'a>,
+}
+
+/// Which of them is asked for.
+pub type Ask<'a> = for<'c> fn(&'c Container<'a>) -> &'c Amounts<'a>;
+
+impl<'a> Containers<'a> {
+    /// The containers of a PodSpec and a PodStatus. If a resize is infeasible, the spec is not taken for the status.
+    pub fn read(spec: Message<'a>, status: Message<'a>, is_infeasible: bool) -> Result<Containers<'a>> {
+        let mut statuses = Vec::new();
+        for number in [8, 10] {
+            for bytes in status.repeated(number) {
+                statuses.push(Message(bytes?));
+            }
+        }
+        let read = |number| -> Result<Vec<Container<'a>>> {
+            spec.repeated(number).map(|bytes| Container::read(Message(bytes?), &statuses, is_infeasible)).collect()
+        };
+        Ok(Containers { main: read(2)?, init: read(20)? })
+    }
+
+    /// What is needed at the same time: by the containers and the sidecars, or by an init container with the sidecars
+    /// before it. `missing` is for each one that does not name these resources.
+    pub fn sum(&self, missing: &Amounts<'a>, amounts: Ask<'a>) -> Amounts<'a> {
+        let of = |container: &Container<'a>| {
+            let mut own = amounts(container).clone();
+            own.fill(missing);
+            own
+        };
+        let mut sum = Amounts::default();
+        self.main.iter().for_each(|container| sum.add(&of(container)));
+        let (mut sidecars, mut peak) = (Amounts::default(), Amounts::default());
+        for container in &self.init {
+            let own = of(container);
+            let mut now = sidecars.clone();
+            now.add(&own);
+            peak.raise(&now);
+            if container.is_sidecar {
+                sum.add(&own);
+                sidecars = now;
+            }
+        }
+        sum.raise(&peak);
+        sum
+    }
+}
+
+impl<'a> Container<'a> {
+    fn read(container: Message<'a>, statuses: &[Message<'a>], is_infeasible: bool) -> Result<Container<'a>> {
+        let status = status_of(container, statuses)?;
+        let spec = Amounts::read(container.child(8)?, 2)?;
+        let unknown = if is_infeasible { Amounts::default() } else { spec.clone() };
+        let allocated = Amounts::read(status, 10)?.or(unknown);
+        let actuated = Amounts::read(status.child(11)?, 2)?.or(allocated.clone());
+        let is_sidecar = container.bytes(24)? == Some(&b"Always"[..]);
+        Ok(Container { is_sidecar, spec, allocated, actuated })
+    }
+}
+
+/// The first status of that container, the empty one if there is none.
+fn status_of<'a>(container: Message<'a>, statuses: &[Message<'a>]) -> Result<Message<'a>> {
+    let name = container.bytes(1)?.unwrap_or_default();
+    for status in statuses {
+        if status.bytes(1)?.unwrap_or_default() == name {
+            return Ok(*status);
+        }
+    }
+    Ok(Message::default())
+}

@@ -1,0 +1,180 @@
+use crate::amount::Amounts;
+use crate::node::Node;
+use crate::pod::Pod;
+use crate::requests::Requests;
+use crate::resources::Resources;
+use crate::status::Result;
+use std::mem;
+
+/// The number of a pod that has none.
+const NONE: u32 = u32::MAX;
+
+/// A node with the pods that are on it, counted as `NodeInfo` of kube-scheduler counts them.
+///
+/// A plugin has it as its `Resident`, and is exported with `; pods`. There are no pods where the host tells of none,
+/// and on a node that the host has not announced.
+pub struct NodeInfo<T, N = ()> {
+    /// What the plugin keeps of the node itself.
+    pub node: N,
+    pub allocatable: Resources,
+    requested: Requests,
+    pods: Vec<PodInfo<T>>,
+}
+
+/// A pod on a node.
+pub struct PodInfo<T> {
+    /// What the plugin keeps of it.
+    pub pod: T,
+    /// Whether the pod is only expected on the node. It counts as the others do.
+    pub is_tentative: bool,
+    pub requests: Requests,
+    pub(crate) number: u32,
+}
+
+/// What a plugin keeps of each pod that is on a node.
+pub trait ResidentPod: Sized {
+    /// Called when the pod is new or has changed. There may be no current pod. After an error the pod does not count,
+    /// and the log says why.
+    fn new(pod: &Pod) -> Result<Self>;
+}
+
+impl ResidentPod for () {
+    fn new(_: &Pod) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl<T: ResidentPod> PodInfo<T> {
+    pub(crate) fn new(number: u32, pod: &Pod, is_tentative: bool) -> Result<PodInfo<T>> {
+        Ok(PodInfo { pod: T::new(pod)?, is_tentative, requests: pod.requests()?, number })
+    }
+}
+
+impl<T, N: Default> Default for NodeInfo<T, N> {
+    fn default() -> NodeInfo<T, N> {
+        NodeInfo {
+            node: N::default(),
+            allocatable: Resources::default(),
+            requested: Requests::default(),
+            pods: Vec::new(),
+        }
+    }
+}
+
+impl<T, N> NodeInfo<T, N> {
+    /// A node without pods, with what the plugin keeps of it.
+    pub fn new(object: &Node, node: N) -> Result<NodeInfo<T, N>> {
+        let allocatable = Resources::of(&Amounts::read(object.status()?, 2)?);
+        Ok(NodeInfo { node, allocatable, requested: Requests::default(), pods: Vec::new() })
+    }
+
+    /// The pods on the node, in any order.
+    pub fn pods(&self) -> impl Iterator<Item = &PodInfo<T>> {
+        self.pods.iter()
+    }
+
+    /// What the pods on the node ask for.
+    pub fn requested(&self) -> &Requests {
+        &self.requested
+    }
+
+    /// What is allocatable and not requested; below 0 where more is requested.
+    pub fn free(&self) -> Resources {
+        let mut free = self.allocatable.clone();
+        free.add(-1, &self.requested.resources);
+        free
+    }
+
+    /// Counts a pod of which the host has not told, as tests need to.
+    pub fn add_pod(&mut self, pod: &Pod) -> Result<()>
+    where
+        T: ResidentPod,
+    {
+        self.add(PodInfo::new(NONE, pod, false)?);
+        Ok(())
+    }
+
+    pub(crate) fn add(&mut self, pod: PodInfo<T>) {
+        self.requested.add(1, &pod.requests);
+        self.pods.push(pod);
+    }
+
+    /// Takes away the pod with this number, if it is there.
+    pub(crate) fn remove(&mut self, number: u32) -> Option<PodInfo<T>> {
+        let at = self.pods.iter().position(|pod| pod.number == number)?;
+        let mut pod = self.pods.pop()?;
+        if let Some(place) = self.pods.get_mut(at) {
+            mem::swap(place, &mut pod);
+        }
+        self.requested.add(-1, &pod.requests);
+        Some(pod)
+    }
+
+    /// Takes the other's pods in the place of its own.
+    pub(crate) fn take_pods(&mut self, other: NodeInfo<T, N>) {
+        self.requested = other.requested;
+        self.pods = other.pods;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NodeInfo, PodInfo, ResidentPod};
+    use crate::node::Node;
+    use crate::pod::Pod;
+    use crate::status::Result;
+
+    struct Name(String);
+
+    impl ResidentPod for Name {
+        fn new(pod: &Pod) -> Result<Name> {
+            Ok(Name(String::from_utf8_lossy(pod.metadata()?.name()?).into_owned()))
+        }
+    }
+
+    /// A pod of this name, which asks for that many bytes of memory.
+    fn pod(name: u8, bytes: u8) -> Pod {
+        let entry = [b"\x0a\x06memory\x12\x03\x0a\x01".to_vec(), vec![bytes]].concat();
+        let wrap = |tag: u8, inner: Vec<u8>| [vec![tag, inner.len() as u8], inner].concat();
+        let container = wrap(0x12, wrap(0x42, wrap(0x12, entry)));
+        let metadata = wrap(0x0a, wrap(0x0a, vec![name]));
+        Pod::new([metadata, wrap(0x12, container)].concat())
+    }
+
+    fn on(info: &NodeInfo<Name>) -> (i64, i64, Vec<(String, bool)>) {
+        let resources = &info.requested().resources;
+        let pods = info.pods().map(|pod| (pod.pod.0.clone(), pod.is_tentative));
+        (resources.memory, resources.pods, pods.collect())
+    }
+
+    #[test]
+    fn pods_come_and_go() {
+        let mut info = NodeInfo::<Name>::default();
+        for (number, name, bytes) in [(7, b'a', b'1'), (3, b'b', b'2'), (9, b'c', b'4')] {
+            info.add(PodInfo::new(number, &pod(name, bytes), number == 3).unwrap());
+        }
+        assert_eq!(on(&info), (7, 3, vec![("a".into(), false), ("b".into(), true), ("c".into(), false)]));
+        assert_eq!(info.remove(7).map(|pod| pod.pod.0), Some("a".into()));
+        assert!(info.remove(7).is_none());
+        assert_eq!(on(&info), (6, 2, vec![("c".into(), false), ("b".into(), true)]));
+        assert_eq!(info.remove(3).map(|pod| pod.is_tentative), Some(true));
+        info.add_pod(&pod(b'd', b'8')).unwrap();
+        assert_eq!(on(&info), (12, 2, vec![("c".into(), false), ("d".into(), false)]));
+
+        let mut changed = NodeInfo::<Name>::default();
+        changed.add_pod(&pod(b'x', b'1')).unwrap();
+        changed.take_pods(info);
+        assert_eq!(on(&changed), (12, 2, vec![("c".into(), false), ("d".into(), false)]));
+    }
+
+    #[test]
+    fn what_is_free_may_be_less_than_nothing() {
+        let node = Node::new(b"\x1a\x0f\x12\x0d\x0a\x06memory\x12\x03\x0a\x015".to_vec());
+        let mut info = NodeInfo::<()>::new(&node, ()).unwrap();
+        assert_eq!((info.allocatable.memory, info.free().memory), (5, 5));
+        info.add_pod(&pod(b'a', b'3')).unwrap();
+        assert_eq!((info.free().memory, info.free().pods), (2, -1));
+        info.add_pod(&pod(b'b', b'3')).unwrap();
+        assert_eq!((info.allocatable.memory, info.free().memory), (5, -1));
+    }
+}
