@@ -18,6 +18,8 @@ from tests.extender.objects import NODE_NAMES, names_args, pod
 from tests.extender.rollouts.inside import Inside
 
 MAX_FUNCTIONS = 30
+MAX_CALLS = 50 * MIN_QUICK_CALLS
+"""By then a plugin has been quick often enough in a row."""
 PACKAGE = Path(extender.__file__).parent
 
 
@@ -47,7 +49,10 @@ def test_a_request_passes_few_functions(tmp_path: Path, verb: str) -> None:
         def request(name: str) -> Mapping[str, Any]:
             return names_args(NODE_NAMES, pod(name))
 
-        for at in range(MIN_QUICK_CALLS):
+        (judge,) = inside.live.profiles.of_scheduler("").plugins
+        for at in range(MAX_CALLS):  # On a busy machine now and then one is not quick.
+            if judge.inline_policies[verb].may_run_inline:
+                break
             inside.ask(f"/{verb}", request(f"web-{at}"))
 
         async def ask() -> list[str]:
