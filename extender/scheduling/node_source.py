@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import compress
 from operator import ne
 from typing import Final, Protocol
@@ -12,7 +12,7 @@ from msgspec import Raw
 from extender.scheduling.late_nodes import LateNodes
 from extender.scheduling.requests import Candidates, Preemption, RequestError, encode_candidate
 from wasm_runtime.engine import MEBIBYTE
-from wasm_runtime.nodes.node_table import Nodes, NodeTable
+from wasm_runtime.nodes.node_table import ABSENT, Nodes, NodeTable
 
 MAX_KEPT_NODES: Final = 20_000
 """Nodes from requests that are kept converted, four times what Kubernetes is made for; beyond it all begins anew."""
@@ -32,12 +32,17 @@ class Cache(Protocol):
     def unusable(self) -> str | None:
         """Why nothing may be answered from it; None while something may."""
 
+    @property
+    def problem(self) -> str | None:
+        """What keeps it from being current; None while it is."""
+
 
 class NodeSource:
     """Finds the nodes of a request. For the serving thread only, but for `current`.
 
     With a cache their objects are the cluster's, and requests only name them: filter gets the nodes that passed the
     scheduler's own filters and preempt is asked about the others, so nodes of requests would differ within a cycle.
+    Whole nodes that the cluster does not have are seen for that request only: it asks what would be.
     Without a cache they are those of the requests seen so far, each as it came last, whatever it says of its UID and
     resourceVersion.
     """
@@ -74,6 +79,7 @@ class NodeSource:
     def find(self, asked: Candidates | Preemption, wants_objects: bool) -> Nodes:
         """The nodes of a request, with their objects where those are wanted and to be had.
 
+        They carry those that came whole and that the cluster does not have.
         Raises NotSyncedError; or RequestError for a node that cannot be converted, or a name that no node can have.
         """
         if wants_objects:
@@ -82,6 +88,12 @@ class NodeSource:
             elif self._needs_sync and (problem := self._cache.unusable):
                 raise NotSyncedError(problem)
         names, node_table = asked.names, self._current
+        if (
+            isinstance(asked, Candidates)
+            and asked.items is not None
+            and (carried := self._not_in_cluster(asked, asked.items, wants_objects))
+        ):
+            return Nodes(node_table, names, carried=carried)
         located = node_table.find(names)
         unknown = node_table.unknown(names) if located is None and self._is_current else ()
         try:
@@ -94,8 +106,17 @@ class NodeSource:
 
     @property
     def _is_current(self) -> bool:
-        """Whether there is a cache, and what it has not is not in the cluster, or has just come there."""
-        return self._cache is not None and not self._cache.unusable
+        """Whether there is a cache, and what it does not have is not in the cluster or has just come there."""
+        return self._cache is not None and not self._cache.problem
+
+    def _not_in_cluster(self, candidates: Candidates, items: list[Raw], wants_objects: bool) -> Mapping[str, bytes]:
+        """Those of whole nodes that the cluster does not have, with their objects where those are wanted."""
+        if not (self._is_current and (missing := set(self._current.without_object(candidates.names)))):
+            return {}
+        whole = zip(candidates.names, items, strict=True)
+        return {
+            name: encode_candidate(name, json) if wants_objects else ABSENT for name, json in whole if name in missing
+        }
 
     def take(self, asked: Candidates | Preemption) -> NodeTable:
         """The nodes as they are once those that came with a request are among them. Raises RequestError."""

@@ -176,6 +176,11 @@ class Profile:
         for each in self.plugins:
             each.plugin.release()
 
+    def end_cycle(self, pod: Pod) -> None:
+        """Lets the next call for the pod begin a new cycle, in each plugin."""
+        for each in self.plugins:
+            each.plugin.end_cycle(pod)
+
     def note(self, verb: str, seconds: float) -> None:
         """Counts a verb that has taken the plugins so many seconds of the processor."""
         for each in self.plugins:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -66,6 +66,14 @@ class Asked(Generic[S]):
     route: str
     """The name of the profile in its path, if it has one."""
     profile: Profile
+    is_simulation: bool = False
+    """Whether it is about nodes that the cluster does not have: what would be is to be answered, and nothing begins."""
+
+    def simulated(self) -> Asked[S]:
+        """The same as a simulation. Its pod is another one for guests: the pod's own cycle may be under way."""
+        pod = self.request.pod
+        another = pod._replace(uid=f"{pod.uid} (simulated)")
+        return replace(self, request=self.request._replace(pod=another), is_simulation=True)
 
     @property
     def key(self) -> Key:
@@ -93,14 +101,14 @@ class JudgingHandler(ABC, Generic[S]):
     def decode(self, body: bytes) -> tuple[PodRequest, S]:
         """The pod and the nodes of a request. Raises RequestError."""
 
-    def profile_of(self, request: PodRequest, named: Profile | None, route: str) -> Profile:
+    def profile_of(self, request: PodRequest, named: Profile | None, route: str, /) -> Profile:
         """Who judges: the profile that the pod's cycle began with, else the one that is live."""
         live = named or self._context.profiles.of_scheduler(request.scheduler_name)
         return self._context.pins.pinned_or(request.pod.uid, live, route)
 
     @abstractmethod
-    def sample(self, asked: Asked[S]) -> None:
-        """Takes note of a request that is about to be judged."""
+    def begin(self, asked: Asked[S]) -> None:
+        """Takes note of a request that is about to be judged, unless it is a simulation."""
 
     @abstractmethod
     def run(self, asked: Asked[S], nodes: Nodes) -> Any:
@@ -110,11 +118,12 @@ class JudgingHandler(ABC, Generic[S]):
     def encode(self, asked: Asked[S], nodes: Nodes, result: Any, /) -> bytes:
         """The answer."""
 
-    def refuse(self, request: PodRequest, error: Exception) -> bytes:
+    def refuse(self, asked: Asked[S], error: Exception) -> bytes:
         """The answer of a request that the plugins have not judged. The log and an Event say why."""
-        log_failure(self.verb.name, request.pod.name, error)
-        if self._context.recorder:
-            self._context.recorder.record(failed_scheduling_event(request.pod.object, REASONS[type(error)], str(error)))
+        pod = asked.request.pod
+        log_failure(self.verb.name, pod.name, error)
+        if self._context.recorder and not asked.is_simulation:
+            self._context.recorder.record(failed_scheduling_event(pod.object, REASONS[type(error)], str(error)))
         return self.nothing
 
     def answer(self, body: bytes, named: Profile | None) -> bytes | Awaitable[bytes]:
@@ -132,12 +141,15 @@ class JudgingHandler(ABC, Generic[S]):
                 self._context.pods.require_synced()
             nodes = self._context.nodes.find(subject, profile.wants_nodes)
         except UNANSWERABLE as error:
-            return self.refuse(request, error)
-        self.sample(asked)
-        if profile.wants_nodes and self._context.nodes.late.has_any(nodes.names):
-            return self._answer_later(asked, nodes, decoded)
+            return self.refuse(asked, error)
+        if nodes.carried:
+            asked = asked.simulated()
+        else:
+            self.begin(asked)
+            if profile.wants_nodes and self._context.nodes.late.has_any(nodes.names):
+                return self._answer_later(asked, nodes, decoded)
         phases.nodes.count(time.perf_counter() - decoded)
-        if profile.reserve(self.verb.name, request.pod):
+        if not asked.is_simulation and profile.reserve(self.verb.name, request.pod):
             try:
                 return self._judge(asked, nodes)
             finally:
@@ -155,7 +167,7 @@ class JudgingHandler(ABC, Generic[S]):
         try:
             return asyncio.get_running_loop().run_in_executor(self._workers, self._judge, asked, nodes)
         except NoThreadError as error:
-            return self.refuse(asked.request, error)
+            return self.refuse(asked, error)
 
     def _judge(self, asked: Asked[S], nodes: Nodes) -> bytes:
         phases = self._phases
@@ -163,9 +175,12 @@ class JudgingHandler(ABC, Generic[S]):
         try:
             result = self.run(asked, nodes)
         except UNANSWERABLE as error:
-            return self.refuse(asked.request, error)
+            return self.refuse(asked, error)
         finally:
-            asked.profile.note(self.verb.name, time.thread_time() - spent)
+            if asked.is_simulation:
+                asked.profile.end_cycle(asked.request.pod)
+            else:
+                asked.profile.note(self.verb.name, time.thread_time() - spent)
             judged = time.perf_counter()
             phases.judge.count(judged - begun)
         answer = self.encode(asked, nodes, result)
@@ -182,24 +197,27 @@ class FilterHandler(JudgingHandler[Candidates]):
         """The pod, and nodes by name or whole."""
         return self._decoder.decode_args(body)
 
-    def profile_of(self, request: PodRequest, named: Profile | None, route: str) -> Profile:
-        """Begins the pod's cycle, with what is live."""
-        profiles = self._context.profiles
-        live = named or profiles.of_scheduler(request.scheduler_name)
-        ledger = self._context.ledger
-        # A switch may come between.
-        if live.has_binding_points or profiles.has_binding_points or (ledger and ledger.is_followed):
-            self._context.pods.remember(request)
-        return self._context.pins.pin(request.pod.uid, live, route)
+    def profile_of(self, request: PodRequest, named: Profile | None, _: str) -> Profile:
+        """What is live: a cycle of the pod is about to begin."""
+        return named or self._context.profiles.of_scheduler(request.scheduler_name)
 
-    def sample(self, asked: Asked[Candidates]) -> None:
-        """Who records gets the request whole."""
-        sample = Sample("filter", asked.request.pod, asked.subject.names)
-        self._context.samples.record(asked.profile.name, sample, asked.subject)
+    def begin(self, asked: Asked[Candidates]) -> None:
+        """Begins the pod's cycle. Who records gets the request whole."""
+        context, request, profile = self._context, asked.request, asked.profile
+        follows = context.ledger is not None and context.ledger.is_followed
+        if follows or profile.has_binding_points or context.profiles.has_binding_points:  # A switch may come between.
+            context.pods.remember(request)
+        context.pins.pin(request.pod.uid, profile, asked.route)
+        context.samples.record(profile.name, Sample("filter", request.pod, asked.subject.names), asked.subject)
 
     def run(self, asked: Asked[Candidates], nodes: Nodes) -> Verdict:
-        """What the plugins say. With `topNodes: 1` it is known where the pod goes: the ledger expects it there."""
+        """What the plugins say. With `topNodes: 1` it is known where the pod goes: the ledger expects it there.
+
+        A simulation is answered all nodes that pass: who asks wants to know which they are. No pod is expected there.
+        """
         profile, pod = asked.profile, asked.request.pod
+        if asked.is_simulation:
+            return filter_verb.run(profile, pod, nodes)
         seconds = PLAN_S if profile.top_nodes == 1 else None
         return plan(self._context.ledger, profile, pod, nodes, partial(self._ask_plugins, asked), seconds)
 
@@ -217,12 +235,13 @@ class FilterHandler(JudgingHandler[Candidates]):
 
     def encode(self, asked: Asked[Candidates], _: Nodes, result: Verdict) -> bytes:
         """Bind is let to the nodes that pass."""
-        self._context.feasible.add(asked.request.pod.uid, asked.route, result.kept)
+        if not asked.is_simulation:
+            self._context.feasible.add(asked.request.pod.uid, asked.route, result.kept)
         return encoding.encode_filtered(asked.subject, result.kept.names, result.failed, result.unresolvable)
 
-    def refuse(self, request: PodRequest, error: Exception) -> bytes:
+    def refuse(self, asked: Asked[Candidates], error: Exception) -> bytes:
         """The answer of a request that the plugins have not judged, which says why."""
-        log_failure("filter", request.pod.name, error)
+        log_failure("filter", asked.request.pod.name, error)
         return encoding.encode_filter_error(str(error))
 
 
@@ -236,7 +255,7 @@ class PrioritizeHandler(JudgingHandler[Candidates]):
         """The pod, and nodes by name or whole."""
         return self._decoder.decode_args(body)
 
-    def sample(self, asked: Asked[Candidates]) -> None:
+    def begin(self, asked: Asked[Candidates]) -> None:
         """Keeps the names alone."""
         sample = Sample("prioritize", asked.request.pod, asked.subject.names)
         self._context.samples.record(asked.profile.name, sample)
@@ -265,7 +284,7 @@ class PreemptHandler(JudgingHandler[Preemption]):
         """The pod, and the candidates with their victims."""
         return self._decoder.decode_preemption(body)
 
-    def sample(self, asked: Asked[Preemption]) -> None:
+    def begin(self, asked: Asked[Preemption]) -> None:
         """The victims are looked up when somebody judges it again."""
         preemption = asked.subject
         victims = partial(self._context.pods.victims, preemption)

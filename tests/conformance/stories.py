@@ -109,11 +109,14 @@ def back(scene: Scene) -> None:
     scene.node_tables.pop()
 
 
-def filters(*names: str, uid: str = "1", between: Step = lambda _: None) -> Step:
-    """Filter for a pod, which begins its cycle. `between` happens after PreFilter."""
+def filters(
+    *names: str, uid: str = "1", between: Step = lambda _: None, carries: Mapping[str, str] | None = None
+) -> Step:
+    """Filter for a pod, which begins its cycle. `between` happens after PreFilter. Some nodes only the request has."""
+    carried = {name: text.encode() for name, text in (carries or {}).items()}
 
     def does(scene: Scene) -> object:
-        nodes = Nodes(scene.node_table, names)
+        nodes = Nodes(scene.node_table, names, carried=carried)
         with scene.plugin.guest(_pod(uid), nodes, "filter") as (guest, deadline):
             between(scene)
             return guest.filter(nodes, deadline)
@@ -162,11 +165,12 @@ def _without_target(guest: Guest, node: Nodes, deadline: float) -> object:
     return results
 
 
-def scores(*names: str, uid: str = "1") -> Step:
-    """Score for a pod, whose cycle goes on."""
+def scores(*names: str, uid: str = "1", carries: Mapping[str, str] | None = None) -> Step:
+    """Score for a pod, whose cycle goes on. Some nodes only the request has."""
+    carried = {name: text.encode() for name, text in (carries or {}).items()}
 
     def does(scene: Scene) -> object:
-        nodes = Nodes(scene.node_table, names)
+        nodes = Nodes(scene.node_table, names, carried=carried)
         with scene.plugin.guest(_pod(uid), nodes, "score") as (guest, deadline):
             return calls.scores(guest, nodes, deadline)
 

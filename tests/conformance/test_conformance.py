@@ -10,6 +10,7 @@ from tests.conformance.calls import STEPS
 from tests.conformance.case import Case, Outcome, run
 from tests.conformance.cases import (
     buffers,
+    carried,
     cycle,
     endings,
     journal,
@@ -34,6 +35,7 @@ THEMES = {
     "buffers": buffers.CASES,
     "names": names.CASES,
     "cycle": cycle.CASES,
+    "carried": carried.CASES,
     "journal": journal.CASES,
     "waiting": waiting.CASES,
     "surroundings": surroundings.CASES,

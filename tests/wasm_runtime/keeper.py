@@ -96,6 +96,10 @@ STEP = st.one_of(
 """What happens to the nodes, which are those of one of two snapshots, and to three instances."""
 
 
+STEP_OR_CARRY = st.one_of(STEP, st.tuples(st.just("carry"), st.tuples(INSTANCE, OBJECTS)))
+"""Or an instance is asked about nodes that only a request has."""
+
+
 class Truth:
     """Two snapshots, of which one counts, and what is in each."""
 
@@ -145,12 +149,22 @@ def play(module: Module, steps: Sequence[tuple[str, Any]]) -> None:
         elif step == "ask":
             at, names = argument
             _ask(instances[at], truth, names)
+        elif step == "carry":
+            at, objects = argument
+            _carry(instances[at], truth, objects)
         else:
             getattr(truth, step)(argument)
     for instance in instances:
         _ask(instance, truth, sorted(truth.objects))
         _ask(instance, truth, NAMES)
         instance.close()
+
+
+def _carry(instance: Instance, truth: Truth, objects: Mapping[str, bytes]) -> None:
+    """What the guest says of nodes that only a request has, beside all others, is the truth for that request."""
+    carried = {name: node for name, node in objects.items() if name not in truth.objects}
+    call = Call(Nodes(truth.node_table, NAMES, carried=carried), time.monotonic() + 30)
+    assert instance.each("filter", call, -1) == expected(truth.objects | carried, NAMES)
 
 
 def _ask(instance: Instance, truth: Truth, names: list[str]) -> None:

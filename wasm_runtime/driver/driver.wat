@@ -114,7 +114,8 @@
       (br $next)))
     (i32.const 1))
 
-  ;; The node of a name: most often the one in hand, else by the index. %NONE where there is none.
+  ;; The node of a name: most often the one in hand, else one of those that are there for this call only, else by the
+  ;; index. %NONE where there is none.
   (func $find (param $name i32) (param $len i32) (result i32)
     (local $node i32) (local $slot i32)
     (call $require_readable (local.get $name) (local.get $len))
@@ -122,6 +123,13 @@
     (if (i32.ne (local.get $node) (i32.const %NONE))
       (then (if (call $is_named (local.get $node) (local.get $name) (local.get $len))
         (then (return (local.get $node))))))
+    (local.set $node (i32.load $call offset=@lent (i32.const 0)))
+    (block $done (loop $next
+      (br_if $done (i32.eq (local.get $node) (i32.load $call offset=@lent_end (i32.const 0))))
+      (if (call $is_named (local.get $node) (local.get $name) (local.get $len))
+        (then (return (local.get $node))))
+      (local.set $node (i32.add (local.get $node) (i32.const 1)))
+      (br $next)))
     (if (i32.eqz (i32.load $call offset=@slots (i32.const 0)))
       (then (return (i32.const %NONE))))
     (local.set $slot (call $hash_name (local.get $name) (local.get $len)))
@@ -163,7 +171,7 @@
 
   ;; Notes that a guest wanted the object of a node while no node's object is known.
   (func $note_absent_data
-    (if (i32.eqz (i32.load $call offset=@live (i32.const 0)))
+    (if (i32.eqz (i32.or (i32.load $call offset=@live (i32.const 0)) (i32.load $call offset=@lent_end (i32.const 0))))
       (then (i32.store $call offset=@data_absent (i32.const 0) (i32.const 1)))))
 
   ;; ---- the host functions, named like their imports --------------------------------------------
@@ -184,7 +192,8 @@
     (call $note_absent_data)
     (call $give_document (i32.const %NODE_LIST) (local.get $buf) (local.get $limit)))
 
-  ;; A name that is not known, or known without an object, is answered with the JSON of Go's nil map.
+  ;; A name that is not known, or known without an object, is answered with the JSON of Go's nil map. So is a node that
+  ;; is there for this call only: its entry has no states, while those of all others have two bytes at least.
   (func $k8s.io/scheduler/nodeImageStates
     (param $name i32) (param $len i32) (param $buf i32) (param $limit i32) (result i32)
     (local $node i32) (local $entry i32)
@@ -193,7 +202,9 @@
     (if (i32.eq (local.get $node) (i32.const %NONE))
       (then (return (call $give (i32.const %NULL) (i32.const 4) (local.get $buf) (local.get $limit)))))
     (local.set $entry (call $entry (local.get $node)))
-    (if (i32.eqz (i32.load $snapshot offset=12 (local.get $entry)))
+    (if (i32.or
+          (i32.eqz (i32.load $snapshot offset=12 (local.get $entry)))
+          (i32.eqz (i32.load $snapshot offset=20 (local.get $entry))))
       (then (return (call $give (i32.const %NULL) (i32.const 4) (local.get $buf) (local.get $limit)))))
     (call $give_node
       (i32.load $snapshot offset=16 (local.get $entry)) (i32.load $snapshot offset=20 (local.get $entry))

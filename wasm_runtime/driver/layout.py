@@ -20,7 +20,8 @@ class Header(ctypes.LittleEndianStructure):
     """What the host and the driver tell each other, at the start of the call memory.
 
     Addresses are in the call memory but for `slots`, which is one in the snapshot memory, 0 while there is
-    no index. Lengths are in bytes. What is about one call begins with `current`.
+    no index. Lengths are in bytes. What is about one call begins with `current`. The entries from `lent` to before
+    `lent_end` are there for that call only, beyond the table and in no index.
     """
 
     _fields_ = (
@@ -52,6 +53,8 @@ class Header(ctypes.LittleEndianStructure):
         ("data_absent", U32),
         ("failures", U32),
         ("refused", ctypes.c_int32),
+        ("lent", U32),
+        ("lent_end", U32),
         ("documents", U32),
         ("document_lengths", U32),
         ("more_documents", U32 * (2 * len(HostDocument) - 2)),
@@ -71,6 +74,8 @@ class Header(ctypes.LittleEndianStructure):
     data_absent: int
     failures: int
     refused: int
+    lent: int
+    lent_end: int
     reason: int
     reasons: int
     reasons_end: int

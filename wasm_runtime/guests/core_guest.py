@@ -221,12 +221,15 @@ class CoreGuest(Guest):
         return self._status(export, call, result.low, result.reason, tolerated), result.high
 
     def _each(self, export: str, nodes: Nodes, deadline: float, tolerated: int) -> NodeResults:
-        """Calls an export for each node, or its list for all of them unless one is not resident."""
+        """Calls an export for each node, or its list for all of them unless one is not resident.
+
+        A guest that keeps nodes is not told of those that the request carries.
+        """
         call = Call(nodes, deadline)
         begun = time.perf_counter()
         called, listed = abi.LISTS[export], None
         try:
-            if called in self._exports:
+            if called in self._exports and not nodes.carried:
                 listed = self._instance.at_once(called, call, tolerated)
             if listed is None:
                 called = export

@@ -20,6 +20,9 @@ ABSENT = b""
 NEVER: Final = -1
 """The epoch of a copy that has not begun."""
 
+NOWHERE: Final = -1
+"""The index of a node that has none."""
+
 SLACK = 16_384
 """Names without an object that are kept beyond three times the nodes that are live, or that pods are on."""
 
@@ -261,23 +264,37 @@ class NodeSet:
         return node_table is not None and node_table.holds(self._located, name)
 
 
+_NO_OBJECTS: Final[Mapping[str, bytes]] = {}
+
+
 class Nodes:
     """The nodes of a request, in its order, and where they stand in the node table."""
 
-    __slots__ = ("_located", "names", "node_table")
+    __slots__ = ("_located", "carried", "names", "node_table")
 
-    def __init__(self, node_table: NodeTable, names: Sequence[str], located: Located | None = None) -> None:
+    def __init__(
+        self,
+        node_table: NodeTable,
+        names: Sequence[str],
+        located: Located | None = None,
+        carried: Mapping[str, bytes] = _NO_OBJECTS,
+    ) -> None:
         self.node_table = node_table
         self.names = names
-        self._located = located or node_table.locate(names)
+        self.carried = carried
+        """The objects of those that the request alone has, by name. Guests see them in its calls and nowhere else."""
+        self._located = located or self._locate()
 
     def __len__(self) -> int:
         return len(self.names)
 
     def located(self, epoch: int) -> Sequence[int] | None:
-        """The index of each node in that epoch; None if it is over, or not begun when last looked."""
+        """The index of each node in that epoch; None if it is over, or not begun when last looked.
+
+        That of a node which the request carries is `NOWHERE`.
+        """
         if self._located.epoch != epoch:
-            self._located = self.node_table.locate(self.names)
+            self._located = self._locate()
         return self._located.indices if self._located.epoch == epoch else None
 
     def select(self, selectors: Sequence[object]) -> Nodes:
@@ -285,14 +302,16 @@ class Nodes:
         epoch, indices = self._located
         located = Located(epoch, list(compress(indices, selectors)))
         names = list(compress(self.names, selectors))
-        self.node_table.expect(names, located)
-        return Nodes(self.node_table, names, located)
+        if not self.carried:
+            self.node_table.expect(names, located)
+        return Nodes(self.node_table, names, located, self.carried)
 
     def at(self, positions: Sequence[int]) -> Nodes:
         """The nodes at some positions of the request."""
         epoch, indices = self._located
         names = list(map(self.names.__getitem__, positions))
-        return Nodes(self.node_table, names, Located(epoch, list(map(indices.__getitem__, positions))))
+        located = Located(epoch, list(map(indices.__getitem__, positions)))
+        return Nodes(self.node_table, names, located, self.carried)
 
     def without_names(self) -> NodeSet:
         """Which nodes these are, for who keeps that of many requests."""
@@ -302,4 +321,12 @@ class Nodes:
         """Each node by itself."""
         epoch, indices = self._located
         for name, index in zip(self.names, indices, strict=True):
-            yield Nodes(self.node_table, [name], Located(epoch, [index]))
+            yield Nodes(self.node_table, [name], Located(epoch, [index]), self.carried)
+
+    def _locate(self) -> Located:
+        if not self.carried:
+            return self.node_table.locate(self.names)
+        known = [name for name in self.names if name not in self.carried]
+        epoch, indices = self.node_table.locate(known)
+        at = dict(zip(known, indices, strict=True))
+        return Located(epoch, [at.get(name, NOWHERE) for name in self.names])

@@ -82,7 +82,7 @@ class Inside:
         )
         self.rollouts = self.service.rollouts
         self.source = NodeSource(cache, self.nodes, NodeTable)
-        context = Context(
+        self.context = Context(
             self.live.profiles,
             self.source,
             PodSource(None, None),
@@ -93,8 +93,8 @@ class Inside:
             TopNodes(),
             ledger=self.ledger,
         )
-        handlers = make_handlers(context, binder or DryRunBinder(), waiting, bind_timeout)
-        self.router = Router(handlers, self.live.profiles, 1 << 20)
+        self._binding = binder or DryRunBinder(), waiting, bind_timeout
+        self.router = self.serving(self.context)
         self._loop = asyncio.new_event_loop()
 
     def __enter__(self) -> Inside:
@@ -107,6 +107,10 @@ class Inside:
         self._loaded.close()
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
+
+    def serving(self, context: Context) -> Router:
+        """The verbs."""
+        return Router(make_handlers(context, *self._binding), self.live.profiles, 1 << 20)
 
     def _wake(self) -> None:
         self.woken += 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +22,7 @@ from extender.webhook import protocol
 from extender.webhook.protocol import Answer
 from tests.clock import Clock
 from tests.extender import raw
+from tests.extender.cache import Cache
 from tests.extender.cluster.scripted import ScriptedServer, answer, stream
 from tests.extender.cluster.support import Ends, running, until
 from tests.extender.kwx import plugin, profile
@@ -49,13 +49,6 @@ UNKNOWN = {"node-1": "node node-1 is not known"}
 
 WITHOUT = filtered([], UNKNOWN, OTHER)
 WITH = filtered(["node-1"], unresolvable=OTHER)
-
-
-@dataclass
-class Cache:
-    """A cache of a cluster, which may be answered from."""
-
-    unusable: str | None = None
 
 
 @pytest.fixture
@@ -121,7 +114,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[tuple[str, list[str], int
     """What was warned of: message, names, number of names."""
     ours = [record for record in caplog.records if record.name.startswith("extender.")]
     ours = [record for record in ours if record.levelno >= logging.WARNING]
-    return [(record.getMessage(), *map(record.__dict__.get, ("nodes", "count"))) for record in ours]  # type: ignore[misc]
+    return [(record.getMessage(), record.__dict__["nodes"], record.__dict__["count"]) for record in ours]
 
 
 MISSING = (
@@ -142,7 +135,7 @@ def test_every_verb_that_judges_nodes_waits(tmp_path: Path) -> None:
     with Inside(tmp_path, profile("default", plugin("accelerator")), cache=Cache()) as inside:
         inside.nodes.put([("node-0", encode_node(node("node-0")))])
         assert during(inside, lambda: comes(inside), *requests) == [
-            inside.ask("/prioritize", asked()),
+            [],
             {"NodeNameToMetaVictims": {"node-1": meta_victims("b")}},
         ]
 

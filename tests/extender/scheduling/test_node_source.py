@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -10,16 +9,10 @@ from extender.scheduling import late_nodes, node_source
 from extender.scheduling.node_source import NodeSource, NotSyncedError
 from extender.scheduling.requests import Candidates, RequestError
 from extender.webhook.decoding import RequestDecoder
+from tests.extender.cache import Cache
 from tests.extender.objects import node, nodes_args
 from wasm_runtime.nodes.node_table import Nodes, NodeTable
 from wasm_runtime.protobuf import encode_node
-
-
-@dataclass
-class Cache:
-    """A cache of a cluster, to be answered from or not."""
-
-    unusable: str | None = None
 
 
 def of_nodes(*names: str, version: str = "1") -> Candidates:
@@ -108,22 +101,53 @@ def test_with_a_cluster_names_are_looked_up_there(cluster: NodeTable) -> None:
         assert objects_of(source.find(of_names("a", "b"), wants_objects=True)) == [encode_node(node("a")), b""]
 
 
-def test_with_a_cluster_whole_nodes_only_name_them(cluster: NodeTable) -> None:
+def test_with_a_cluster_whole_nodes_only_name_those_that_it_has(cluster: NodeTable) -> None:
     """The preemption candidates of a cycle are among those that filter was not asked about: they never came whole."""
     source = NodeSource(Cache(), cluster)
-    other = of_nodes("b", "a", version="2")
     for wants_objects in (True, False):
-        found = source.find(other, wants_objects=wants_objects)
-        assert (found.names, objects_of(found)) == (["b", "a"], [b"", encode_node(node("a"))])
-    assert objects_of(source.find(of_names("a", "b"), wants_objects=True)) == [encode_node(node("a")), b""]
+        found = source.find(of_nodes("a", version="2"), wants_objects=wants_objects)
+        assert (found.names, objects_of(found), found.carried) == (["a"], [encode_node(node("a"))], {})
     assert (source.current, len(cluster)) == (cluster, 1)
+
+
+@pytest.mark.parametrize("wants_objects", [True, False])
+def test_whole_nodes_that_the_cluster_does_not_have_are_carried(cluster: NodeTable, wants_objects: bool) -> None:
+    cluster.put([("gone", b"1")])
+    cluster.remove("gone")
+    cluster.locate(["named"])
+    before = cluster.everything()
+    source, names = NodeSource(Cache(), cluster), ["new", "a", "gone", "named"]
+    found = source.find(of_nodes(*names, version="2"), wants_objects=wants_objects)
+    assert found.names == names
+    assert found.carried == {
+        name: encode_node(node(name, version="2")) if wants_objects else b"" for name in ("new", "gone", "named")
+    }
+    assert (cluster.everything(), cluster.unknown(names)) == (before, ["new"])
+    assert not source.late.has_any(names)
+
+
+def test_one_that_the_cluster_does_not_have_and_that_cannot_be_read_is_refused(cluster: NodeTable) -> None:
+    broken = RequestDecoder().decode_args(
+        b'{"Pod": {"metadata": {}}, "Nodes": {"items": [{"metadata": {"name": "b"}, "spec": 5}]}}'
+    )[1]
+    with pytest.raises(RequestError, match=r"^Nodes: node b: spec: expected an object, got 5$"):
+        NodeSource(Cache(), cluster).find(broken, wants_objects=True)
+
+
+@pytest.mark.parametrize("cache", [Cache("not read", "they are being read"), Cache(problem="unreachable")])
+def test_whole_nodes_are_names_while_nobody_knows_what_the_cluster_has(cluster: NodeTable, cache: Cache) -> None:
+    """Else no pod at all would be bound while the API server is away: a new node may be among those of each request."""
+    source = NodeSource(cache, cluster, needs_sync=False)
+    found = source.find(of_nodes("b", "a"), wants_objects=True)
+    assert (objects_of(found), found.carried) == ([b"", encode_node(node("a"))], {})
 
 
 @pytest.mark.parametrize(
     ("cache", "is_expected"),
     [
         pytest.param(Cache(), True, id="a watch"),
-        pytest.param(Cache("they are being read"), False, id="a watch that has brought nothing"),
+        pytest.param(Cache("not read", "they are being read"), False, id="a watch that has brought nothing"),
+        pytest.param(Cache(problem="unreachable"), False, id="a watch that is interrupted"),
         pytest.param(None, False, id="no watch"),
     ],
 )

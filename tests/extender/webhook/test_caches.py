@@ -17,6 +17,7 @@ from extender.scheduling.profile import MENDS
 from tests.extender import guests
 from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import (
+    binding_args,
     filter_error,
     filtered,
     meta_victims,
@@ -127,6 +128,48 @@ def test_preempt_and_bind_see_the_clusters_nodes_whatever_filter_was_sent(tmp_pa
         for asked in names_args([objects.node_name(0)], TRAIN), nodes_args([node(objects.node_name(0))], TRAIN):
             extender.post("/filter", asked)
             assert extender.post("/preempt", preemption_args(candidates, TRAIN)) == {"NodeNameToMetaVictims": kept}
+
+
+HOSTNAME = "kubernetes.io/hostname"
+
+
+@pytest.fixture
+def by_hostname(tmp_path: Path, cluster: Cluster) -> Iterator[Extender]:
+    """A guest that reads nodes."""
+    labelled = plugin("accelerator", f'{{"label": "{HOSTNAME}"}}')
+    connected = {"mode": "kubeconfig", "kubeconfig": str(cluster.write_kubeconfig(tmp_path))}
+    with Extender(tmp_path, profile("default", labelled), cluster=connected) as extender:
+        extender.wait_until(lambda: extender.admin.get("/readyz").is_success)
+        yield extender
+
+
+def test_a_node_that_the_cluster_does_not_have_is_judged_and_told_of_once(by_hostname: Extender) -> None:
+    asked = names_args([objects.node_name(1), "nowhere"], TRAIN)
+    for _ in range(2):
+        answer = filtered([objects.node_name(1)], {"nowhere": "node nowhere is not known"})
+        assert by_hostname.post("/filter", asked) == answer
+    message = (
+        "requests name nodes that the watch on the API server has not brought within 150 ms;"
+        " until it does, guests see them without an object"
+    )
+    by_hostname.wait_until(lambda: by_hostname.events(message))
+    assert [(line["nodes"], line["count"], line["level"]) for line in by_hostname.events(message)] == [
+        (["nowhere"], 1, "warning")
+    ]
+
+
+def test_a_whole_node_that_the_cluster_does_not_have_is_judged_for_that_request_alone(by_hostname: Extender) -> None:
+    template = node("template", labels={HOSTNAME: objects.node_name(1)})
+    other = objects.node_name(0)
+    assert by_hostname.post("/filter", nodes_args([node(other), template], TRAIN)) == {
+        **filtered(None, unresolvable={other: f"node label {HOSTNAME} is {other}, pod wants {objects.node_name(1)}"}),
+        "Nodes": {"metadata": {}, "items": [template]},
+    }
+    assert by_hostname.post("/bind", binding_args("template", "train-1")) == {
+        "Error": "bind refused: no filter of pod default/train-1 was answered here in the last 30 minutes;"
+        " kube-scheduler tries the pod again, and filters first if its extender has filterVerb beside bindVerb"
+    }
+    assert kept(by_hostname) == (NODES, 0)
 
 
 NOT_LISTED = failure(

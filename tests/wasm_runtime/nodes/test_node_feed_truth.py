@@ -15,7 +15,7 @@ from tests.patience import PATIENCE_S
 from tests.wasm_runtime import keeper
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import binary
-from tests.wasm_runtime.keeper import SLACK, STEP, Truth, expected, play
+from tests.wasm_runtime.keeper import SLACK, STEP, STEP_OR_CARRY, Truth, expected, play
 from wasm_runtime import Nodes, NodeTable, Pod, WasmtimeEngine
 from wasm_runtime.engines.wasmtime.engine import WasmtimeModule
 from wasm_runtime.guests.maintenance import GuestMaintenance
@@ -33,7 +33,7 @@ def _many_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasm_runtime.nodes.node_table.SLACK", SLACK)
 
 
-@given(steps=st.lists(STEP, max_size=40))
+@given(steps=st.lists(STEP_OR_CARRY, max_size=40))
 @example(steps=[("put", {"n0": b"0"}), ("tell", (0, 1)), ("remove", ["n0"]), ("locate", ["x", "y", "z"]), ("put", {})])
 @settings(max_examples=150, deadline=None)
 def test_several_instances_after_any_changes(keeping: WasmtimeModule, steps: list[tuple[str, Any]]) -> None:

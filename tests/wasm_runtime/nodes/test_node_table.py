@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.patience import Beside
 from tests.wasm_runtime.protobuf_bytes import node_list
 from wasm_runtime import Nodes, NodeTable
-from wasm_runtime.nodes.node_table import ABSENT, NEVER, Changes, Located
+from wasm_runtime.nodes.node_table import ABSENT, NEVER, NOWHERE, Changes, Located
 
 
 @pytest.fixture
@@ -442,3 +442,28 @@ def test_many_threads(node_table: NodeTable) -> None:
         whole = node_table.changes(NEVER, 0)
         assert whole is not None
         assert copy.entries == {at: (name, node) for at, name, node in whole.nodes}
+
+
+def test_nodes_that_a_request_carries_are_nowhere_in_the_node_table(node_table: NodeTable) -> None:
+    node_table.put(nodes(a=b"1", b=b"2").items())
+    before = node_table.everything()
+    carried = {"x": b"3", "y": b"4"}
+    asked = Nodes(node_table, ["x", "b", "y", "a"], carried=carried)
+    assert asked.located(0) == [NOWHERE, 1, NOWHERE, 0]
+    for some, names, indices in (
+        (asked.select([1, 1, 0, 0]), ["x", "b"], [NOWHERE, 1]),
+        (asked.at([3, 2]), ["a", "y"], [0, NOWHERE]),
+        (next(asked.singly()), ["x"], [NOWHERE]),
+    ):
+        assert (some.names, some.located(0), some.carried) == (names, indices, carried)
+    assert (node_table.everything(), node_table.find(["x", "b"])) == (before, None)
+
+
+@pytest.mark.usefixtures("little_slack")
+def test_nodes_that_a_request_carries_are_nowhere_in_a_new_epoch_either(node_table: NodeTable) -> None:
+    node_table.put(nodes(a=b"1").items())
+    asked = Nodes(node_table, ["x", "a"], carried={"x": b"3"})
+    node_table.locate([f"n{at}" for at in range(5 * LITTLE)])
+    node_table.put(nodes(b=b"1").items())
+    epoch = node_table.everything().epoch
+    assert (epoch, asked.located(epoch), node_table.find(["x"])) == (1, [NOWHERE, 0], None)

@@ -22,7 +22,7 @@ UNREADABLE: Final = b"BUG: out of memory reading message"
 """The reason of a guest that names bytes which are not in its memory."""
 
 NO_STATES: Final = b"null"
-"""The image states of a node that is not known: the JSON of Go's nil map."""
+"""The image states of a node that is not known, or there for one call only: the JSON of Go's nil map."""
 
 _API: Final = "k8s.io/api"
 _KLOG: Final = "k8s.io/klog"
@@ -70,6 +70,7 @@ class Host:
     def end(self) -> None:
         """Ends the call."""
         self._call = None
+        self.nodes.take_back()
 
     @property
     def node(self) -> bytes:
@@ -152,7 +153,7 @@ class Host:
         return node if node is not None and self.nodes.objects[node] else None
 
     def _note_absent_data(self) -> None:
-        if self._call and not self.nodes.live:
+        if self._call and not self.nodes.has_objects:
             self.is_data_absent = True
 
     def _node(self, name: int, length: int, buf: int, limit: int) -> int:
@@ -169,7 +170,7 @@ class Host:
     def _image_states(self, name: int, length: int, buf: int, limit: int) -> int:
         self._note_absent_data()
         node = self._find(name, length)
-        return self._give(NO_STATES if node is None else self.nodes.states[node], buf, limit)
+        return self._give(NO_STATES if node is None else self.nodes.states.get(node, NO_STATES), buf, limit)
 
     def _status_reason(self, at: int, length: int) -> None:
         """An unreadable reason is no trap."""

@@ -260,7 +260,7 @@ class WasmerInstance:
         finally:
             call.sync_seconds += time.perf_counter() - begun
         self._host.begin(call, room)
-        return indices
+        return self._host.nodes.lend(call.nodes, indices) if call.nodes.carried else indices
 
     def _sync_nodes(self, nodes: Nodes, deadline: float, max_nodes: int) -> bool:
         self._host.nodes.sync_nodes(nodes)

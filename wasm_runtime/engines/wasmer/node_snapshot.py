@@ -13,8 +13,9 @@ from wasm_runtime.pods.pod_feed import PodFeeds
 class NodeSnapshot:
     """The node table as it was when a call began: nothing changes while a guest looks.
 
-    `names`, `objects` and `states` are by the node table's indices. States are there with `images` only. `feed`
-    takes note of each change, `pods` follows the pods of the same table.
+    `names`, `objects` and `states` are by the node table's indices. States are there with `images` only. Behind them
+    are names and objects of what is there for one call only. `feed` takes note of each change, `pods` follows the pods
+    of the same table.
     """
 
     def __init__(self, *, images: bool, feed: NodeFeed | None, pods: PodFeeds | None) -> None:
@@ -22,6 +23,7 @@ class NodeSnapshot:
         self._feed = feed
         self._pods = pods
         self._source: NodeTable | None = None
+        self._lent: dict[bytes, int] = {}
         self._forget()
 
     def _forget(self) -> None:
@@ -32,12 +34,17 @@ class NodeSnapshot:
         self.names: list[bytes] = []
         self.objects: list[bytes] = []
         self.states: dict[int, bytes] = {}
-        self.live = 0
-        """How many nodes have an object."""
+        self._live = 0
 
     def find(self, name: bytes) -> int | None:
         """The index of a name."""
-        return self._index.get(name)
+        at = self._lent.get(name)
+        return self._index.get(name) if at is None else at
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether any node has an object."""
+        return bool(self._live or self._lent)
 
     def sync_nodes(self, nodes: Nodes) -> Sequence[int]:
         """Takes over what changed since the last call. Returns the indices of `nodes`."""
@@ -57,6 +64,22 @@ class NodeSnapshot:
             if changes is not None:
                 self._apply(changes)
 
+    def lend(self, nodes: Nodes, indices: Sequence[int]) -> Sequence[int]:
+        """Shows the guest what `nodes` carry, until `take_back`. Returns the indices of all of them."""
+        names, first = [name.encode() for name in nodes.carried], len(self.names)
+        places = range(first, first + len(names))
+        self.names += names
+        self.objects += nodes.carried.values()
+        self._lent = dict(zip(names, places, strict=True))
+        lent = dict(zip(nodes.carried, places, strict=True))
+        return [lent.get(name, at) for name, at in zip(nodes.names, indices, strict=True)]
+
+    def take_back(self) -> None:
+        """Forgets what was there for one call only."""
+        if self._lent:
+            del self.names[-len(self._lent) :], self.objects[-len(self._lent) :]
+            self._lent = {}
+
     def _apply(self, changes: Changes) -> None:
         if changes.epoch != self._epoch:
             self._forget()
@@ -71,7 +94,7 @@ class NodeSnapshot:
                 self._index[self.names[at]] = at
         if self._with_images:
             self.states.update(self._images.update((at, node) for at, _, node in changes.nodes))
-        self.live = changes.live
+        self._live = changes.live
         if self._feed:
             self._feed.add(changes)
         self._epoch, self._position = changes.epoch, changes.position

@@ -145,6 +145,8 @@ class WasmtimeInstance:
         at = memory.begin_call(len(target), layout.REASON_ROOM, len(target))
         if target:
             memory.write(at, target)
+        if call.nodes.carried:
+            indices = self._snapshot.lend(call.nodes, indices)
         if point.on_node:
             memory.header.current = indices[0]
         packed = self._run(export, call, call.deadline, self._once, point.number, point.kind)
@@ -190,10 +192,12 @@ class WasmtimeInstance:
 
     def _begin_nodes(self, call: Call) -> tuple[int, int, int, int, int]:
         """Begins a call for nodes. Returns how many, where their indices are, and room for what is answered."""
-        numbers = array("I", self._sync_nodes(call)).tobytes()
-        size, count = len(numbers), len(numbers) // 4
+        indices, count = self._sync_nodes(call), len(call.nodes)
+        size = 4 * count
         nodes = self._memory.begin_call(3 * size + count, max_reason_bytes(count))
-        self._memory.write(nodes, numbers)
+        if call.nodes.carried:
+            indices = self._snapshot.lend(call.nodes, indices)
+        self._memory.write(nodes, array("I", indices).tobytes())
         return count, nodes, nodes + size, nodes + 2 * size, nodes + 3 * size
 
     def _sync_nodes(self, call: Call) -> Sequence[int]:

@@ -23,6 +23,8 @@ _OBJECT: Final = struct.Struct("<4I")
 _PAIR: Final = struct.Struct("<2I")
 """An address and a length: the rest of an entry has those of its image states."""
 
+_NO_STATES: Final = _PAIR.pack(0, 0)
+
 _NOWHERE: Final = (0, 0)
 """The place of an entry without a name."""
 
@@ -225,6 +227,29 @@ class SnapshotMemory(HostMemory):
             if changes is not None:
                 fits = changes.epoch == self._epoch and self._has_room(changes.entries)
                 self._apply(changes if fits else node_table.everything())
+
+    def lend(self, nodes: Nodes, indices: Sequence[int]) -> Sequence[int]:
+        """Shows the guest what `nodes` carry, in the call that has begun. Returns the indices of all of them.
+
+        They stand behind the arena, where the next change of the node table is written over them.
+        """
+        carried = nodes.carried
+        first = -(-(self._used - layout.TABLE) // layout.ENTRY)
+        end = first + len(carried)
+        at = _entry(end)
+        entries: list[bytes] = []
+        parts: list[bytes] = []
+        for text, node in carried.items():
+            name = text.encode()
+            entries.append(_OBJECT.pack(at, len(name), at + len(name), len(node)) + _NO_STATES)
+            parts += (name, node)
+            at += len(name) + len(node)
+        self.ensure(at)
+        self.write(_entry(first), b"".join(entries + parts))
+        header = self._call_memory.header
+        header.lent, header.lent_end = first, end
+        lent = dict(zip(carried, range(first, end), strict=True))
+        return [lent.get(name, at) for name, at in zip(nodes.names, indices, strict=True)]
 
     def name(self, node: int) -> str:
         """The name of the node at an index."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import msgspec
@@ -25,6 +24,7 @@ from extender.scheduling.node_source import NodeSource
 from extender.scheduling.request_samples import RecordedRequest, Sample
 from extender.scheduling.requests import Candidates
 from extender.webhook.decoding import RequestDecoder
+from tests.extender.cache import Cache
 from tests.extender.objects import node, nodes_args
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.nodes.node_table import SLACK, NodeTable
@@ -33,13 +33,6 @@ from wasm_runtime.protobuf import encode_node, encode_pod
 POD = encode_pod({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "main", "args": ["hidden"]}]}})
 BLANK = POD.replace(b"hidden", b"xxxxxx")
 BEGIN = 1000.0
-
-
-@dataclass
-class Cache:
-    """A cache of a cluster."""
-
-    unusable: str | None = None
 
 
 @pytest.fixture(autouse=True)

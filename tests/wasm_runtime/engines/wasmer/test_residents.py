@@ -35,7 +35,7 @@ def _many_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasm_runtime.nodes.node_table.SLACK", keeper.SLACK)
 
 
-@given(steps=st.lists(keeper.STEP, max_size=40))
+@given(steps=st.lists(keeper.STEP_OR_CARRY, max_size=40))
 @settings(max_examples=60, deadline=None)
 def test_several_instances_after_any_changes(keeping: WasmerModule, steps: list[tuple[str, object]]) -> None:
     keeper.play(keeping, steps)
