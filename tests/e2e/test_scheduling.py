@@ -126,6 +126,8 @@ def test_no_pod_is_lost_while_the_extender_is_away(
     with Stack(cluster, tmp_path, [example("accelerator"), example("nodenumber")], identity, full_nodes) as stack:
         for at in range(10):
             stack.create_pod(f"early-{at}")
+        # kube-scheduler does without prioritize where it has no answer, so that a pod between two verbs goes anywhere.
+        stack.wait_until(lambda: len(stack.placements()) == 10, "placement of the early pods")
         stack.extender.stop()
         for at in range(10):
             stack.create_pod(f"late-{at}")
