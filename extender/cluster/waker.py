@@ -80,13 +80,14 @@ class Waker:
         try:
             await self._write()
         except ClusterError as error:
-            if error.may_pass or _explain(error) != self._trouble:  # What somebody has to mend is told once.
+            trouble = _explain(error)
+            if error.may_pass or trouble != self._trouble:  # What somebody has to mend is told once.
                 logger.warning(
                     "rejected pods were not woken; kube-scheduler tries them after an event in the cluster or five"
                     " minutes",
-                    extra={**fields, "error": _explain(error)},
+                    extra={**fields, "error": trouble},
                 )
-            self._trouble = _explain(error)
+            self._trouble = trouble
         except Exception:  # A waker that ended would wake nobody ever again.
             logger.exception("rejected pods were not woken for a fault of our own", extra=fields)
         else:

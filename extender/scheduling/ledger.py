@@ -28,7 +28,6 @@ MAX_TENTATIVE_BYTES: Final = 64 * MEBIBYTE
 POD_OVERHEAD_BYTES: Final = 1024
 """What a pod takes beside its object."""
 
-
 EARLY_S: Final = 2.0
 """Seconds by which kube-scheduler may see earlier than the ledger that a pod has ended."""
 
@@ -91,7 +90,6 @@ TRANSITIONS: Final[Mapping[Step, Mapping[State | None, State | None]]] = {
     Step.DELETE: dict.fromkeys(State),
 }
 """What follows a state, None being that of a pod that is on no node. Where a state is left out, nothing changes."""
-
 
 _SEEN: Final = frozenset({Step.OBSERVE, Step.DELETE})
 """Steps that kube-scheduler sees as well, if the pod was bound."""
@@ -221,8 +219,8 @@ class Ledger:
         """Takes note that a bind begins, of so many seconds at most. Returns whether the pod was expected there."""
         with self._lock:
             self.expire()
-            entry = self._entries.get(uid)
-            if entry is None or entry.node != node:
+            entry = self._entry(uid, node)
+            if entry is None:
                 return False
             self._change(Step.BIND, uid, entry._replace(expires=self._clock() + seconds))
             return True
@@ -236,15 +234,13 @@ class Ledger:
     def release(self, uid: str, node: str) -> None:
         """Takes note that a pod was not bound to a node."""
         with self._lock:
-            entry = self._entries.get(uid)
-            if entry and entry.node == node:
+            if self._entry(uid, node):
                 self._change(Step.RELEASE, uid)
 
     def doubt(self, uid: str, node: str) -> None:
         """Takes note that a pod may be bound to a node. Until that is known it goes nowhere else."""
         with self._lock:
-            entry = self._entries.get(uid)
-            if entry and entry.node == node:
+            if entry := self._entry(uid, node):
                 self._change(Step.DOUBT, uid, entry._replace(expires=self._clock() + UNCONFIRMED_S))
 
     def node_of(self, uid: str) -> str:
@@ -335,6 +331,11 @@ class Ledger:
         return Counter(entry.state for entry in self.entries().values())
 
     # -- inside ------------------------------------------------------------------------------------
+
+    def _entry(self, uid: str, node: str) -> Entry | None:
+        """What is known of a pod, if that is about this node."""
+        entry = self._entries.get(uid)
+        return entry if entry and entry.node == node else None
 
     def _change(self, step: Step, uid: str, changed: Entry | None = None) -> None:
         """Makes a transition; `changed` is the entry of the state that follows, if one does."""

@@ -116,10 +116,8 @@ class BindHandler:
         """Ends what the ledger expects, unless the pod may be bound in spite of the error: the watch will tell."""
         if ledger := self._context.ledger:
             is_known = isinstance(error, _FAILURES) and not (isinstance(error, BindError) and error.may_be_bound)
-            if not is_known:
-                ledger.doubt(pod.uid, node)
-            else:
-                ledger.release(pod.uid, node)
+            end = ledger.release if is_known else ledger.doubt
+            end(pod.uid, node)
 
     def _profile(self, request: PodRequest, named: Profile | None, route: str) -> Profile:
         """Who judged the pod. Raises NotLoadedError."""
