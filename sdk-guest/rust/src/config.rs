@@ -22,6 +22,7 @@ pub fn text() -> Vec<u8> {
 ///     struct Config {
 ///         reverse: bool = false,
 ///         label: String = "zone".into(),
+///         zones: Vec<String> = Vec::new(),
 ///     }
 /// }
 /// ```
@@ -98,6 +99,17 @@ impl Setting for String {
     }
 }
 
+impl Setting for Vec<String> {
+    const KIND: &'static str = "a list of strings";
+
+    fn from_json(value: Value) -> Option<Vec<String>> {
+        match value {
+            Value::Strings(texts) => Some(texts),
+            _ => None,
+        }
+    }
+}
+
 /// For [`config!`](crate::config!): whether the value is of the right type.
 pub fn set<T: Setting>(place: &mut T, value: Value) -> bool {
     T::from_json(value).map(|value| *place = value).is_some()
@@ -163,23 +175,26 @@ mod tests {
             reverse: bool = false,
             label: String = "zone".into(),
             limit: i64 = 10,
+            zones: Vec<String> = vec!["a".into()],
         }
     }
 
     #[test]
     fn configurations() {
         for text in ["", " \n", "{}", " { } "] {
-            let defaults = Config { reverse: false, label: "zone".into(), limit: 10 };
+            let defaults = Config { reverse: false, label: "zone".into(), limit: 10, zones: vec!["a".into()] };
             assert_eq!(Config::parse(text.as_bytes()), Ok(defaults), "{}", text);
         }
-        let text = br#"{"limit": -255, "label": "ra\u0063k", "reverse": true}"#;
-        assert_eq!(Config::parse(text), Ok(Config { reverse: true, label: "rack".into(), limit: -255 }));
+        let text = br#"{"limit": -255, "label": "ra\u0063k", "zones": ["", "\u0063"], "reverse": true}"#;
+        let zones = vec!["".into(), "c".into()];
+        assert_eq!(Config::parse(text), Ok(Config { reverse: true, label: "rack".into(), limit: -255, zones }));
+        assert_eq!(Config::parse(br#"{"zones": []}"#).map(|config| config.zones), Ok(Vec::new()));
     }
 
     #[test]
     fn what_is_wrong_with_a_configuration_and_what_was_expected() {
-        let keys =
-            "expected a JSON object with \"reverse\" (true or false), \"label\" (a string), \"limit\" (an integer)";
+        let keys = "expected a JSON object with \"reverse\" (true or false), \"label\" (a string), \
+                    \"limit\" (an integer), \"zones\" (a list of strings)";
         for (text, reason, rest) in [
             ("null", "guestConfig is no JSON object; ", keys),
             ("reverse: true", "guestConfig is no JSON object; ", keys),
@@ -190,6 +205,12 @@ mod tests {
             ("{\"reverse\": null}", "guestConfig: \"reverse\" must be true or false", ""),
             ("{\"reverse\": true, \"reverse\": true}", "guestConfig: \"reverse\" is given twice", ""),
             ("{\"label\": [1]}", "guestConfig: \"label\" must be a string", ""),
+            ("{\"label\": [\"a\"]}", "guestConfig: \"label\" must be a string", ""),
+            ("{\"zones\": \"a\"}", "guestConfig: \"zones\" must be a list of strings", ""),
+            ("{\"zones\": [\"a\", 1]}", "guestConfig: \"zones\" must be a list of strings", ""),
+            ("{\"zones\": [[\"a\"]]}", "guestConfig: \"zones\" must be a list of strings", ""),
+            ("{\"zones\": {}}", "guestConfig: \"zones\" must be a list of strings", ""),
+            ("{\"zones\": [\"a\"", "guestConfig is no JSON object; ", keys),
             ("{\"limit\": 9223372036854775808}", "guestConfig: \"limit\" must be an integer", ""),
             ("{\"limit\": 1.5}", "guestConfig: \"limit\" must be an integer", ""),
         ] {

@@ -1,5 +1,5 @@
-//! A strict reader (RFC 8259) of one JSON object whose values are strings, numbers, true, false and null, or of an array
-//! of strings; and what is needed to write objects.
+//! A strict reader (RFC 8259) of one JSON object whose values are strings, numbers, true, false, null and arrays of
+//! strings, or of such an array alone; and what is needed to write objects.
 
 use std::str;
 
@@ -10,7 +10,9 @@ pub enum Value<'a> {
     Number(&'a str),
     Bool(bool),
     Null,
-    /// An object or an array, which this reader does not enter: the end follows, or an error.
+    /// An array of strings.
+    Strings(Vec<String>),
+    /// An object or another array, which this reader does not enter: the end follows, or an error.
     Nested,
 }
 
@@ -60,7 +62,8 @@ impl<'a> Object<'a> {
         match self.peek() {
             b'"' => return self.string().map(Value::String),
             b'-' | b'0'..=b'9' => return self.number().map(Value::Number),
-            b'{' | b'[' => return Ok(Value::Nested),
+            b'[' => return self.array(),
+            b'{' => return Ok(Value::Nested),
             _ => {}
         }
         for (word, value) in [("true", Value::Bool(true)), ("false", Value::Bool(false)), ("null", Value::Null)] {
@@ -70,6 +73,25 @@ impl<'a> Object<'a> {
             }
         }
         Err(Syntax)
+    }
+
+    /// The strings of an array. The reader does not enter one that has anything else.
+    fn array(&mut self) -> Result<Value<'a>> {
+        let start = self.position;
+        let mut strings = Vec::new();
+        self.expect(b"[")?;
+        let mut is_open = !self.accept(b"]");
+        while is_open {
+            self.skip_space();
+            if self.peek() != b'"' {
+                self.position = start;
+                return Ok(Value::Nested);
+            }
+            strings.push(self.string()?);
+            self.expect(b",]")?;
+            is_open = self.last() == b',';
+        }
+        Ok(Value::Strings(strings))
     }
 
     fn number(&mut self) -> Result<&'a str> {
@@ -202,16 +224,10 @@ impl<'a> Object<'a> {
 /// The strings of an array.
 pub fn strings(text: &[u8]) -> Result<Vec<String>> {
     let mut reader = Object::new(text);
-    let mut strings = Vec::new();
-    reader.expect(b"[")?;
-    let mut is_open = !reader.accept(b"]");
-    while is_open {
-        reader.skip_space();
-        strings.push(reader.string()?);
-        reader.expect(b",]")?;
-        is_open = reader.last() == b',';
+    match reader.array()? {
+        Value::Strings(strings) => reader.end().map(|()| strings),
+        _ => Err(Syntax),
     }
-    reader.end().map(|()| strings)
 }
 
 /// Appends the key of an object's next member, its value to follow.
@@ -257,7 +273,7 @@ mod tests {
     fn objects() {
         assert_eq!(members(b"{}"), Ok(Vec::new()));
         assert_eq!(members(b" {\t} \r\n"), Ok(Vec::new()));
-        let all = members(br#" { "a" : "b" , "" : "" , "t":true,"f":false,"n":null , "a":0 } "#);
+        let text = br#" { "a" : "b" , "" : "" , "t":true,"f":false,"n":null , "a":0,"l" : [ "x" , "" ],"e":[] } "#;
         let expected = [
             ("a", Value::String("b".into())),
             ("", Value::String("".into())),
@@ -265,8 +281,10 @@ mod tests {
             ("f", Value::Bool(false)),
             ("n", Value::Null),
             ("a", Value::Number("0")),
+            ("l", Value::Strings(vec!["x".into(), "".into()])),
+            ("e", Value::Strings(Vec::new())),
         ];
-        assert_eq!(all, Ok(expected.into_iter().map(|(key, value)| (key.to_string(), value)).collect()));
+        assert_eq!(members(text), Ok(expected.into_iter().map(|(key, value)| (key.to_string(), value)).collect()));
     }
 
     #[test]
@@ -287,7 +305,7 @@ mod tests {
     #[test]
     fn what_is_not_json() {
         #[rustfmt::skip]
-        let wrong: [&[u8]; 51] = [
+        let wrong: [&[u8]; 57] = [
             b"", b" ", b"{", b"}", b"[]", b"\"a\"", b"true", b"{a:1}", b"{'a':1}", b"{\"a\"}", b"{\"a\":}",
             b"{\"a\":1,}",
             b"{,}", b"{\"a\":1 \"b\":2}", b"{\"a\":1}}", b"{\"a\":1} {}", b"{\"a\":01}", b"{\"a\":+1}", b"{\"a\":1.}",
@@ -298,6 +316,8 @@ mod tests {
             b"{\"a\":\"\\ud83d\\u0041\"}", b"\xef\xbb\xbf{}", b"{\"a\":1}\x00", b"{\"a\":\"b\"", b"{\"a\":tru",
             b"{// comment\n\"a\":1}", b"{\"a\":\"\\ud83d\\n\"}", b"{\"a\":\"\\u+123\"}", b"{\"a\":[1]}", b"{\"a\":{}}",
             b"{\"a\":\"\\", b"{\"a\":\"\\u", b"{\"a\":1,,\"b\":2}", b"{\"a\"", b"{{}}", b"{}}",
+            b"{\"a\":[}", b"{\"a\":[,]}", b"{\"a\":[\"b\",]}", b"{\"a\":[\"b\"}", b"{\"a\":[\"b\" \"c\"]}",
+            b"{\"a\":[\"b\",1]}",
         ];
         for text in wrong {
             assert_eq!(members(text), Err(Syntax), "{}", String::from_utf8_lossy(text));
@@ -306,9 +326,12 @@ mod tests {
 
     #[test]
     fn a_nested_value_is_told_before_the_error() {
-        let mut object = Object::new(b"{\"a\": [1]}");
-        assert_eq!(object.member(), Ok(Some(("a".into(), Value::Nested))));
-        assert_eq!(object.member(), Err(Syntax));
+        for nested in ["[1]", "{}", "[}", "[,", "[[\"b\"]]", "[\"b\", null]"] {
+            let text = format!("{{\"a\": {}}}", nested);
+            let mut object = Object::new(text.as_bytes());
+            assert_eq!(object.member(), Ok(Some(("a".into(), Value::Nested))), "{}", text);
+            assert_eq!(object.member(), Err(Syntax), "{}", text);
+        }
     }
 
     #[test]

@@ -5,9 +5,13 @@ use crate::requests::Requests;
 use crate::resources::Resources;
 use crate::status::Result;
 use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The number of a pod that has none.
 const NONE: u32 = u32::MAX;
+
+/// How many generations there were of all nodes.
+static GENERATIONS: AtomicU64 = AtomicU64::new(0);
 
 /// A node with the pods that are on it, counted as `NodeInfo` of kube-scheduler counts them.
 ///
@@ -19,6 +23,7 @@ pub struct NodeInfo<T, N = ()> {
     pub allocatable: Resources,
     requested: Requests,
     pods: Vec<PodInfo<T>>,
+    generation: u64,
 }
 
 /// A pod on a node.
@@ -52,12 +57,7 @@ impl<T: ResidentPod> PodInfo<T> {
 
 impl<T, N: Default> Default for NodeInfo<T, N> {
     fn default() -> NodeInfo<T, N> {
-        NodeInfo {
-            node: N::default(),
-            allocatable: Resources::default(),
-            requested: Requests::default(),
-            pods: Vec::new(),
-        }
+        NodeInfo::without_pods(N::default(), Resources::default())
     }
 }
 
@@ -65,7 +65,7 @@ impl<T, N> NodeInfo<T, N> {
     /// A node without pods, with what the plugin keeps of it.
     pub fn new(object: &Node, node: N) -> Result<NodeInfo<T, N>> {
         let allocatable = Resources::of(&Amounts::read(object.status()?, 2)?);
-        Ok(NodeInfo { node, allocatable, requested: Requests::default(), pods: Vec::new() })
+        Ok(NodeInfo::without_pods(node, allocatable))
     }
 
     /// The pods on the node, in any order.
@@ -85,6 +85,13 @@ impl<T, N> NodeInfo<T, N> {
         free
     }
 
+    /// A number that grows with each change of the node and of the pods on it. No other node has it, or ever had it.
+    ///
+    /// So what a plugin has made of a node is up to date if it was made of this generation.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// Counts a pod of which the host has not told, as tests need to.
     pub fn add_pod(&mut self, pod: &Pod) -> Result<()>
     where
@@ -97,6 +104,7 @@ impl<T, N> NodeInfo<T, N> {
     pub(crate) fn add(&mut self, pod: PodInfo<T>) {
         self.requested.add(1, &pod.requests);
         self.pods.push(pod);
+        self.generation = next_generation();
     }
 
     /// Takes away the pod with this number, if it is there.
@@ -107,6 +115,7 @@ impl<T, N> NodeInfo<T, N> {
             mem::swap(place, &mut pod);
         }
         self.requested.add(-1, &pod.requests);
+        self.generation = next_generation();
         Some(pod)
     }
 
@@ -114,7 +123,16 @@ impl<T, N> NodeInfo<T, N> {
     pub(crate) fn take_pods(&mut self, other: NodeInfo<T, N>) {
         self.requested = other.requested;
         self.pods = other.pods;
+        self.generation = next_generation();
     }
+
+    fn without_pods(node: N, allocatable: Resources) -> NodeInfo<T, N> {
+        NodeInfo { node, allocatable, requested: Requests::default(), pods: Vec::new(), generation: next_generation() }
+    }
+}
+
+fn next_generation() -> u64 {
+    GENERATIONS.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 #[cfg(test)]
@@ -165,6 +183,24 @@ mod tests {
         changed.add_pod(&pod(b'x', b'1')).unwrap();
         changed.take_pods(info);
         assert_eq!(on(&changed), (12, 2, vec![("c".into(), false), ("d".into(), false)]));
+    }
+
+    #[test]
+    fn each_change_has_a_generation_of_its_own() {
+        let mut node = NodeInfo::<()>::default();
+        let mut other = NodeInfo::<()>::new(&Node::new(Vec::new()), ()).unwrap();
+        let mut seen = vec![node.generation(), other.generation()];
+        node.add(PodInfo::new(7, &pod(b'a', b'1'), false).unwrap());
+        seen.push(node.generation());
+        other.add_pod(&pod(b'b', b'1')).unwrap();
+        seen.push(other.generation());
+        assert!(node.remove(3).is_none());
+        assert_eq!(Some(&node.generation()), seen.get(2));
+        assert!(node.remove(7).is_some());
+        seen.push(node.generation());
+        node.take_pods(other);
+        seen.push(node.generation());
+        assert!(seen.windows(2).all(|pair| pair[0] < pair[1]), "{:?}", seen);
     }
 
     #[test]
