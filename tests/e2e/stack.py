@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -26,6 +28,8 @@ READY_TIMEOUT_S = 30.0
 
 OUTWEIGHS_IN_TREE = 100
 """An extender weight that no sum of in-tree scores can make up for."""
+
+SECOND_SCHEDULER = "second-scheduler"
 
 OWN_UPDATE = "OwnUpdate"
 NAMES_OF_OWN_UPDATE = {"UnschedulablePodUpdate", "TargetPodUpdate"}
@@ -60,6 +64,8 @@ class Stack:
     weight: int = OUTWEIGHS_IN_TREE
     profile: Mapping[str, Any] = field(default_factory=dict)
     """More keys of the profile."""
+    scheduler_flags: Sequence[str] = ()
+    """More flags of the scheduler."""
     proxy: str | None = None
     """Where the scheduler finds the verbs, if not at the extender itself."""
     port: int = field(default_factory=free_port)
@@ -77,7 +83,9 @@ class Stack:
             self.start_extender()
             self.scheduler_config = self.directory / "scheduler.yaml"
             self.scheduler_config.write_text(self._print_scheduler_config())
-            scheduler = self.control_plane.start_scheduler(self.scheduler_config, self.scheduler_port)
+            scheduler = self.control_plane.start_scheduler(
+                self.scheduler_config, self.scheduler_port, flags=self.scheduler_flags
+            )
             self._cleanup.callback(scheduler.stop)
         except BaseException:
             self._cleanup.close()
@@ -106,6 +114,19 @@ class Stack:
         self._cleanup.callback(self.extender.stop)
         self.extender.wait_until(self._is_ready, READY_TIMEOUT_S)
 
+    def crash_extender(self) -> None:
+        """Ends `kwx serve` as a crash does, and starts it anew."""
+        os.kill(self.extender.pid, signal.SIGKILL)
+        self.start_extender()
+
+    def start_second_scheduler(self) -> None:
+        """Starts another kube-scheduler, for pods that name SECOND_SCHEDULER; the extender is the same."""
+        configuration = yaml.safe_load(self.scheduler_config.read_text())
+        configuration["profiles"] = [{"schedulerName": SECOND_SCHEDULER}]
+        file = self.directory / "second-scheduler.yaml"
+        file.write_text(yaml.safe_dump(configuration))
+        self._cleanup.callback(self.control_plane.start_scheduler(file).stop)
+
     def create_pod(self, name: str, **changes: Any) -> dict[str, Any]:
         """Creates a pod in namespace default; see `pod` for `changes`."""
         answer = self.control_plane.client.post("/api/v1/namespaces/default/pods", json=pod(name, **changes))
@@ -132,6 +153,11 @@ class Stack:
             for item in answer.json()["items"]
             if item["involvedObject"]["name"] == pod_name and item["reason"] == reason
         ]
+
+    def ledger(self) -> dict[str, str]:
+        """The state of each pod of the extender's ledger, by name."""
+        pods = httpx.get(f"{self.admin_url}/api/v1/ledger", trust_env=False).json()
+        return {pod["name"]: pod["state"] for pod in pods}
 
     def live(self) -> str:
         """The digest of the first plugin's module that serves now."""
@@ -200,6 +226,7 @@ def pod(
     annotations: Mapping[str, str] | None = None,
     labels: Mapping[str, str] | None = None,
     requests: Mapping[str, str] | None = None,
+    limits: Mapping[str, str] | None = None,
     priority_class: str | None = None,
     **spec: Any,
 ) -> dict[str, Any]:
@@ -207,7 +234,7 @@ def pod(
     container = {
         "name": "main",
         "image": "registry.example/app:1",
-        "resources": {"requests": dict(requests or {})},
+        "resources": {"requests": dict(requests or {}), "limits": dict(limits or {})},
     }
     spec = {"containers": [container], **spec}
     if priority_class:

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
-import httpx
 import pytest
 import yaml
 
 from bench.controlplane import ControlPlane
-from tests.e2e.stack import Stack, guest
+from tests.e2e.faulty_binds import FaultyBinds
+from tests.e2e.stack import SECOND_SCHEDULER, Stack, guest
+from tests.e2e.witness import Pods, Witness, has_node
 from tests.manifests.overlay import WAKE_PODS
 
 NODES = 8
 PODS = 3 * NODES
 """Of which two thirds fit."""
-SECOND = "second-scheduler"
-
-
-def second_scheduler(stack: Stack, cluster: ControlPlane, folder: Path) -> ExitStack:
-    """Another kube-scheduler, for pods that name it; the same extender."""
-    configuration = yaml.safe_load(stack.scheduler_config.read_text())
-    configuration["profiles"] = [{"schedulerName": SECOND}]
-    file = folder / "second.yaml"
-    file.write_text(yaml.safe_dump(configuration))
-    ending = ExitStack()
-    ending.callback(cluster.start_scheduler(file).stop)
-    return ending
 
 
 def load(stack: Stack) -> Counter[str]:
@@ -51,17 +38,17 @@ def test_no_room_is_given_away_twice_by_two_schedulers_and_over_a_restart(
     with Stack(cluster, tmp_path, plugins, identity, profile=profile) as stack:
         (extender,) = yaml.safe_load(stack.scheduler_config.read_text())["extenders"]
         assert extender["bindVerb"] == "bind"
-        with WAKE_PODS.applied(cluster), second_scheduler(stack, cluster, tmp_path):
+        with WAKE_PODS.applied(cluster):
+            stack.start_second_scheduler()
             for at in range(PODS):
-                stack.create_pod(f"pod-{at}", **({"schedulerName": SECOND} if at % 2 else {}))
+                stack.create_pod(f"pod-{at}", **({"schedulerName": SECOND_SCHEDULER} if at % 2 else {}))
             stack.wait_until(lambda: load(stack).total() >= NODES // 2, "placement of the first pods")
-            os.kill(stack.extender.pid, signal.SIGKILL)
-            stack.start_extender()
+            stack.crash_extender()
             stack.wait_until(lambda: load(stack).total() == 2 * NODES, "placement of all that fit", 120)
             left = [name for name in stack.pods() if name not in stack.placements()]
             stack.wait_until(lambda: all(is_full(stack, name) for name in left), "what is said of the others")
             bound = [name for name in stack.placements() if name.startswith("pod-")]
-            stack.wait_until(lambda: states(stack) == dict.fromkeys(bound, "observed"), "the ledger")
+            stack.wait_until(lambda: stack.ledger() == dict.fromkeys(bound, "observed"), "the ledger")
             victim = bound[0]
             cluster.client.delete(f"/api/v1/namespaces/default/pods/{victim}").raise_for_status()
             stack.wait_until(lambda: len(set(stack.placements()) - set(bound)) == 1, "who takes the room", 120)
@@ -73,7 +60,36 @@ def is_full(stack: Stack, name: str) -> bool:
     return any("2 pods are there" in message for message in stack.events(name, "FailedScheduling"))
 
 
-def states(stack: Stack) -> dict[str, str]:
-    """The state of each pod of the ledger."""
-    pods = httpx.get(f"{stack.admin_url}/api/v1/ledger", trust_env=False).json()
-    return {pod["name"]: pod["state"] for pod in pods}
+@pytest.mark.oldest
+def test_no_room_is_given_away_twice_while_binds_fail_and_the_extender_crashes(
+    cluster: ControlPlane, identity: Path, tmp_path: Path
+) -> None:
+    """Half of the pods meet faults when they are bound. Those that fit are bound all the same."""
+    cluster.create_nodes(3 * NODES)
+    witness, binds = Witness(cluster, full_nodes), FaultyBinds(cluster, seed=1, share=0.5)
+    with ExitStack() as cleanup:
+        kubeconfig = cleanup.enter_context(binds.serving(identity, tmp_path))
+        plugins = [guest("packs_two", tmp_path)]
+        stack = cleanup.enter_context(Stack(cluster, tmp_path, plugins, kubeconfig, profile={"topNodes": 1}))
+        cleanup.enter_context(WAKE_PODS.applied(cluster))
+        cleanup.enter_context(witness.watching())
+        stack.start_second_scheduler()
+        for at in range(3 * PODS):
+            stack.create_pod(f"pod-{at}", **({"schedulerName": SECOND_SCHEDULER} if at % 2 else {}))
+        witness.wait_until(lambda pods: len(bound(pods)) >= NODES, "placement of the first pods", 60)
+        stack.crash_extender()
+        witness.wait_until(lambda pods: len(bound(pods)) == 6 * NODES, "placement of all that fit", 100)
+        stack.wait_until(lambda: stack.ledger() == dict.fromkeys(bound(witness.pods), "observed"), "the ledger")
+    assert witness.judged == 6 * NODES
+    assert binds.met
+
+
+def bound(pods: Pods) -> list[str]:
+    """The pods that have a node."""
+    return [name for name, pod in pods.items() if has_node(pod)]
+
+
+def full_nodes(pods: Pods) -> list[str]:
+    """What is wrong: the nodes with more pods than the plugin takes."""
+    load = Counter(pod["spec"]["nodeName"] for pod in pods.values() if has_node(pod))
+    return [f"{node} has {number} pods" for node, number in load.items() if number > 2]
