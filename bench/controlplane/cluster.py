@@ -49,9 +49,13 @@ class ControlPlane:
     client: httpx.Client
     """An admin's client of the API server: takes paths such as `/api/v1/nodes`, checks the certificate."""
 
-    def __init__(self, binaries: Binaries | None = None) -> None:
-        """Nothing starts yet. Without `binaries` they are built, or taken from the cache, on entering."""
+    def __init__(self, binaries: Binaries | None = None, api_server_flags: Sequence[str] = ()) -> None:
+        """Nothing starts yet. Without `binaries` they are built, or taken from the cache, on entering.
+
+        The API server is given `api_server_flags` as well.
+        """
         self._binaries = binaries
+        self._api_server_flags = api_server_flags
         self._users = {"admin": User("admin", ("system:masters",)), "scheduler": User("system:kube-scheduler")}
         self._processes: list[Process] = []
         self._cleanup = ExitStack()
@@ -240,6 +244,7 @@ class ControlPlane:
             "--service-cluster-ip-range=10.0.0.0/24",
             "--endpoint-reconciler-type=none",
             f"--disable-admission-plugins={','.join(DISABLED_ADMISSION_PLUGINS)}",
+            *self._api_server_flags,
         ]
         self._start("kube-apiserver", command, f"{self.server}/readyz")
 

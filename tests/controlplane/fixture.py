@@ -1,7 +1,8 @@
 """One control plane for all tests of a session, and the kube-schedulers that are tested with it.
 
 A test that asks for `cluster`, or for `kube_scheduler` itself, runs with the newest supported minor; with the oldest as
-well if it is marked `oldest`; with the minor of `--scheduler` alone if that is given.
+well if it is marked `oldest`; with the minor of `--scheduler` alone if that is given. If it is marked `newest`, it is
+left out where that is another one.
 """
 
 from __future__ import annotations
@@ -17,11 +18,18 @@ from bench.controlplane.binaries import build_scheduler
 
 OPTION = "--scheduler"
 
+POD_GROUPS = (
+    "--feature-gates=GenericWorkload=true",
+    "--runtime-config=scheduling.k8s.io/v1beta1=true",
+    "--disable-admission-plugins=PodGroupProtection",  # Nobody would take its finalizer off again.
+)
+"""Has the API server keep PodGroups, which it does not by default."""
+
 
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
     """A control plane without nodes and without a scheduler; tests add theirs and `clear` afterwards."""
-    with ControlPlane() as running:
+    with ControlPlane(api_server_flags=POD_GROUPS) as running:
         yield running
 
 
@@ -50,7 +58,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "kube_scheduler" in metafunc.fixturenames:
         oldest = [OLDEST] if metafunc.definition.get_closest_marker("oldest") else []
         chosen = metafunc.config.getoption(OPTION)
-        metafunc.parametrize("kube_scheduler", [chosen] if chosen else [*oldest, NEWEST], indirect=True)
+        minors = [chosen] if chosen else [*oldest, NEWEST]
+        if metafunc.definition.get_closest_marker("newest"):
+            left_out = pytest.mark.skip(f"not for a kube-scheduler that is older than {NEWEST}: run make test")
+            minors = [minor if minor == NEWEST else pytest.param(minor, marks=left_out) for minor in minors]
+        metafunc.parametrize("kube_scheduler", minors, indirect=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -17,6 +17,9 @@ import pytest
 @pytest.mark.oldest
 def test_essential(kube_scheduler): pass
 
+@pytest.mark.newest
+def test_new(kube_scheduler): pass
+
 @pytest.mark.parametrize("full_nodes", [False, True])
 def test_other(cluster, full_nodes): pass
 
@@ -29,7 +32,7 @@ def collected(folder: Path, *arguments: str) -> list[str]:
     (folder / "test_it.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-p", "tests.controlplane.fixture", "--collect-only", "-q"]
     answer = subprocess.run(
-        [*command, "-o", "markers=oldest", f"--rootdir={folder}", str(folder), *arguments],
+        [*command, "-o", "markers=newest\noldest", f"--rootdir={folder}", str(folder), *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -43,6 +46,7 @@ def test_all_run_with_the_newest_and_those_that_are_marked_with_the_oldest(tmp_p
     assert collected(tmp_path) == [
         f"test_essential[{OLDEST}]",
         f"test_essential[{NEWEST}]",
+        f"test_new[{NEWEST}]",
         f"test_other[{NEWEST}-False]",
         f"test_other[{NEWEST}-True]",
         "test_without",
@@ -53,6 +57,7 @@ def test_all_run_with_the_newest_and_those_that_are_marked_with_the_oldest(tmp_p
 def test_a_minor_may_be_asked_for_and_then_no_other_tests_run(minor: str, tmp_path: Path) -> None:
     assert collected(tmp_path, f"--scheduler={minor}") == [
         f"test_essential[{minor}]",
+        f"test_new[{minor}]",
         f"test_other[{minor}-False]",
         f"test_other[{minor}-True]",
     ]
