@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import base64
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import pytest
 
-from tests.conformance.engines import ENGINES
 from tests.sdk_guest import node_info
-from tests.wasm_runtime.world import World, close, filter_nodes
+from tests.sdk_guest.plugins import MakePlugin, without
+from tests.wasm_runtime.world import World, filter_nodes
 from wasm_runtime import Nodes, NodeTable, Plugin, Pod, Settings
 from wasm_runtime.abi import Severity
 from wasm_runtime.engine import Engine, Log
@@ -26,12 +26,6 @@ Object = dict[str, Any]
 Load = Callable[..., Plugin]
 
 
-@pytest.fixture(scope="module", params=[make for _, make in ENGINES], ids=[name for name, _ in ENGINES])
-def engine(request: pytest.FixtureRequest) -> Engine:
-    made: Engine = request.param()
-    return made
-
-
 @pytest.fixture
 def logged() -> list[tuple[Severity, str]]:
     """What guests logged."""
@@ -39,28 +33,20 @@ def logged() -> list[tuple[Severity, str]]:
 
 
 @pytest.fixture
-def load(engine: Engine, logged: list[tuple[Severity, str]]) -> Iterator[Load]:
+def load(each_engine: Engine, make_plugin: MakePlugin, logged: list[tuple[Severity, str]]) -> Load:
     """Makes a plugin of the guest `nodeinfo`, for a host that tells of pods or for one that does not."""
-    plugins = []
 
     def load(*, tells_pods: bool = True) -> Plugin:
-        wasm = MODULE.read_bytes()
-        for export in () if tells_pods else ("podschanged", "podbuffer"):
-            wasm = wasm.replace(export.encode(), export.upper().encode())
-        plugin = Plugin(
-            engine,
-            wasm,
+        return make_plugin(
+            each_engine,
+            without(MODULE.read_bytes(), *(() if tells_pods else ("podschanged", "podbuffer"))),
             Settings("nodeinfo", timeout=30.0, instances=1),
             sink=lambda _plugin, _pod, journal: logged.extend(
                 (each.severity, each.message) for each in journal.records if isinstance(each, Log)
             ),
         )
-        plugins.append(plugin)
-        return plugin
 
-    yield load
-    for plugin in plugins:
-        close(plugin)
+    return load
 
 
 def told(plugin: Plugin, node_table: NodeTable, names: list[str]) -> list[Object]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import pytest
 
-from tests.conformance.engines import ENGINES
-from tests.wasm_runtime.world import World, close, filter_nodes, post_filter, pre_filter, score, world
+from tests.sdk_guest.plugins import MakePlugin, without
+from tests.wasm_runtime.world import World, filter_nodes, post_filter, pre_filter, score, world
 from wasm_runtime import GuestError, Plugin, Settings
 from wasm_runtime.abi import ClusterEvent, Code
 from wasm_runtime.engine import Engine, GuestEvent, NodeResults, NoHandle
@@ -27,12 +27,6 @@ OK: Final = Status(Code.SUCCESS)
 Load = Callable[..., Plugin]
 
 
-@pytest.fixture(scope="module", params=[make for _, make in ENGINES], ids=[name for name, _ in ENGINES])
-def engine(request: pytest.FixtureRequest) -> Engine:
-    made: Engine = request.param()
-    return made
-
-
 @pytest.fixture
 def events() -> list[dict[str, Any]]:
     """What guests recorded."""
@@ -40,29 +34,21 @@ def events() -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def load(engine: Engine, events: list[dict[str, Any]]) -> Iterator[Load]:
+def load(each_engine: Engine, make_plugin: MakePlugin, events: list[dict[str, Any]]) -> Load:
     """Makes a plugin of one of the modules, for a host that announces nodes or for one that does not."""
-    plugins = []
 
     def load(name: str, *, announces: bool = True, handle: NoHandle | None = None) -> Plugin:
-        wasm = (MODULES / f"{name}.wasm").read_bytes()
-        for export in () if announces else OF_NODES:
-            wasm = wasm.replace(export.encode(), export.upper().encode())
-        plugin = Plugin(
-            engine,
-            wasm,
+        return make_plugin(
+            each_engine,
+            without((MODULES / f"{name}.wasm").read_bytes(), *(() if announces else OF_NODES)),
             Settings(name, timeout=30.0),
             sink=lambda _plugin, _pod, journal: events.extend(
                 msgspec.json.decode(each.message) for each in journal.records if isinstance(each, GuestEvent)
             ),
             handle=handle,
         )
-        plugins.append(plugin)
-        return plugin
 
-    yield load
-    for plugin in plugins:
-        close(plugin)
+    return load
 
 
 def node(name: str, **labels: str) -> bytes:
