@@ -12,6 +12,7 @@ import (
 
 	"guest/internal/host"
 	"guest/internal/podfeed"
+	"guest/internal/podsonnodes"
 	"guest/internal/residents"
 	"guest/nodeinfo"
 	"guest/nodes"
@@ -83,7 +84,7 @@ func tell(pod, node uint32, state podfeed.State, object []byte) {
 	}
 	record = append(record, object...)
 	copy(unsafe.Slice((*byte)(podfeed.Buffer(uint32(len(record)))), len(record)), record)
-	podfeed.PodsChanged(1)
+	podsonnodes.Changed(1)
 }
 
 // difference is an error if the two do not count the same.

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from tests.sdk_guest import policy
-from tests.sdk_guest.go_guests import SDK, WITHOUT_GO, build, built
+from tests.sdk_guest.builds import SDK, WITHOUT_GO, build, built
 from tests.wasm_runtime.world import World, close, filter_nodes, score, world
 from wasm_runtime import GuestError, Nodes, NodeTable, Plugin, Pod, Settings
 from wasm_runtime.compile.compiler import Compiler

@@ -12,7 +12,7 @@ import pytest
 
 from bench.controlplane.gobuild import BUILD_ENVIRONMENT, BUILD_FLAGS
 from bench.peers import gopeer
-from tests.sdk_guest.go_guests import SDK
+from tests.sdk_guest.builds import SDK
 
 pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built.
 

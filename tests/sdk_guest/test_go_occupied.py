@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from tests.sdk_guest.go_guests import built_module
+from tests.sdk_guest.builds import built_module
 from tests.wasm_runtime.world import World, close, filter_nodes
 from wasm_runtime import Nodes, NodeTable, Plugin, Pod, Settings
 from wasm_runtime.abi import Severity

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.sdk_guest.go_guests import built_module
+from tests.sdk_guest.builds import built_module
 from tests.wasm_runtime.world import World, close, filter_nodes, post_filter, pre_filter, score, world
 from wasm_runtime import GuestError, Nodes, Plugin, Settings, abi
 from wasm_runtime.abi import ClusterEvent, Code, Severity

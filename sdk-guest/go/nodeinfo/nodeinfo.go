@@ -11,6 +11,7 @@ import (
 
 	"guest/internal/cycle"
 	"guest/internal/podfeed"
+	"guest/internal/podsonnodes"
 	"guest/internal/residents"
 	"guest/klog"
 	"guest/nodes"
@@ -42,6 +43,9 @@ type PodInfo[P any] struct {
 	node uint32
 }
 
+// Pod is a pod on a node, of which is read what is asked for.
+type Pod = podfeed.Pod
+
 const nowhere = residents.Unannounced
 
 // Len is the number of pods.
@@ -71,7 +75,7 @@ func (n *NodeInfo[N, P]) CheckConflict(port HostPort) bool {
 // there is to keep and to look through for garbage. Either may be nil.
 func As[N, P any](newNode func(*v1.Node) N, newPod func(Pod) P) *nodes.View[*NodeInfo[N, P]] {
 	table := &table[N, P]{newNode: newNode, newPod: newPod}
-	podfeed.Follow(table.tell)
+	podsonnodes.Feed.Follow(table.tell)
 	return residents.NewView(table.node, table.forget)
 }
 
@@ -150,7 +154,7 @@ func (t *table[N, P]) tell(change podfeed.Change) {
 
 func (t *table[N, P]) read(pod *PodInfo[P], change podfeed.Change) {
 	var err error
-	object := Pod{change.Object}
+	object := Pod(change.Object)
 	if pod.Requests, err = requestsOf(change.Object); err != nil {
 		klog.Errorf("pod %s/%s counts without requests: %v", object.Namespace(), object.Name(), err)
 	}
@@ -209,7 +213,7 @@ func (n *NodeInfo[N, P]) count() {
 var isWarned = false
 
 func init() {
-	cycle.OnBegin(func() { warnOf(podfeed.HasTold()) })
+	cycle.OnBegin(func() { warnOf(podsonnodes.Feed.HasTold()) })
 }
 
 // warnOf says once that a host may tell no pods.

@@ -12,6 +12,7 @@ import (
 
 	"guest/internal/host"
 	"guest/internal/podfeed"
+	"guest/internal/podsonnodes"
 	"guest/internal/residents"
 	"guest/nodes"
 )
@@ -30,7 +31,7 @@ func tell(pod, node uint32, state podfeed.State, object []byte) {
 	}
 	record = append(record, object...)
 	copy(unsafe.Slice((*byte)(podfeed.Buffer(uint32(len(record)))), len(record)), record)
-	podfeed.PodsChanged(1)
+	podsonnodes.Changed(1)
 }
 
 func named(name string, pairs ...string) []byte {
@@ -205,19 +206,4 @@ func TestThatNoPodWasToldIsLoggedOnce(t *testing.T) {
 	if got := fmt.Sprint(host.Native.Logged); got != want {
 		t.Error(got)
 	}
-}
-
-func TestWhatIsReadOfAPod(t *testing.T) {
-	pod := v1.Pod{}
-	pod.Name, pod.Namespace, pod.UID = "x", "default", "u"
-	pod.Labels, pod.Annotations = map[string]string{"team": "a"}, map[string]string{"cost": "9"}
-	priority := int32(-7)
-	pod.Spec.Priority = &priority
-	object, _ := pod.Marshal()
-	seen := Pod{object}
-	whole, err := seen.Unmarshal()
-	got := fmt.Sprintf("%s/%s %s %q %q %q %q %d %v %v %d", seen.Namespace(), seen.Name(), seen.UID(), seen.Label("team"),
-		seen.Label("other"), seen.Annotation("cost"), seen.Annotation("team"), seen.Priority(), whole.Labels, err, len(seen.Bytes()))
-	expect(t, got, fmt.Sprintf(`default/x u "a" "" "9" "" -7 map[team:a] <nil> %d`, len(object)))
-	expect(t, fmt.Sprintf("%q %d", Pod{}.Name(), Pod{}.Priority()), `"" 0`)
 }

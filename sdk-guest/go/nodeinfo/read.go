@@ -10,9 +10,9 @@ import (
 
 // Fields of messages, by their numbers in generated.proto of k8s.io/api/core/v1.
 const (
-	podMetadata, podSpec, podStatus = 1, 2, 3
+	podSpec, podStatus = 2, 3
 
-	specContainers, specInitContainers, specPriority, specOverhead, specResources = 2, 20, 25, 32, 40
+	specContainers, specInitContainers, specOverhead, specResources = 2, 20, 32, 40
 
 	containerName, containerPorts, containerResources, containerRestartPolicy = 1, 6, 8, 24
 

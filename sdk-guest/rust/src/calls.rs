@@ -5,6 +5,7 @@ use crate::node::current_node_name;
 use crate::plugin::Plugin;
 use crate::pod::{current_pod, target_pod};
 use crate::pod_calls::PodPlaces;
+use crate::pod_records::Buffer;
 use crate::reasons::Reasons;
 use crate::residents::Residents;
 use crate::status::{Code, Result, Status};
@@ -15,6 +16,8 @@ pub struct Guest<P: Plugin> {
     wish: Option<P::Wish>,
     pub(crate) residents: Residents<P::Resident>,
     pub(crate) places: PodPlaces,
+    /// Where the host writes of pods.
+    pub(crate) records: Buffer,
     /// Where the host writes the numbers of nodes and finds the answers.
     buffer: Vec<u32>,
 }
@@ -22,7 +25,14 @@ pub struct Guest<P: Plugin> {
 impl<P: Plugin> Guest<P> {
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Guest<P> {
-        Guest { plugin: None, wish: None, residents: Residents::new(), places: PodPlaces::new(), buffer: Vec::new() }
+        Guest {
+            plugin: None,
+            wish: None,
+            residents: Residents::new(),
+            places: PodPlaces::new(),
+            records: Buffer::new(),
+            buffer: Vec::new(),
+        }
     }
 
     pub fn enqueue(&mut self) {
@@ -128,6 +138,10 @@ impl<P: Plugin> Guest<P> {
         self.buffer.as_mut_ptr()
     }
 
+    pub fn pod_buffer(&mut self, length: usize) -> *mut u64 {
+        self.records.room(length)
+    }
+
     fn of_pod<T>(&mut self, judge: impl FnOnce(&P, &mut P::Wish, &Residents<P::Resident>) -> T) -> Result<T> {
         let plugin = plugin(&mut self.plugin)?;
         let wish = wish(plugin, &mut self.wish)?;
@@ -195,6 +209,11 @@ fn logged(result: Result<()>) {
 }
 
 pub(crate) fn plugin<P: Plugin>(plugin: &mut Option<P>) -> Result<&P> {
+    plugin_mut(plugin).map(|plugin| &*plugin)
+}
+
+/// The plugin, made now if it has not been.
+pub(crate) fn plugin_mut<P: Plugin>(plugin: &mut Option<P>) -> Result<&mut P> {
     match plugin {
         Some(plugin) => Ok(plugin),
         None => Ok(plugin.insert(P::new()?)),

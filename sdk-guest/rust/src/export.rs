@@ -3,7 +3,9 @@
 /// - `export!(Type: prefilter, filter)`, with any functions of [`Plugin`](crate::Plugin) behind or in place of `filter`;
 /// - `export!(Type: prescore, score)`, with `normalizescore` and `enqueue` behind or not;
 /// - `export!(Type: prefilter, filter; pods)`, with any functions, for a plugin whose `Resident` is a
-///   [`NodeInfo`](crate::NodeInfo): it is told which pods are on nodes.
+///   [`NodeInfo`](crate::NodeInfo): it is told which pods are on nodes;
+/// - `export!(Type: prefilter, filter; pending)` or `export!(Type: prefilter, filter; pods, pending)`, with any functions,
+///   for a plugin that is [`KeepsPending`](crate::KeepsPending): it is told which pods have no node yet.
 ///
 /// The first one begins the pod's cycle, so it is there even if the plugin leaves it as it is. Natively, where only
 /// tests run and there is no host, nothing is exported.
@@ -30,6 +32,15 @@ macro_rules! export {
         $crate::export!(@function podschanged(count: usize) { pods_changed });
         $crate::export!(@function prefilter() -> i32 { prefilter_with_pods });
         $($crate::export!(@point $name);)*
+    };
+    ($plugin:ty: prefilter $(, $name:ident)*; pods, pending) => {
+        $crate::export!($plugin: prefilter $(, $name)*; pods);
+        $crate::export!(@function pendingpodschanged(count: usize) { pending_pods_changed });
+    };
+    ($plugin:ty: prefilter $(, $name:ident)*; pending) => {
+        $crate::export!($plugin: prefilter $(, $name)*);
+        $crate::export!(@function podbuffer(length: usize) -> *mut u64 { pod_buffer });
+        $crate::export!(@function pendingpodschanged(count: usize) { pending_pods_changed });
     };
     (@guest $plugin:ty) => {
         #[cfg(target_arch = "wasm32")]

@@ -4,16 +4,14 @@ use crate::node::current_node_name;
 use crate::node_info::{NodeInfo, PodInfo, ResidentPod};
 use crate::plugin::Plugin;
 use crate::pod::Pod;
-use crate::pod_records::{Record, Records, State};
+use crate::pod_records::{Buffer, Record, State};
 use crate::status::Status;
-use std::{mem, slice};
+use std::mem;
 
-/// What a guest knows of pods, apart from what its nodes have.
+/// What a guest knows of pods on nodes, apart from what its nodes have.
 pub struct PodPlaces {
     /// By the pods' numbers, the numbers of their nodes.
     nodes: Vec<u32>,
-    /// Where the host writes records.
-    buffer: Vec<u64>,
     /// Whether the host has told of pods, or the log says that it has not.
     is_settled: bool,
 }
@@ -23,7 +21,7 @@ const NOWHERE: u32 = u32::MAX;
 
 impl PodPlaces {
     pub const fn new() -> PodPlaces {
-        PodPlaces { nodes: Vec::new(), buffer: Vec::new(), is_settled: false }
+        PodPlaces { nodes: Vec::new(), is_settled: false }
     }
 
     fn node_of(&self, pod: u32) -> u32 {
@@ -78,18 +76,11 @@ where
         self.set_aside(number, former);
     }
 
-    pub fn pod_buffer(&mut self, length: usize) -> *mut u64 {
-        self.places.buffer.resize(length / 8 + usize::from(length % 8 > 0), 0);
-        self.places.buffer.as_mut_ptr()
-    }
-
     pub fn pods_changed(&mut self, count: usize) {
         self.places.is_settled = true;
-        let buffer = mem::take(&mut self.places.buffer);
-        // SAFETY: any bytes are a u8, and there are eight in each number.
-        let bytes = unsafe { slice::from_raw_parts(buffer.as_ptr().cast(), buffer.len() * 8) };
-        Records(bytes).take(count).for_each(|record| self.pod_changed(record));
-        self.places.buffer = buffer;
+        let records = mem::replace(&mut self.records, Buffer::new());
+        records.first(count).for_each(|record| self.pod_changed(record));
+        self.records = records;
     }
 
     fn pod_changed(&mut self, record: Record) {

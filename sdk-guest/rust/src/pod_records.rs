@@ -1,5 +1,7 @@
 //! What the host writes of pods, by the section on resident pods of ABI.md.
 
+use std::slice;
+
 /// Which pod is where.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Record<'a> {
@@ -15,6 +17,28 @@ pub enum State {
     Gone,
     There,
     Tentative,
+}
+
+/// Where the host writes records.
+pub struct Buffer(Vec<u64>);
+
+impl Buffer {
+    pub const fn new() -> Buffer {
+        Buffer(Vec::new())
+    }
+
+    /// The address of room for so many bytes.
+    pub fn room(&mut self, length: usize) -> *mut u64 {
+        self.0.resize(length / 8 + usize::from(length % 8 > 0), 0);
+        self.0.as_mut_ptr()
+    }
+
+    /// So many records as the host has written them.
+    pub fn first(&self, count: usize) -> impl Iterator<Item = Record<'_>> {
+        // SAFETY: any bytes are a u8, and there are eight in each number.
+        let bytes = unsafe { slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() * 8) };
+        Records(bytes).take(count)
+    }
 }
 
 /// Records one after the other, each at a multiple of 8 bytes. Nothing comes after one that cannot be read.

@@ -1,4 +1,4 @@
-// Package podfeed is where the host tells which pods are on which nodes.
+// Package podfeed is where the host tells of pods, those on nodes or those without one.
 package podfeed
 
 import (
@@ -30,17 +30,19 @@ const (
 	alignment = 8
 )
 
-var (
-	buffer    []uint64
+var buffer []uint64
+
+// Feed is what the host tells of pods by one export.
+type Feed struct {
 	followers []func(Change)
 	hasTold   bool
-)
+}
 
 // Follow has every change told.
-func Follow(follower func(Change)) { followers = append(followers, follower) }
+func (f *Feed) Follow(follower func(Change)) { f.followers = append(f.followers, follower) }
 
 // HasTold is whether the host has ever told of a pod.
-func HasTold() bool { return hasTold }
+func (f *Feed) HasTold() bool { return f.hasTold }
 
 //go:wasmexport podbuffer
 func Buffer(size uint32) unsafe.Pointer {
@@ -50,11 +52,10 @@ func Buffer(size uint32) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(buffer))
 }
 
-// Each record is aligned: pod, node, state and length as u32, then as many bytes.
-//
-//go:wasmexport podschanged
-func PodsChanged(count uint32) {
-	hasTold = true
+// Tell reads so many records of the buffer. Each is aligned: pod, node, state
+// and length as u32, then as many bytes.
+func (f *Feed) Tell(count uint32) {
+	f.hasTold = true
 	records := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(buffer))), len(buffer)*alignment)
 	for range count {
 		length := binary.LittleEndian.Uint32(records[12:])
@@ -64,7 +65,7 @@ func PodsChanged(count uint32) {
 			State:  State(binary.LittleEndian.Uint32(records[8:])),
 			Object: records[header : header+length],
 		}
-		for _, follow := range followers {
+		for _, follow := range f.followers {
 			follow(change)
 		}
 		records = records[(header+length+alignment-1)/alignment*alignment:]

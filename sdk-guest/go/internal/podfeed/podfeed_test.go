@@ -8,7 +8,7 @@ import (
 )
 
 // write does what a host does with changes.
-func write(changes ...Change) {
+func write(feed *Feed, changes ...Change) {
 	var records []byte
 	for _, change := range changes {
 		for _, number := range []uint32{change.Pod, change.Node, uint32(change.State), uint32(len(change.Object))} {
@@ -20,17 +20,18 @@ func write(changes ...Change) {
 		}
 	}
 	copy(unsafe.Slice((*byte)(Buffer(uint32(len(records)))), len(records)), records)
-	PodsChanged(uint32(len(changes)))
+	feed.Tell(uint32(len(changes)))
 }
 
 func TestEachChangeIsTold(t *testing.T) {
+	var feed, other Feed
 	var got []string
-	Follow(func(change Change) { got = append(got, fmt.Sprintf("%+v", change)) })
-	if HasTold() {
+	feed.Follow(func(change Change) { got = append(got, fmt.Sprintf("%+v", change)) })
+	if feed.HasTold() {
 		t.Error("nothing was told so far")
 	}
-	write(Change{3, 1, There, []byte("a")}, Change{0, 1 << 31, Tentative, nil}, Change{3, 1<<32 - 1, Gone, nil})
-	write(Change{2, 5, There, []byte("12345678")}, Change{1, 5, There, []byte("123456789")})
+	write(&feed, Change{3, 1, There, []byte("a")}, Change{0, 1 << 31, Tentative, nil}, Change{3, 1<<32 - 1, Gone, nil})
+	write(&feed, Change{2, 5, There, []byte("12345678")}, Change{1, 5, There, []byte("123456789")})
 	want := fmt.Sprint([]string{
 		"{Pod:3 Node:1 State:1 Object:[97]}",
 		"{Pod:0 Node:2147483648 State:2 Object:[]}",
@@ -38,7 +39,7 @@ func TestEachChangeIsTold(t *testing.T) {
 		"{Pod:2 Node:5 State:1 Object:[49 50 51 52 53 54 55 56]}",
 		"{Pod:1 Node:5 State:1 Object:[49 50 51 52 53 54 55 56 57]}",
 	})
-	if fmt.Sprint(got) != want || !HasTold() {
+	if fmt.Sprint(got) != want || !feed.HasTold() || other.HasTold() {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -1,4 +1,4 @@
-"""How guests in Go are built."""
+"""How guests are built by tests, where there is a compiler."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 SDK: Final = Path(__file__).parents[2] / "sdk-guest"
 
 WITHOUT_GO: Final = "guests in Go are built with Go 1.26 or newer, and PATH has "
+WITHOUT_RUST: Final = "guests in Rust are built with rustc "
 
 
 def build(*arguments: str | Path, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
@@ -24,9 +25,9 @@ def build(*arguments: str | Path, path: str = os.environ["PATH"]) -> subprocess.
 
 
 def built(*arguments: str | Path) -> str:
-    """What the build prints, where there is a Go."""
+    """What the build prints, where there is a compiler of the language."""
     done = build(*arguments)
-    if WITHOUT_GO in done.stderr:
+    if WITHOUT_GO in done.stderr or WITHOUT_RUST in done.stderr:
         pytest.skip(done.stderr)
     assert done.returncode == 0, done.stderr
     return done.stdout
