@@ -7,10 +7,11 @@ import json
 import logging
 import threading
 import time
+from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import quote
 
 from extender.cluster.client.api import ApiRequest, ApiServer
@@ -37,6 +38,9 @@ MAX_PAUSE_S: Final = 15.0
 WAKE_TIMEOUT_S: Final = 60.0
 """Seconds after which a write is given up. After five minutes kube-scheduler tries the pods again by itself."""
 
+WakeEnd = Literal["done", "failed"]
+"""How a write ended, with all attempts at it."""
+
 
 class Waker:
     """Has every kube-scheduler of the cluster try the pods again that an extender rejected, by one small write.
@@ -52,10 +56,16 @@ class Waker:
     https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/scheduler/framework/types.go (UnrollWildCardResource)
     """
 
-    def __init__(self, api: ApiServer, namespace: str = NAMESPACE) -> None:
-        """`namespace` is where the object is: that of the pod that we run in, if we run in one."""
+    def __init__(
+        self, api: ApiServer, namespace: str = NAMESPACE, count: Callable[[WakeEnd], object] = lambda _: None
+    ) -> None:
+        """`namespace` is where the object is: that of the pod that we run in, if we run in one.
+
+        `count` counts a write that has ended.
+        """
         self._api = api
         self._namespace = namespace
+        self._count = count
         self._wanted = threading.Event()
         self._trouble = ""
         """What has kept the last write from being made; empty if it was made."""
@@ -77,6 +87,7 @@ class Waker:
 
     async def _try_to_write(self) -> None:
         fields = {"object": f"{self._namespace}/{NAME}"}
+        end: WakeEnd = "failed"
         try:
             await self._write()
         except ClusterError as error:
@@ -91,8 +102,9 @@ class Waker:
         except Exception:  # A waker that ended would wake nobody ever again.
             logger.exception("rejected pods were not woken for a fault of our own", extra=fields)
         else:
-            self._trouble = ""
-            logger.info("rejected pods were woken", extra=fields)
+            end, self._trouble = "done", ""
+            logger.debug("rejected pods were woken", extra=fields)
+        self._count(end)
 
     async def _write(self) -> None:
         """Raises ClusterError."""

@@ -84,7 +84,7 @@ class ClusterLink:
         self._background = background
         self._nodes = nodes
         self.node_cache = NodeCache(api, nodes, metrics.count_list_or_watch, stale_after=self._stale_after_s)
-        self.waker = Waker(api, _namespace())
+        self.waker = Waker(api, _namespace(), metrics.count_wake)
         self.ledger = Ledger(nodes.pods, lambda: self.pods.outdated, self.waker.wake)
         self.pods = PodsOnDemand(self._make_pod_cache, background, self._watch_over_pods)
         self.recorder = EventRecorder(api)

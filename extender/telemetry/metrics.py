@@ -34,7 +34,7 @@ class Metrics:
     """What verbs and guests take, and how the caches of the cluster do. May be used from any thread.
 
     The labels are the verbs, the phases, the exports of the ABI, the plugins of the configuration, the resources that
-    are watched and how lists, watches and rollouts end, so their number is bounded by the configuration.
+    are watched and how lists, watches, rollouts and wakes end, so their number is bounded by the configuration.
     """
 
     def __init__(self) -> None:
@@ -61,6 +61,12 @@ class Metrics:
             ("profile", "plugin", "end"),
             registry=self.registry,
         )
+        self._wakes = Counter(
+            "kwx_wakes",
+            "Writes to the API server that have kube-scheduler try rejected pods again.",
+            ("end",),
+            registry=self.registry,
+        )
 
     def expect_rollouts(self, profile: str, plugin: str, ends: Iterable[str]) -> None:
         """Begins the counters of a plugin's rollouts at 0, so that the first failure is an increase."""
@@ -74,6 +80,10 @@ class Metrics:
     def count_list_or_watch(self, resource: str, verb: str, end: str) -> None:
         """Counts a list or a watch of the API server that ended."""
         self._reads.labels(resource, verb, end).inc()
+
+    def count_wake(self, end: str) -> None:
+        """Counts a write that has rejected pods tried again, or was to."""
+        self._wakes.labels(end).inc()
 
     def phases(self, verb: str) -> VerbPhases:
         """Where the phases of a verb are counted."""

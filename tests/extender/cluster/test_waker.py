@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta, timezone
@@ -19,6 +19,7 @@ from bench.peers.kubeconfig import write_kubeconfig
 from extender.cluster import ApiServer, Waker
 from extender.cluster import waker as module
 from extender.cluster.client.api import MAX_OBJECT_BYTES, ApiRequest
+from extender.cluster.waker import WakeEnd
 from tests.extender.cluster.scripted import Behaviour, ScriptedServer, answer, hang_up, say_nothing
 from tests.extender.cluster.support import running, until, warnings
 from tests.manifests.overlay import SERVICE, WAKE_PODS
@@ -28,6 +29,7 @@ HTML = b"<html>Sign in</html>"
 OBJECT = "/apis/storage.k8s.io/v1/namespaces/kwx-system/csistoragecapacities/kwx-wake"
 PATCH = "patch csistoragecapacities.storage.k8s.io"
 MEND = "manifests/components/wake-pods has the object and the right to patch it"
+WOKEN = "rejected pods were woken"
 
 
 @pytest.fixture(autouse=True)
@@ -38,26 +40,28 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def waker(config: Path) -> AsyncIterator[Waker]:
+async def waker(config: Path, count: Callable[[WakeEnd], object] = lambda _: None) -> AsyncIterator[Waker]:
     """A waker that has yet to be run."""
     api = ApiServer.from_kubeconfig(config)
-    yield Waker(api)
+    yield Waker(api, count=count)
     await api.aclose()
 
 
 @asynccontextmanager
-async def scripted(directory: Path, *script: Behaviour) -> AsyncIterator[tuple[ScriptedServer, Waker]]:
+async def scripted(
+    directory: Path, *script: Behaviour, count: Callable[[WakeEnd], object] = lambda _: None
+) -> AsyncIterator[tuple[ScriptedServer, Waker]]:
     """A server with a script, and a waker that has yet to be run."""
     async with (
         ScriptedServer(*script) as server,
-        waker(write_kubeconfig(directory / "config", {"server": server.url})) as made,
+        waker(write_kubeconfig(directory / "config", {"server": server.url}), count) as made,
     ):
         yield server, made
 
 
 def wakes(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Where it was written to, as the log says."""
-    return [record.__dict__["object"] for record in caplog.records if record.message == "rejected pods were woken"]
+    return [record.__dict__["object"] for record in caplog.records if record.message == WOKEN]
 
 
 def test_a_wake_changes_one_annotation_of_one_object(tmp_path: Path) -> None:
@@ -103,7 +107,7 @@ def test_wakes_from_many_threads_share_a_write_and_one_during_it_gets_its_own(tm
 def test_a_failure_that_passes_is_tried_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, failure: Behaviour
 ) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG)
 
     async def scenario() -> None:
         async with scripted(tmp_path, failure, failure, DONE) as (server, waker), running(waker):
@@ -159,7 +163,7 @@ def test_the_page_of_a_proxy_wakes_nobody_and_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, code: int, cause: str
 ) -> None:
     """The object and the right to patch it may well be there."""
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG)
     urls = []
 
     async def scenario() -> None:
@@ -175,24 +179,29 @@ def test_the_page_of_a_proxy_wakes_nobody_and_is_told(
 def test_what_somebody_has_to_mend_is_told_once_and_again_after_it_worked(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """There may be something to wake each second."""
-    caplog.set_level(logging.INFO)
+    """There may be something to wake each second: each write is counted, and none that was made is worth a line."""
+    ends: list[WakeEnd] = []
+    caplog.set_level(logging.DEBUG)
     forbidden = answer(403, HTML)
 
     async def scenario() -> None:
-        async with scripted(tmp_path, forbidden, forbidden, DONE, forbidden) as (server, waker), running(waker):
+        async with (
+            scripted(tmp_path, forbidden, forbidden, DONE, forbidden, count=ends.append) as (_, waker),
+            running(waker),
+        ):
             for asked in range(1, 5):
                 waker.wake()
-                await until(lambda: len(server.received) == asked)  # noqa: B023 (called at once)
-            await until(lambda: len(warnings(caplog)) == 2)
+                await until(lambda: len(ends) == asked)  # noqa: B023 (called at once)
 
     asyncio.run(scenario())
     assert (len(wakes(caplog)), len(warnings(caplog))) == (1, 2)
+    assert ends == ["failed", "failed", "done", "failed"]
+    assert {record.levelname for record in caplog.records if record.message == WOKEN} == {"DEBUG"}
 
 
 def test_a_fault_of_its_own_does_not_end_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Such as an error of a library that nobody has met yet."""
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG)
 
     class Broken(ApiServer):
         broken = True
@@ -208,7 +217,7 @@ def test_a_fault_of_its_own_does_not_end_it(tmp_path: Path, caplog: pytest.LogCa
             api = Broken.from_kubeconfig(write_kubeconfig(tmp_path / "config", {"server": server.url}))
             waker = Waker(api)
             async with running(waker):
-                for told in ("rejected pods were not woken for a fault of our own", "rejected pods were woken"):
+                for told in ("rejected pods were not woken for a fault of our own", WOKEN):
                     waker.wake()
                     await until(lambda: told in caplog.messages)  # noqa: B023 (called at once)
             await api.aclose()
@@ -229,7 +238,7 @@ def wakeable(control_plane: ControlPlane) -> Iterator[ControlPlane]:
 
 def wake_once(config: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Has the waker write once, and waits for what it says of that."""
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG)
 
     async def scenario() -> None:
         async with waker(config) as made, running(made):
