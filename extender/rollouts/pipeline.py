@@ -39,6 +39,12 @@ MAX_SHADOW_S: Final = 3600.0
 MAX_PODS_S: Final = 60.0
 """Seconds that a rollout waits for the first list of the cluster's pods."""
 
+NO_PODS: Final = (
+    "wants to know pods, and is told of none: it takes all nodes for empty, as there is no API server;"
+    " set cluster.mode to kubeconfig or in-cluster"
+)
+"""What is to be known of a plugin that exports podschanged or pendingpodschanged where no cluster is followed."""
+
 
 class FetchedRevision(NamedTuple):
     """A module that was fetched, and the revision that it makes under a plugin's configuration."""
@@ -149,10 +155,10 @@ class Pipeline:
         store: Store,
         samples: RequestSamples,
         nodes: Callable[[], NodeTable],
-        follow_pods: Callable[[], str | None],
+        follow_pods: Callable[[], str | None] | None,
         folder: Path,
     ) -> None:
-        """`follow_pods` says why plugins that want to know pods have to wait, if that is so.
+        """`follow_pods` says why plugins that want to know pods have to wait, if so; None without an API server.
 
         `folder` is what the configuration's paths are relative to.
         """
@@ -261,7 +267,7 @@ class Pipeline:
         Raises LoadError, CancelledError.
         """
         deadline = time.monotonic() + MAX_PODS_S
-        while plugin.wants_pods and (problem := self._follow_pods()):
+        while plugin.wants_pods and self._follow_pods and (problem := self._follow_pods()):
             if time.monotonic() >= deadline:
                 raise LoadError([f"plugin {plugin.name} wants to know pods: {problem}"])
             run.check()
@@ -276,6 +282,8 @@ class Pipeline:
             samples = self._samples(run, slot.profile, config.swap)
             report = probe(active, trial, samples, self._locate, config.swap, lambda: run.is_cancelled)
         run.check()
+        if trial.wants_pods and self._follow_pods is None:
+            return msgspec.structs.replace(report, notes=[*report.notes, f"the candidate {NO_PODS}"])
         return report
 
     def _clone(self, live: ActiveRevision | None) -> Plugin | None:

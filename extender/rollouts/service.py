@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from extender.config import FailurePolicy
 from extender.rollouts.config_watcher import ConfigWatcher
 from extender.rollouts.controller import RolloutController
 from extender.rollouts.drain import Drain
-from extender.rollouts.pipeline import Pipeline
+from extender.rollouts.pipeline import NO_PODS, Pipeline
+from extender.rollouts.revision import RolloutStage
+from extender.rollouts.rollout import Rollout
 from extender.rollouts.rollout_loop import RolloutLoop
+from extender.rollouts.slot import Slot
 from extender.rollouts.startup import Loaded
 from extender.scheduling.cycle_pins import CyclePins
 from extender.scheduling.request_samples import RequestSamples
 from wasm_runtime.nodes.node_table import NodeTable
+
+logger = logging.getLogger(__name__)
 
 
 class RolloutService:
@@ -27,14 +33,15 @@ class RolloutService:
         pins: CyclePins,
         samples: RequestSamples,
         nodes: Callable[[], NodeTable],
-        follow_pods: Callable[[], str | None],
+        follow_pods: Callable[[], str | None] | None,
         wake: Callable[[], object],
     ) -> None:
         """`nodes` gives what guests are to know, `wake` has rejected pods tried again.
 
-        `follow_pods` says why plugins that want to know pods have to wait, if that is so.
+        `follow_pods` says why plugins that want to know pods have to wait, if that is so; None without an API server.
         """
         self._loaded = loaded
+        self._knows_pods = follow_pods is not None
         pipeline = Pipeline(loaded.plugin_factory, loaded.store, samples, nodes, follow_pods, file.absolute().parent)
         drain = Drain(pins, loaded.journal)
         profiles = loaded.configuration.profiles
@@ -55,6 +62,7 @@ class RolloutService:
         slots = self._loaded.live.slots
         words = [f"plugin {each.name}: {each.problem}" for each in slots if each.problem]
         words += [f"plugin {each.name}: {each.notice}" for each in slots if each.notice]
+        words += [f"plugin {each.name} {NO_PODS}" for each in self._without_pods(slots)]
         words += self._without_guests(FailurePolicy.IGNORE)
         if self._loaded.store.problem:
             words.append(f"a restart will not know what is live now, nor the history: {self._loaded.store.problem}")
@@ -71,8 +79,25 @@ class RolloutService:
             if problem
         ]
 
+    def _without_pods(self, slots: Iterable[Slot]) -> Iterator[Slot]:
+        """The places of plugins that want to know pods, where nobody knows them."""
+        for slot in slots:
+            if slot.live and slot.live.plugin.wants_pods and not self._knows_pods:
+                yield slot
+
+    def _warn_without_pods(self, slots: Iterable[Slot]) -> None:
+        for slot in self._without_pods(slots):
+            logger.warning("a plugin %s", NO_PODS, extra={"plugin": slot.name, "profile": slot.profile})
+
+    def _on_rollout(self, _: int, rollout: Rollout) -> None:
+        slot = self._loaded.live.slot(rollout.profile, rollout.plugin)
+        if slot and rollout.stage is RolloutStage.ACTIVE:
+            self._warn_without_pods([slot])
+
     def start(self) -> None:
         """Begins."""
+        self._warn_without_pods(self._loaded.live.slots)
+        self._loaded.journal.listen(self._on_rollout)
         self._loop.start()
         self._config_watcher.start()
 

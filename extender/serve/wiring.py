@@ -150,9 +150,10 @@ class Wiring:
         self._source = NodeSource(node_cache, nodes, new_table, needs_sync=needs_sync)
         read = partial(read_pod, self._asked) if self._asked else None
         self._pods = PodSource(self._link.pods if self._link else None, read, needs_sync=needs_sync)
+        follow = self._pods.follow if self._link else None
         wake = self._link.waker.wake if self._link else lambda: None
         self.service = RolloutService(
-            file, loaded, self._pins, self._samples, self._current_nodes, self._pods.follow, wake
+            file, loaded, self._pins, self._samples, self._current_nodes, follow, wake
         )
 
     def start(self, access: TokenAccess, admin_socket: socket.socket) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 from extender.commands.inspect.report import Compilation, IgnoredExport, InspectionReport, Memory, RegisteredEvent
 from extender.commands.terminal import cut
 from extender.telemetry.printable import printable
+from wasm_runtime import abi
 from wasm_runtime.engine import KIBIBYTE, MEBIBYTE
 from wasm_runtime.errors import shorten
 from wasm_runtime.module.sections import PAGE
@@ -35,7 +36,7 @@ def _facts(report: InspectionReport) -> dict[str, list[str]]:
         "Language": [report.language],
         "Made with": report.tools or ["unknown"],
         "Extension points": [f"{point}: {', '.join(names)}" for point, names in report.extension_points.items()],
-        "Learns of changes": [f"by {', '.join(report.resident_exports)}"] if report.resident_exports else [],
+        "Learns of changes": _learns(report.resident_exports),
         "Ignored exports": list(map(_ignored, report.ignored_exports)),
         "Imports": [f"{module}: {', '.join(names)}" for module, names in report.imports.items()],
         "Node data": _node_data(report.node_data),
@@ -45,6 +46,13 @@ def _facts(report: InspectionReport) -> dict[str, list[str]]:
         "Code": [_code(report.compilation)],
         "Problems": report.problems,
     }
+
+
+def _learns(exports: list[str]) -> list[str]:
+    if not exports:
+        return []
+    pods = "of pods only where the extender has an API server (cluster.mode kubeconfig or in-cluster)"
+    return [f"by {', '.join(exports)}", *([pods] if abi.POD_STREAMS.keys() & set(exports) else [])]
 
 
 def _ignored(export: IgnoredExport) -> str:

@@ -417,6 +417,16 @@ def test_exports_by_which_a_guest_keeps_nodes_are_not_ignored(command: Command, 
     assert "Ignored exports   none" in shown
 
 
+def test_a_guest_that_keeps_pods_needs_an_api_server(command: Command, tmp_path: Path) -> None:
+    module = tmp_path / "packs_two.wasm"
+    module.write_bytes(guests.module("packs_two"))
+    shown = table(command("inspect", module))
+    at = next(at for at, line in enumerate(shown) if line.startswith("Learns of changes by "))
+    assert shown[at + 1].strip() == (
+        "of pods only where the extender has an API server (cluster.mode kubeconfig or in-cluster)"
+    )
+
+
 def test_a_file_name_that_is_no_utf_8(command: Command, tmp_path: Path) -> None:
     module = build(tmp_path / os.fsdecode(b"guest\xff.wasm"), MEMORY, FILTER)
     shown = f"{tmp_path}/guest�.wasm"
