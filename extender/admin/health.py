@@ -46,6 +46,10 @@ class Health:
         """Adds conditions, each in the place of one of its name if there is one."""
         self._checks |= {check.name: check for check in checks}
 
+    def remove(self, *names: str) -> None:
+        """Takes conditions away; one that is not there is no error."""
+        self._checks = {name: check for name, check in self._checks.items() if name not in names}
+
     def report(self) -> tuple[bool, str]:
         """Whether all is well, and a line for each condition."""
         reports = [check.report() for check in list(self._checks.values())]

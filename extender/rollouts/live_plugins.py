@@ -38,6 +38,12 @@ class LivePlugins:
         lives = {id(live): live for slot in self.slots for live in (slot.live, slot.standby) if live}
         return [live.plugin for live in lives.values()]
 
+    @property
+    def wants_pods(self) -> bool:
+        """Whether any of them wants to know pods: those that run, or those that a preemption would evict."""
+        exports = ("addpod", "removepod")
+        return any(plugin.wants_pods or any(map(plugin.runs, exports)) for plugin in self.plugins)
+
     def close(self) -> None:
         """Gives all guests back."""
         for plugin in self.plugins:

@@ -310,6 +310,16 @@ class Ledger:
             for uid, (node, pod) in pods.items():
                 self.observe(uid, node, pod)
 
+    def unfollow(self) -> None:
+        """Forgets all pods: nobody watches them from now on. A bind that is under way ends without the ledger."""
+        with self._lock:
+            self.is_followed = False
+            self._entries.clear()
+            self._waiting.clear()
+            self._expiries.clear()
+            self._bytes = 0
+            self._pods.replace({})
+
     # -- for people --------------------------------------------------------------------------------
 
     def count(self, state: str) -> int:

@@ -36,11 +36,6 @@ class LiveProfiles:
         """Whether any profile may have a plugin with a part in the binding cycle."""
         self._live = _Live(named, default)
 
-    @property
-    def wants_pods(self) -> bool:
-        """Whether any plugin wants to know pods: those that run, or those that a preemption would evict."""
-        return any(profile.wants_pods or profile.runs("addpod") or profile.runs("removepod") for profile in self)
-
     def named(self, name: str) -> Profile | None:
         """The profile of that name."""
         return self._live.profiles.get(name)

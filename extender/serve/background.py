@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from typing import Any
 
 import uvloop
@@ -19,16 +20,22 @@ class Background:
 
     def __init__(self) -> None:
         self._loop = uvloop.new_event_loop()
-        self._tasks: list[asyncio.Future[Any]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         self._thread = SupervisedThread("background", self._loop.run_forever)
         self._thread.start()
 
-    def spawn(self, work: Work, name: str) -> None:
-        """Starts a task that runs until `stop`. If it ends before, that is told of, and it is begun anew."""
-        asyncio.run_coroutine_threadsafe(self._spawn(work, name), self._loop)
+    def spawn(self, work: Work, name: str) -> Future[asyncio.Task[None]]:
+        """Starts a task that runs until `stop`. If it ends before, that is told of, and it is begun anew.
 
-    async def _spawn(self, work: Work, name: str) -> None:
-        self._tasks.append(asyncio.get_running_loop().create_task(_keep(work, name), name=name))
+        Returns the task, which may be cancelled on the loop.
+        """
+        return asyncio.run_coroutine_threadsafe(self._spawn(work, name), self._loop)
+
+    async def _spawn(self, work: Work, name: str) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(_keep(work, name), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def stop(self) -> None:
         """Cancels the tasks and ends the thread."""

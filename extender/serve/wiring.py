@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import socket
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -74,8 +75,12 @@ class ClusterLink:
         metrics: Metrics,
         health: Health,
         background: Background,
+        wants_pods: Callable[[], bool],
     ) -> None:
-        """`nodes` gets the nodes of the cluster. Nothing runs until `start`."""
+        """`nodes` gets the nodes of the cluster; `wants_pods` is whether anybody wants its pods now.
+
+        Nothing runs until `start`.
+        """
         self._api = api
         self._needs_sync = config.not_synced_policy is FailurePolicy.FAIL
         self._stale_after_s = config.stale_after or math.inf
@@ -83,21 +88,23 @@ class ClusterLink:
         self._health = health
         self._background = background
         self._nodes = nodes
+        self._wants_pods = wants_pods
         self.node_cache = NodeCache(api, nodes, metrics.count_list_or_watch, stale_after=self._stale_after_s)
         self.waker = Waker(api, _namespace(), metrics.count_wake)
         self.ledger = Ledger(nodes.pods, lambda: self.pods.outdated, self.waker.wake)
-        self.pods = PodsOnDemand(self._make_pod_cache, background, self._watch_over_pods)
+        self.pods = PodsOnDemand(self._make_pod_cache, background, wants_pods, self._watch_over_pods, self._forget_pods)
         self.recorder = EventRecorder(api)
 
-    def start(self, *, wants_pods: bool) -> None:
-        """Lists and watches nodes; pods, too, if a plugin `wants_pods`. Both count for readiness then."""
+    def start(self) -> None:
+        """Lists and watches nodes; pods, too, if a plugin wants them. Both count for readiness then."""
         self._health.add(_check("nodes", self.node_cache, self._needs_sync))
         self._metrics.add_cache_gauges("nodes", lambda: len(self._nodes), lambda: self.node_cache.outdated)
         self._metrics.add_cache_gauges("pods", lambda: self.pods.size, lambda: self.pods.outdated)
         self._metrics.add_ledger_gauge([state.value for state in State], self.ledger.count)
         self._background.spawn(self.recorder.run, "event recorder")
         self._background.spawn(self.node_cache.run, "node cache")
-        if wants_pods:
+        self._background.spawn(self._look_after_pods, "ledger")
+        if self._wants_pods():
             self._health.add(_check("pods", self.pods.start(), self._needs_sync))
 
     def _make_pod_cache(self) -> PodCache:
@@ -108,13 +115,17 @@ class ClusterLink:
     def _watch_over_pods(self, cache: PodCache) -> None:
         """A process that serves stays ready while pods are listed: only plugins that want pods have no answer then."""
         self._health.add(_check("pods", cache, needs_sync=False), Check("ledger", detail=self.ledger.summary))
-        self._background.spawn(self._expire, "ledger")
 
-    async def _expire(self) -> None:
+    def _forget_pods(self) -> None:
+        self._health.remove("pods", "ledger")
+        self.ledger.unfollow()
+
+    async def _look_after_pods(self) -> None:
         """Ends in time what nobody comes back to, so that rejected pods are tried again."""
         while True:
             await asyncio.sleep(LEDGER_INTERVAL_S)
             self.ledger.expire()
+            self.pods.end_if_unwanted()
 
 
 class Wiring:
@@ -143,7 +154,9 @@ class Wiring:
         nodes = NodeTable(self._maintenance.wake)
         watched, self._asked = _connect(file, configuration.cluster), _connect(file, configuration.cluster)
         self._link = (
-            ClusterLink(watched, configuration.cluster, nodes, metrics, self._health, background) if watched else None
+            ClusterLink(watched, configuration.cluster, nodes, metrics, self._health, background, self._wants_pods)
+            if watched
+            else None
         )
         node_cache = self._link.node_cache if self._link else None
         new_table = partial(NodeTable, self._maintenance.wake)
@@ -152,9 +165,7 @@ class Wiring:
         self._pods = PodSource(self._link.pods if self._link else None, read, needs_sync=needs_sync)
         follow = self._pods.follow if self._link else None
         wake = self._link.waker.wake if self._link else lambda: None
-        self.service = RolloutService(
-            file, loaded, self._pins, self._samples, self._current_nodes, follow, wake
-        )
+        self.service = RolloutService(file, loaded, self._pins, self._samples, self._current_nodes, follow, wake)
 
     def start(self, access: TokenAccess, admin_socket: socket.socket) -> None:
         """Starts all but the server of the verbs."""
@@ -163,7 +174,7 @@ class Wiring:
         self._loaded.journal.listen(self._on_rollout)
         if self._link:
             self._guest_log.recorder = self._link.recorder
-            self._link.start(wants_pods=self._loaded.live.profiles.wants_pods)
+            self._link.start()
         self._health.add(Check("plugins", lambda: self.service.missing, lambda: self.service.oddities), _THREADS)
         if self._loaded.configuration.server.admin_tokens:
             self._health.add(Check("tokens", warning=access.warning))
@@ -211,6 +222,10 @@ class Wiring:
     def _live_plugins(self) -> list[Plugin]:
         return self._loaded.live.plugins
 
+    def _wants_pods(self) -> bool:
+        """Whether a plugin wants pods, or may be about to."""
+        return self._loaded.live.wants_pods or bool(self._loaded.journal.under_way())
+
     def _current_nodes(self) -> NodeTable:
         return self._source.current
 
@@ -218,7 +233,7 @@ class Wiring:
         self._metrics.expect_rollouts(rollout.profile, rollout.plugin, ENDS)
         if rollout.end and not rollout.dry_run:
             self._metrics.count_rollout(rollout.profile, rollout.plugin, rollout.end)
-        if self._link and rollout.stage is RolloutStage.ACTIVE and self._loaded.live.profiles.wants_pods:
+        if self._link and rollout.stage is RolloutStage.ACTIVE and self._loaded.live.wants_pods:
             self._link.pods.start()
 
 

@@ -391,6 +391,23 @@ class TestWake:
         assert book.ledger.reject(since)
 
 
+def test_pods_that_are_watched_no_more_are_forgotten(book: Book) -> None:
+    """A bind that is under way ends without a trace, and what comes later is there for as long as it would be."""
+    book.ledger.is_followed = True
+    book.plan("plan", "node-1")
+    book.plan("bind", "node-2")
+    book.ledger.claim("bind", "node-2", 10.0)
+    book.ledger.observe("there", "node-3", POD)
+    book.ledger.observe("waits", "", POD)
+    book.ledger.unfollow()
+    book.ledger.confirm("bind", "node-2")
+    assert (book.states, len(book.nodes.pods), book.ledger.is_followed) == ({}, 0, False)
+    book.plan("later", "node-1")
+    assert book.states == {"later": (State.TENTATIVE, "node-1")}
+    book.now += PLAN_S
+    assert book.states == {}
+
+
 def test_pods_are_counted_by_their_state(book: Book) -> None:
     book.plan("a")
     book.plan("b")
