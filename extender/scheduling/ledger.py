@@ -18,6 +18,10 @@ PLAN_S: Final = 30.0
 """Seconds for which a pod is expected on the one node that filter has answered. kube-scheduler does not say when it
 gives up, so a plan ends as the pod's cycle does (`CYCLE_TIMEOUT_S`)."""
 
+GROUP_PLAN_S: Final = 10.0
+"""Seconds for a pod of a group. kube-scheduler tries a group that does not fit again and again, in the end after 14 s
+or more (`calculateBackoffDuration`): other pods get the room in between."""
+
 UNCONFIRMED_S: Final = 90.0
 """Seconds that the watch has, while it is current, to show a pod of which it is not known whether it is bound. A watch
 that has fallen silent is noticed earlier (`WATCH_TIMEOUT_S` and `WATCH_GRACE_S`)."""

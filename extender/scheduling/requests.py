@@ -43,6 +43,8 @@ class PodRequest(NamedTuple):
 
     pod: Pod
     scheduler_name: str
+    is_in_group: bool = False
+    """Whether kube-scheduler may try it with others, as a group that fits or does not."""
 
 
 class Candidates(NamedTuple):

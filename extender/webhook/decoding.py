@@ -106,8 +106,13 @@ class _ObjectMeta(Struct):
     resourceVersion: Name | None = None  # noqa: N815 - the API's name
 
 
+class _SchedulingGroup(Struct):
+    podGroupName: Name | None = None  # noqa: N815 - the API's name
+
+
 class _PodSpec(Struct):
     schedulerName: Name | None = None  # noqa: N815 - the API's name
+    schedulingGroup: _SchedulingGroup | None = None  # noqa: N815 - the API's name
 
 
 class _PodHead(Struct):
@@ -210,7 +215,8 @@ def _read_pod(find_pod: FindPod, json: bytes) -> PodRequest:
         pod = Pod(meta.uid or name, name, known or convert_pod(json))
     except UNREADABLE as error:
         raise RequestError(f"Pod: {error}") from None
-    return PodRequest(pod, (head.spec and head.spec.schedulerName) or "")
+    spec = head.spec or _PodSpec()
+    return PodRequest(pod, spec.schedulerName or "", is_in_group=spec.schedulingGroup is not None)
 
 
 class _Head(NamedTuple):

@@ -16,7 +16,7 @@ from extender.scheduling import preempt, prioritize
 from extender.scheduling.cycle_pins import CyclePins, Key
 from extender.scheduling.feasible_nodes import FeasibleNodes
 from extender.scheduling.filter import FILTER, Verdict
-from extender.scheduling.ledger import PLAN_S, Ledger
+from extender.scheduling.ledger import GROUP_PLAN_S, PLAN_S, Ledger
 from extender.scheduling.live_profiles import LiveProfiles
 from extender.scheduling.node_source import NodeSource
 from extender.scheduling.planning import plan
@@ -218,7 +218,8 @@ class FilterHandler(JudgingHandler[Candidates]):
         profile, pod = asked.profile, asked.request.pod
         if asked.is_simulation:
             return filter_verb.run(profile, pod, nodes)
-        seconds = PLAN_S if profile.top_nodes == 1 else None
+        expected = GROUP_PLAN_S if asked.request.is_in_group else PLAN_S
+        seconds = expected if profile.top_nodes == 1 else None
         return plan(self._context.ledger, profile, pod, nodes, partial(self._ask_plugins, asked), seconds)
 
     def _ask_plugins(self, asked: Asked[Candidates], nodes: Nodes) -> Verdict:

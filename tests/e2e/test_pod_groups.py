@@ -12,6 +12,7 @@ import pytest
 from bench.controlplane import ControlPlane
 from tests.e2e import pod_groups
 from tests.e2e.stack import Stack, guest
+from tests.manifests.overlay import WAKE_PODS
 
 MEMBERS = [f"ring-{at}" for at in range(12)]
 
@@ -66,3 +67,29 @@ def test_a_group_without_room_that_is_given_up_leaves_the_ledger_as_it_was(
         for at in range(4):
             stack.create_pod(f"after-{at}")
         stack.wait_until(lambda: len(stack.placements()) == 6, "placement of the pods after")
+
+
+@pytest.mark.newest
+@pytest.mark.nightly
+@pytest.mark.timeout(300)  # The group is tried several times before it leaves room for long enough.
+def test_a_group_that_waits_for_room_does_not_keep_other_pods_out(
+    cluster: ControlPlane, identity: Path, tmp_path: Path
+) -> None:
+    """Three of its four members have room, which the pod that comes later needs."""
+    cluster.create_nodes(2)
+    with (
+        stack_of(cluster, identity, tmp_path) as stack,
+        pod_groups.created(cluster, "ring", 4) as common,
+        WAKE_PODS.applied(cluster),
+    ):
+        stack.create_pod("before")
+        stack.wait_until(lambda: stack.ledger() == {"before": "observed"}, "placement of the pod before")
+        for name in MEMBERS[:4]:
+            stack.create_pod(name, **common)
+        stack.wait_until(
+            lambda: pod_groups.verdict(cluster, "ring") == ("False", "Unschedulable"), "a word about the group"
+        )
+        assert Counter(stack.ledger().values()) == {"observed": 1, "tentative": 3}
+        stack.create_pod("after")
+        stack.wait_until(lambda: "after" in stack.placements(), "placement of the pod after", 200)
+        assert set(stack.placements()) == {"before", "after"}

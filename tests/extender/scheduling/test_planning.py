@@ -16,7 +16,7 @@ from extender.cluster import BindError, PodKey
 from extender.rollouts import pipeline
 from extender.rollouts.revision import RolloutStage
 from extender.scheduling import planning
-from extender.scheduling.ledger import PLAN_S, Ledger, State
+from extender.scheduling.ledger import GROUP_PLAN_S, PLAN_S, Ledger, State
 from extender.webhook.protocol import Answer
 from tests.extender import guests
 from tests.extender.kwx import plugin, profile
@@ -116,6 +116,20 @@ class TestFilter:
         assert [world.chosen("a"), world.chosen("b")] == ["node-0", "node-0"]
         assert world.filter("c", names=NODES) == filtered([], dict.fromkeys(NODES, FULL))
         world.clock.now += PLAN_S
+        assert world.chosen("c") == "node-0"
+
+    def test_a_group_makes_room_sooner(self, world: World) -> None:
+        """kube-scheduler tries one that does not fit again before other plans are over."""
+        world.fill(*NODES[1:])
+        for name in ("a", "b"):
+            member = pod(name)
+            member["spec"]["schedulingGroup"] = {"podGroupName": "ring"}
+            assert world.ask("/filter", names_args(NODES, member)) == filtered(
+                ["node-0"], dict.fromkeys(NODES[1:], FULL)
+            )
+        world.clock.now += GROUP_PLAN_S - 1
+        assert world.filter("c", names=NODES) == filtered([], dict.fromkeys(NODES, FULL))
+        world.clock.now += 1
         assert world.chosen("c") == "node-0"
 
     def test_a_rejected_pod_is_woken_when_a_plan_comes_to_nothing(self, world: World) -> None:

@@ -72,6 +72,21 @@ def test_fields_of_a_pod_that_are_absent_or_null_are_empty(json: str, uid: str, 
     assert request == PodRequest(Pod(uid, name, request.pod.object), scheduler)
 
 
+@pytest.mark.parametrize(
+    ("spec", "is_in_group"),
+    [
+        ({"schedulingGroup": {"podGroupName": "ring"}}, True),
+        ({"schedulingGroup": {}}, True),
+        ({"schedulingGroup": None}, False),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_a_pod_of_a_group_is_known_as_such(spec: object, is_in_group: bool) -> None:
+    the_pod = json.dumps({"metadata": {"name": "a"}, "spec": spec})
+    assert DECODER.decode_args(args(Pod=the_pod, NodeNames="[]"))[0].is_in_group == is_in_group
+
+
 def test_a_pod_that_is_known_at_its_version_is_not_converted() -> None:
     """Nor is it looked for without a UID and a version."""
     asked = []
