@@ -26,6 +26,9 @@ type NodeInfo[N, P any] struct {
 	// NonZeroRequested has only MilliCPU and Memory: see Requests.
 	NonZeroRequested Resource
 	UsedPorts        []HostPort
+	// Generation grows with each change of the node and of its pods. No other node has it, or ever had it: what a
+	// plugin has made of a node is up to date if it was made of this generation.
+	Generation uint64
 
 	table *table[N, P]
 	pods  []uint32
@@ -202,12 +205,17 @@ func (n *NodeInfo[N, P]) take(requests *Requests, times int64) {
 	n.count()
 }
 
-// count says what is left.
+// generations is how many there were of all nodes.
+var generations uint64
+
+// count says what is left, and that something has changed.
 func (n *NodeInfo[N, P]) count() {
 	n.Free = Resource{ScalarResources: n.Free.ScalarResources[:0]}
 	n.Free.add(&n.Allocatable, 1)
 	n.Free.add(&n.Requested, -1)
 	n.Free.AllowedPodNumber = n.Allocatable.AllowedPodNumber - int64(len(n.pods))
+	generations++
+	n.Generation = generations
 }
 
 var isWarned = false

@@ -187,6 +187,39 @@ func TestPortsThatAreTaken(t *testing.T) {
 	residents.NodeRemoved(0)
 }
 
+func TestEachChangeHasAGenerationOfItsOwn(t *testing.T) {
+	view := newView()
+	announce(0, "a", "cpu", "4")
+	announce(1, "b", "cpu", "4")
+	latest := func(number uint32) uint64 {
+		info, _ := view.Numbered(number)
+		return info.Generation
+	}
+	for at, step := range []struct {
+		change  func()
+		changed []uint32
+	}{
+		{func() {}, nil},
+		{func() { tell(0, 0, podfeed.There, named("x", "cpu", "1")) }, []uint32{0}},
+		{func() { tell(0, 0, podfeed.Tentative, nil) }, []uint32{0}},
+		{func() { tell(0, 1, podfeed.There, nil) }, []uint32{0, 1}},
+		{func() { announce(1, "b", "cpu", "5") }, []uint32{1}},
+		{func() { tell(0, residents.Unannounced, podfeed.Gone, nil) }, []uint32{1}},
+	} {
+		before := []uint64{latest(0), latest(1)}
+		step.change()
+		after := []uint64{latest(0), latest(1)}
+		for number := range after {
+			isNew := after[number] > max(before[0], before[1])
+			if isNew != slices.Contains(step.changed, uint32(number)) || after[0] == after[1] {
+				t.Errorf("step %d: %v, then %v", at, before, after)
+			}
+		}
+	}
+	residents.NodeRemoved(0)
+	residents.NodeRemoved(1)
+}
+
 func TestANodeThatIsNotAnnouncedHasNoPods(t *testing.T) {
 	view := newView()
 	announce(0, "a", "cpu", "4")
