@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 from wasm_runtime import NodeTable, abi
-from wasm_runtime.abi import PodState
+from wasm_runtime.abi import GroupSource, PodState
 from wasm_runtime.driver import layout
 from wasm_runtime.engine import KIBIBYTE, MAX_LONG_REASONS, POD_BUFFER_ALIGNMENT, Settings
 from wasm_runtime.engines.wasmtime.instance import MAX_TABLES
@@ -15,11 +15,15 @@ from wasm_runtime.guests.guest import name
 from wasm_runtime.guests.pool import CYCLE_TIMEOUT_S
 from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH
 from wasm_runtime.nodes.node_table import SLACK
-from wasm_runtime.pods.pod_feed import MAX_BATCH_BYTES, MAX_PODS_PER_BATCH, PodBatch, PodFeed
+from wasm_runtime.pods.group_feed import GroupFeed
+from wasm_runtime.pods.group_table import Group, GroupKey, GroupTable
+from wasm_runtime.pods.pod_feed import MemberFeed, PodFeed
 from wasm_runtime.pods.pod_table import ResidentPod
+from wasm_runtime.pods.record_feed import MAX_BATCH_BYTES, MAX_RECORDS_PER_BATCH, RecordBatch
 
 DOCUMENT = (Path(__file__).parents[1] / "sdk-guest" / "ABI.md").read_text(encoding="utf-8")
 TEXT = " ".join(DOCUMENT.split())
+KEPT = ("Resident nodes", "Resident pods", "Resident groups")
 
 
 def table(heading: str) -> list[list[str]]:
@@ -42,8 +46,8 @@ def test_exports() -> None:
     ]
 
 
-def test_exports_of_guests_that_keep_nodes_and_pods() -> None:
-    assert [row[:2] for row in table("Resident nodes") + table("Resident pods")] == [
+def test_exports_of_guests_that_keep_nodes_pods_and_groups() -> None:
+    assert [row[:2] for heading in KEPT for row in table(heading)] == [
         [export, str(signature)] for export, signature in abi.RESIDENT.items()
     ]
     needs = DOCUMENT.partition("Each export is optional, with these rules: ")[2].partition(".")[0]
@@ -59,6 +63,9 @@ def test_what_exports_for_pods_need() -> None:
     }
     said = ", ".join(f"`{stream}` needs {need}" for stream, need in needs.items())
     assert f"Each of them is optional: {said}." in TEXT
+    assert abi.RESIDENT_NEEDS["groupschanged"] == ("podbuffer",)
+    assert abi.RESIDENT_NEEDS["memberschanged"] == ("groupschanged",)
+    assert "`groupschanged` needs `podbuffer`, and `memberschanged` needs `groupschanged`." in TEXT
 
 
 def test_records_of_pods() -> None:
@@ -74,11 +81,11 @@ def test_records_of_pods() -> None:
     states = ", ".join(f"{state.value} {state.name.lower()}" for state in PodState)
     assert rows["state"][-1].startswith(f"{states}: ")
     assert f"0x{abi.NO_NODE:X}" in rows["node"][-1]
-    assert f"at most {MAX_PODS_PER_BATCH} records and {MAX_BATCH_BYTES:,} bytes a call" in TEXT
+    assert f"at most {MAX_RECORDS_PER_BATCH} records and {MAX_BATCH_BYTES:,} bytes a call" in TEXT
     assert f"no multiple of {POD_BUFFER_ALIGNMENT}, or" in TEXT
 
 
-def _batch(pod: ResidentPod) -> PodBatch:
+def _batch(pod: ResidentPod) -> RecordBatch:
     """What is told of the first pod of all."""
     node_table, feed = NodeTable(), PodFeed("podschanged")
     node_table.pods.put([("uid", pod)])
@@ -86,6 +93,50 @@ def _batch(pod: ResidentPod) -> PodBatch:
     assert changes is not None
     feed.add(changes, 0)
     return feed.take()
+
+
+def test_records_of_groups() -> None:
+    rows = {field: (int(offset), kind, meaning) for offset, kind, field, meaning in table("Records of groups")}
+    key = GroupKey(GroupSource.LABEL, "default", "train")
+    table_, feed = GroupTable(), GroupFeed()
+    table_.put(key, Group(4, 60, -7))
+    changes = table_.changes(0)
+    assert changes is not None
+    feed.add(changes)
+    batch = feed.take()
+    fields = struct.unpack_from("<5Ii2I", batch.records)
+    assert [(offset, kind) for offset, kind, _ in rows.values()] == [
+        *((4 * at, "i32" if at == 5 else "u32") for at in range(8)),
+        (32, "bytes"),
+    ]
+    assert dict(zip(rows, fields, strict=False)) == {
+        "group": 0,
+        "state": PodState.THERE,
+        "source": GroupSource.LABEL,
+        "minimum": 4,
+        "timeout": 60,
+        "priority": -7,
+        "namespace length": 7,
+        "name length": 5,
+    }
+    assert batch.records[rows["names"][0] :] == b"defaulttrain".ljust(16, b"\0")
+    assert rows["state"][-1].startswith(f"{PodState.GONE.value} gone, {PodState.THERE.value} there; ")
+
+
+def test_records_of_members() -> None:
+    rows = {field: (int(offset), kind, meaning) for offset, kind, field, meaning in table("Records of members")}
+    node_table, feed = NodeTable(), MemberFeed()
+    pods = node_table.pods
+    key = GroupKey(GroupSource.LABEL, "default", "train")
+    pods.put([("uid", ResidentPod("a", b"object", is_tentative=True, group=key))])
+    changes = pods.changes(0)
+    assert changes is not None
+    feed.add(changes, 0)
+    fields = struct.unpack("<4I", feed.take().records)
+    assert [(offset, kind) for offset, kind, _ in rows.values()] == [(4 * at, "u32") for at in range(4)]
+    assert dict(zip(rows, fields, strict=True)) == {"pod": 0, "node": 0, "state": PodState.TENTATIVE, "group": 0}
+    assert f"0x{abi.NO_NODE:X}" in rows["node"][-1]
+    assert f"0x{abi.NO_GROUP:X}" in rows["group"][-1]
 
 
 def test_imports() -> None:
@@ -106,7 +157,11 @@ def test_limits() -> None:
     assert f"most nodes there were at once, or that pods were on, plus {SLACK:,} and the names" in TEXT
     assert f"Reasons beyond {MAX_LONG_REASONS} and one for each node" in TEXT
     assert f"| time of announcing {MAX_NODES_PER_BATCH} nodes, " in TEXT
-    assert f" nodes, and with them {MAX_PODS_PER_BATCH} pods of each kind, between requests |" in TEXT
-    assert f"| time of announcing {MAX_NODES_PER_BATCH} nodes, or {MAX_PODS_PER_BATCH} pods, ahead of a verb |" in TEXT
-    assert f"| the verb fails after the {MAX_NODES_PER_BATCH} or {MAX_PODS_PER_BATCH} at hand; " in TEXT
+    assert (
+        f" nodes, and with them {MAX_RECORDS_PER_BATCH} pods of each kind, groups and members, between requests |"
+        in TEXT
+    )
+    each = f"{MAX_NODES_PER_BATCH} nodes, or {MAX_RECORDS_PER_BATCH} pods, groups or members"
+    assert f"| time of announcing {each}, ahead of a verb |" in TEXT
+    assert f"| the verb fails after the {MAX_NODES_PER_BATCH} or {MAX_RECORDS_PER_BATCH} at hand; " in TEXT
     assert f"must be in {abi.MIN_NODE_SCORE}..{abi.MAX_NODE_SCORE}" in TEXT

@@ -103,9 +103,11 @@ RESIDENT: Final[dict[str, FunctionType]] = {
     "podbuffer": FunctionType(("i32",), ("i32",)),
     "podschanged": FunctionType(("i32",)),
     "pendingpodschanged": FunctionType(("i32",)),
+    "groupschanged": FunctionType(("i32",)),
+    "memberschanged": FunctionType(("i32",)),
 }
-"""The exports of a guest that keeps what it needs of nodes and pods. They are this project's; other hosts ignore them.
-"""
+"""The exports of a guest that keeps what it needs of nodes, pods and groups. They are this project's; other hosts
+ignore them."""
 
 LISTS: Final = {"filter": "filternodes", "score": "scorenodes"}
 """What is called instead of an export if all nodes of a list are resident."""
@@ -117,11 +119,16 @@ RESIDENT_NEEDS: Final = {
     "scorenodes": ("nodechanged", "nodebuffer", "score"),
     "podschanged": ("nodechanged", "podbuffer"),
     "pendingpodschanged": ("podbuffer",),
+    "groupschanged": ("podbuffer",),
+    "memberschanged": ("groupschanged",),
 }
 """The exports without which an export has no sense."""
 
 POD_STREAMS: Final = {"podschanged": True, "pendingpodschanged": False}
 """The exports that are told of pods, and whether those have a node."""
+
+RECORD_STREAMS: Final = ("groupschanged", *POD_STREAMS, "memberschanged")
+"""The exports that are told of something by records, in the order in which they are told."""
 
 
 class PodState(IntEnum):
@@ -133,8 +140,20 @@ class PodState(IntEnum):
     """The pod is expected on the node, and may not come."""
 
 
+class GroupSource(IntEnum):
+    """How a pod names its group."""
+
+    SCHEDULING_GROUP = 1
+    """By `spec.schedulingGroup`, which names a PodGroup of scheduling.k8s.io."""
+    LABEL = 2
+    """By a label, which may name a PodGroup of scheduling.x-k8s.io."""
+
+
 NO_NODE: Final = 0xFFFF_FFFF
 """In the place of a node's number, where a pod has no node."""
+
+NO_GROUP: Final = 0xFFFF_FFFF
+"""In the place of a group's number, where a pod is of none."""
 
 BIND_CYCLE: Final = frozenset({"reserve", "unreserve", "permit", "prebind", "bind", "postbind"})
 """The exports that are called once a node is chosen, by the bind verb."""

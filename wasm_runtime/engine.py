@@ -84,13 +84,14 @@ def node_buffer_error(address: int, count: int) -> GuestError:
 
 
 def check_pod_buffer(address: int, size: int, memory_size: int) -> None:
-    """Raises GuestError for a buffer for so many bytes of pods that is not aligned, or not in the guest's memory."""
+    """Raises GuestError for a buffer for so many bytes of records that is not aligned, or not in the guest's memory."""
     if address % POD_BUFFER_ALIGNMENT:
-        cause = f"at {address}, which is no multiple of {POD_BUFFER_ALIGNMENT}, {size} bytes of pods cannot be written"
+        aligned = f"which is no multiple of {POD_BUFFER_ALIGNMENT}"
+        cause = f"at {address}, {aligned}, {size} bytes of records cannot be written"
         raise GuestError(Fault.RESULT, "podbuffer", cause)
     if address + size > memory_size:
         raise GuestError(
-            Fault.RESULT, "podbuffer", f"at {address}, there is no room in memory for {size} bytes of pods"
+            Fault.RESULT, "podbuffer", f"at {address}, there is no room in memory for {size} bytes of records"
         )
 
 

@@ -12,6 +12,7 @@ from tests.conformance.calls import POD, TARGET, Does, attempt
 from tests.wasm_runtime.world import idle_guests
 from wasm_runtime import Nodes, NodeTable, Plugin, Pod
 from wasm_runtime.guests.guest import Guest
+from wasm_runtime.pods.group_table import Group, GroupKey
 from wasm_runtime.pods.pod_table import ResidentPod
 
 
@@ -90,6 +91,26 @@ def remove_pods(*uids: str) -> Step:
     def does(scene: Scene) -> None:
         for uid in uids:
             scene.node_table.pods.remove(uid)
+
+    return does
+
+
+def put_groups(groups: Mapping[GroupKey, Group]) -> Step:
+    """Groups are described anew."""
+
+    def does(scene: Scene) -> None:
+        for key, group in groups.items():
+            scene.node_table.pods.groups.put(key, group)
+
+    return does
+
+
+def remove_groups(*keys: GroupKey) -> Step:
+    """Groups are not described any more."""
+
+    def does(scene: Scene) -> None:
+        for key in keys:
+            scene.node_table.pods.groups.remove(key)
 
     return does
 

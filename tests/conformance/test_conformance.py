@@ -13,6 +13,7 @@ from tests.conformance.cases import (
     carried,
     cycle,
     endings,
+    groups,
     journal,
     limits,
     lists,
@@ -43,6 +44,7 @@ THEMES = {
     "residents": residents.CASES,
     "lists": lists.CASES,
     "pods": pods.CASES,
+    "groups": groups.CASES,
 }
 
 
@@ -74,8 +76,8 @@ def test_every_export_has_its_cases() -> None:
     assert status.MEANINGS.keys() == returning
 
 
-def test_every_export_of_guests_that_keep_nodes_and_pods_has_its_cases() -> None:
-    assert {*residents.FAILING, "nodebuffer", *lists.STEPS, *pods.FAILING} == abi.RESIDENT.keys()
+def test_every_export_of_guests_that_keep_nodes_pods_and_groups_has_its_cases() -> None:
+    assert {*residents.FAILING, "nodebuffer", *lists.STEPS, *pods.FAILING, *groups.FAILING} == abi.RESIDENT.keys()
     assert {*lists.STEPS} == {*abi.LISTS.values()}
 
 

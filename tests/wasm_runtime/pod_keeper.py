@@ -16,8 +16,8 @@ from wasm_runtime import Fault, GuestError, Nodes, Settings
 from wasm_runtime.abi import GuestResult
 from wasm_runtime.engine import Call, Instance, Module, NoHandle
 from wasm_runtime.nodes.node_table import NodeTable
-from wasm_runtime.pods.pod_feed import PodFeed
 from wasm_runtime.pods.pod_table import ResidentPod
+from wasm_runtime.pods.record_feed import RecordFeed
 
 NAMES: Final = "k8s.io/scheduler/result.node_names"
 
@@ -187,17 +187,17 @@ def _expected(pod: ResidentPod) -> tuple[str, int, int, bytes]:
 
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has there be many batches, that end by the number of pods or by their bytes, and many epochs."""
-    monkeypatch.setattr(PodFeed, "max_per_batch", 3)
-    monkeypatch.setattr("wasm_runtime.pods.pod_feed.MAX_BATCH_BYTES", 80)
+    monkeypatch.setattr(RecordFeed, "max_per_batch", 3)
+    monkeypatch.setattr("wasm_runtime.pods.record_feed.MAX_BATCH_BYTES", 80)
     monkeypatch.setattr("wasm_runtime.nodes.node_table.SLACK", keeper.SLACK)
 
 
 class Play:
     """Three instances that are taken through steps. What each knows is the truth whenever it is asked."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, truth: Truth) -> None:
         self._module = module
-        self._truth = Truth()
+        self._truth = truth
         self._instances = [self._new() for _ in range(3)]
 
     def run(self, steps: Sequence[tuple[str, Any]]) -> None:
@@ -242,4 +242,4 @@ class Play:
 
 def play(module: Module, steps: Sequence[tuple[str, Any]]) -> None:
     """Takes three instances through steps."""
-    Play(module).run(steps)
+    Play(module, Truth()).run(steps)

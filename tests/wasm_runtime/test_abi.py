@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from wasm_runtime import Fault, GuestError, ModuleError, abi
-from wasm_runtime.abi import ClusterEvent, Code, FunctionType, Import, NominatingMode, PodState, Severity
+from wasm_runtime.abi import ClusterEvent, Code, FunctionType, GroupSource, Import, NominatingMode, PodState, Severity
 from wasm_runtime.errors import MAX_CAUSE_CHARS, MAX_OUTPUT_CHARS, TrapKind, shorten
 from wasm_runtime.guests.guest import name
 
@@ -26,9 +26,9 @@ def test_exports() -> None:
     }
 
 
-def test_exports_of_guests_that_keep_nodes_and_pods() -> None:
+def test_exports_of_guests_that_keep_nodes_pods_and_groups() -> None:
     number = FunctionType(("i32",), ("i32",))
-    told = ("nodechanged", "noderemoved", "podschanged", "pendingpodschanged")
+    told = ("nodechanged", "noderemoved", "podschanged", "pendingpodschanged", "groupschanged", "memberschanged")
     assert {
         **dict.fromkeys(told, FunctionType(("i32",))),
         "collectgarbage": NOTHING,
@@ -50,6 +50,14 @@ def test_streams_of_pods_need_a_buffer_and_numbers_of_nodes_where_they_have_some
         "pendingpodschanged": ("podbuffer",),
     }
     assert abi.POD_STREAMS == {"podschanged": True, "pendingpodschanged": False}
+    assert abi.RECORD_STREAMS == ("groupschanged", "podschanged", "pendingpodschanged", "memberschanged")
+
+
+def test_streams_of_groups_need_a_buffer_and_members_need_groups() -> None:
+    assert {stream: abi.RESIDENT_NEEDS[stream] for stream in ("groupschanged", "memberschanged")} == {
+        "groupschanged": ("podbuffer",),
+        "memberschanged": ("groupschanged",),
+    }
 
 
 def test_exports_that_are_about_a_node() -> None:
@@ -128,6 +136,8 @@ def test_other_numbers() -> None:
     assert [*map(int, NominatingMode)] == [0, 1]
     assert [(state.name, int(state)) for state in PodState] == [("GONE", 0), ("THERE", 1), ("TENTATIVE", 2)]
     assert abi.NO_NODE == 2**32 - 1
+    assert abi.NO_GROUP == 2**32 - 1
+    assert [(source.name, int(source)) for source in GroupSource] == [("SCHEDULING_GROUP", 1), ("LABEL", 2)]
     assert {Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING} == abi.REJECTED
 
 

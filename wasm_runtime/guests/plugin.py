@@ -65,8 +65,10 @@ class Plugin:
         """Whether the guest has extension points of the binding cycle (Reserve to PostBind)."""
         self.wants_nodes = bool(abi.NODE_DATA & self._module.imports.keys())
         """Whether the guest may ask for the objects of nodes, names alone not being enough for it."""
-        self.wants_pods = not abi.POD_STREAMS.keys().isdisjoint(self._module.exports)
-        """Whether the guest is told of pods, by podschanged or pendingpodschanged."""
+        self.wants_pods = not self._module.exports.keys().isdisjoint(abi.RECORD_STREAMS)
+        """Whether the guest is told of pods, or of groups and their members."""
+        self.wants_groups = "groupschanged" in self._module.exports
+        """Whether the guest is told of groups."""
         self._sink = sink
         self._observer = observer
         self._handle = handle or NoHandle()
@@ -183,7 +185,8 @@ class Plugin:
         """Announces what there is now to a new guest, in bounded time. Maintenance does the rest."""
         if self._nodes is None:
             return
-        count = len(self._nodes) + (len(self._nodes.pods) if self.wants_pods else 0)
+        pods = self._nodes.pods
+        count = len(self._nodes) + (len(pods) + len(pods.groups) if self.wants_pods else 0)
         until = time.monotonic() + MAX_PREPARE_TIMEOUTS * self.settings.timeout
         with self._between_pods(guest):
             for _ in range(0, count + 1, MAX_NODES_PER_BATCH):

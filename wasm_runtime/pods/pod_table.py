@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from wasm_runtime.abi import NO_NODE
+from wasm_runtime.abi import NO_GROUP, NO_NODE, PodState
 from wasm_runtime.change_log import ChangeLog
+from wasm_runtime.pods.group_table import GroupKey, GroupTable
 
 
 class ResidentPod(NamedTuple):
@@ -20,6 +21,8 @@ class ResidentPod(NamedTuple):
     """Protobuf v1.Pod, never empty."""
     is_tentative: bool = False
     """Whether the pod is expected on the node, and may not come. Without meaning where there is no node."""
+    group: GroupKey | None = None
+    """The group that it is of, if anybody wants to know that."""
 
 
 class PlacedPod(NamedTuple):
@@ -30,6 +33,13 @@ class PlacedPod(NamedTuple):
     """The index of its node in the node table, which no other name gets meanwhile; `NO_NODE` where there is none."""
     since: int
     """The position of the change by which its object came."""
+    group: int = NO_GROUP
+    """The number of its group in the group table, which no other gets meanwhile; `NO_GROUP` where it is of none."""
+
+    @property
+    def state(self) -> PodState:
+        """What guests are told of it."""
+        return PodState.TENTATIVE if self.pod.is_tentative and self.pod.node else PodState.THERE
 
 
 class PodChanges(NamedTuple):
@@ -47,7 +57,7 @@ class PodTable:
 
     Each change is numbered, so that an instance takes only what changed since it last looked. A number that is free is
     given to the next new pod, so that all numbers are below the most pods that there were at once. The table holds the
-    names of the nodes that pods are on. All methods may be called from any thread.
+    names of the nodes that pods are on, and their groups. All methods may be called from any thread.
     """
 
     def __init__(
@@ -60,8 +70,10 @@ class PodTable:
         self._hold = hold
         self._release = release
         self._on_change = on_change
+        self.groups = GroupTable(on_change)
+        """Those that pods are of, and those that are described."""
         self._lock = threading.Lock()
-        """Held while the node table's is taken, never the other way round."""
+        """Held while that of the nodes or of the groups is taken, never the other way round."""
         self._numbers: dict[str, int] = {}
         self._placed: list[PlacedPod | None] = []
         self._free: list[int] = []
@@ -77,6 +89,11 @@ class PodTable:
             number = self._numbers.get(uid)
             placed = None if number is None else self._placed[number]
             return placed and placed.pod
+
+    def pods(self) -> dict[str, ResidentPod]:
+        """All pods by UID."""
+        with self._lock:
+            return {uid: placed.pod for uid, number in self._numbers.items() if (placed := self._placed[number])}
 
     def put(self, pods: Iterable[tuple[str, ResidentPod]]) -> None:
         """Adds or replaces pods, each with its UID."""
@@ -121,13 +138,14 @@ class PodTable:
         if before and before.pod == pod:
             return
         node = self._hold(pod.node) if pod.node else NO_NODE
-        if before and before.pod.node:
-            self._release(before.pod.node)
+        group = self.groups.hold(pod.group) if pod.group else NO_GROUP
+        if before:
+            self._let_go(before.pod)
         if number is None:
             number = self._numbers[uid] = self._free.pop() if self._free else self._new_entry()
         position = self._log.note(number)
         since = before.since if before and before.pod.object == pod.object else position
-        self._placed[number] = PlacedPod(pod, node, since)
+        self._placed[number] = PlacedPod(pod, node, since, group)
 
     def _new_entry(self) -> int:
         self._placed.append(None)
@@ -136,7 +154,14 @@ class PodTable:
     def _drop(self, uid: str) -> None:
         number = self._numbers.pop(uid)
         placed, self._placed[number] = self._placed[number], None
-        if placed and placed.pod.node:
-            self._release(placed.pod.node)
+        if placed:
+            self._let_go(placed.pod)
         self._log.note(number)
         self._free.append(number)
+
+    def _let_go(self, pod: ResidentPod) -> None:
+        """Ends that its node and its group are held."""
+        if pod.node:
+            self._release(pod.node)
+        if pod.group:
+            self.groups.release(pod.group)

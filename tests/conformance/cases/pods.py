@@ -28,8 +28,8 @@ from tests.wasm_runtime.guest_modules import call
 from wasm_runtime import Fault
 from wasm_runtime.abi import NO_NODE, POD_STREAMS
 from wasm_runtime.engine import GuestEvent, Log
-from wasm_runtime.pods.pod_feed import MAX_BATCH_BYTES, MAX_PODS_PER_BATCH
 from wasm_runtime.pods.pod_table import ResidentPod
+from wasm_runtime.pods.record_feed import MAX_BATCH_BYTES, MAX_RECORDS_PER_BATCH
 
 RECORDS: Final = 131_072
 """Where a guest has the buffer for records."""
@@ -238,7 +238,7 @@ def _pending() -> Iterator[Case]:
     yield _case("none of it", [put(A | B), put_pods(WAITS | X), ASK, remove_pods("x"), ASK], *NODES, does=TELLS)
 
 
-MORE: Final = MAX_PODS_PER_BATCH + 2
+MORE: Final = MAX_RECORDS_PER_BATCH + 2
 MANY: Final = {f"pod-{at}": on("node-b", "P") for at in range(MORE)}
 MANY_LINES: Final = [f"{at}@01P" for at in range(MORE)]
 LONG: Final = {name: on("node-b", "L" * size) for name, size in (("a", 40_000), ("b", 40_000), ("c", 70_000), ("d", 1))}
@@ -270,7 +270,7 @@ def _batches() -> Iterator[Case]:
         "a verb's time is over after some pods, and the next one's after all",
         [put(B), ASK, put_pods(MANY), late, late, ASK, remove_pods(*MANY), late, maintain, ASK],
         *(first, *MANY_LINES, *end),
-        value=[PASS, _late(MAX_PODS_PER_BATCH, MORE), _late(MORE, MORE), PASS, _late(0, 2), False, PASS],
+        value=[PASS, _late(MAX_RECORDS_PER_BATCH, MORE), _late(MORE, MORE), PASS, _late(0, 2), False, PASS],
     )
     yield _case(
         "a verb's time is over after the pods on nodes, and before the others",
@@ -284,7 +284,7 @@ def _batches() -> Iterator[Case]:
         keeper(plain, CALLS, export("filter"), pages=PAGES),
         story(put(B), put_pods(MANY), ASK, put_pods(LONG), ASK),
         [PASS, PASS],
-        [told(count) for count in (MAX_PODS_PER_BATCH, 2, 1, 1, 1, 1)],
+        [told(count) for count in (MAX_RECORDS_PER_BATCH, 2, 1, 1, 1, 1)],
     )
     half = MAX_BATCH_BYTES // 2 - 16
     yield Case(
@@ -302,11 +302,11 @@ def _batches() -> Iterator[Case]:
 def _buffers() -> Iterator[Case]:
     end = PAGES * PAGE
     wrong = {
-        end: f"at {end}, there is no room in memory for 24 bytes of pods",
-        end - 16: f"at {end - 16}, there is no room in memory for 24 bytes of pods",
-        -8: "at 4294967288, there is no room in memory for 24 bytes of pods",
-        RECORDS + 4: f"at {RECORDS + 4}, which is no multiple of 8, 24 bytes of pods cannot be written",
-        -1: "at 4294967295, which is no multiple of 8, 24 bytes of pods cannot be written",
+        end: f"at {end}, there is no room in memory for 24 bytes of records",
+        end - 16: f"at {end - 16}, there is no room in memory for 24 bytes of records",
+        -8: "at 4294967288, there is no room in memory for 24 bytes of records",
+        RECORDS + 4: f"at {RECORDS + 4}, which is no multiple of 8, 24 bytes of records cannot be written",
+        -1: "at 4294967295, which is no multiple of 8, 24 bytes of records cannot be written",
     }
     others = (resident("nodechanged"), resident("noderemoved"), resident("podschanged", "unreachable"))
     for at, cause in wrong.items():

@@ -31,7 +31,7 @@ ENDINGS = (
 DEEPEST = 2
 """How deep blocks nest."""
 NUMBERS = 32_768
-"""Where most guests have the buffer for numbers of nodes, and that for pods."""
+"""Where most guests have the buffer for numbers of nodes, and that for records."""
 ANSWERS = (0, 0, 2, 3, 1, 100, 255)
 """Bytes of the answers in it: codes, parts of a reason's number, and of scores."""
 CODES = (0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 9, -1, 31, 32, 2**31 - 1)
@@ -112,7 +112,7 @@ class _Guest:
         return f'(func ${name} (export "{name}") (result {" ".join(results)}) {self._locals()} {self._body()} {answer})'
 
     def _keeping(self, names: Sequence[str]) -> list[str]:
-        """What a guest exports to keep nodes and pods: nothing, or most often what goes together."""
+        """What a guest exports to keep nodes, pods and groups: nothing, or most often what goes together."""
         dice = self._dice
         if dice.random() < 0.5:
             return []
@@ -120,7 +120,9 @@ class _Guest:
             return dice.sample(list(abi.RESIDENT), dice.randint(1, len(abi.RESIDENT)))
         lists = [listed for name, listed in abi.LISTS.items() if name in names and dice.random() < 0.8]
         others = [name for name in ("collectgarbage", "nodebuffer") if name in lists or dice.random() < 0.5]
-        streams = [each for each in abi.POD_STREAMS if dice.random() < 0.6]
+        streams = [each for each in abi.RECORD_STREAMS if dice.random() < 0.6]
+        if "groupschanged" not in streams and "memberschanged" in streams:
+            streams.remove("memberschanged")
         buffers = [*(["nodebuffer"] if lists else []), *(["podbuffer"] if streams else [])]
         return sorted({"nodechanged", "noderemoved", *lists, *others, *streams, *buffers})
 

@@ -9,12 +9,13 @@ from itertools import chain
 from tests.wasm_runtime.protobuf_bytes import image, node_with_images
 from tests.wasm_runtime.world import close, core_guest, idle_guests
 from wasm_runtime import GuestError, ModuleError, Nodes, NodeTable, Plugin, Pod, Settings, WasmtimeEngine
-from wasm_runtime.abi import Severity
+from wasm_runtime.abi import GroupSource, Severity
 from wasm_runtime.engine import MEBIBYTE, GuestJournal, Log, NodeResults
 from wasm_runtime.errors import MAX_CAUSE_CHARS, MAX_OUTPUT_CHARS
 from wasm_runtime.guests.core_guest import CoreGuest
 from wasm_runtime.guests.guest import CycleStage
 from wasm_runtime.module import sections
+from wasm_runtime.pods.group_table import Group, GroupKey
 from wasm_runtime.pods.pod_table import ResidentPod
 
 MAX_MESSAGE_CHARS = MAX_CAUSE_CHARS + MAX_OUTPUT_CHARS + 500
@@ -128,12 +129,17 @@ class Player:
         self._change_pods()
 
     def _change_pods(self) -> None:
-        """Some move, some are gone, and others get their numbers."""
+        """Some move, some are gone, and others get their numbers. So it is with groups."""
+        keys = [GroupKey(GroupSource.LABEL, "default", f"group-{(self._changes + at) % 5}") for at in range(3)]
+        self._nodes.node_table.pods.groups.put(keys[0], Group(self._changes, priority=-self._changes))
+        self._nodes.node_table.pods.groups.remove(keys[1])
         nodes = ("", "node-a", "gone", f"other-0-{self._changes % 3}")
         names = ((at, nodes[(self._changes + at) % len(nodes)]) for at in range(2 * FEW) if (self._changes + at) % 5)
         self._nodes.node_table.pods.replace(
             {
-                f"pod-{at}-{(self._changes + at) % 7 == 0}": ResidentPod(node, b"P" * (1 + 300 * (at % 3)), at % 4 == 0)
+                f"pod-{at}-{(self._changes + at) % 7 == 0}": ResidentPod(
+                    node, b"P" * (1 + 300 * (at % 3)), at % 4 == 0, keys[at % 3] if at % 2 else None
+                )
                 for at, node in names
             }
         )

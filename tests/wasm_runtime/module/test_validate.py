@@ -125,6 +125,8 @@ LISTS = '(func (export "{}") (param i32) (result i32) (i32.const 0))'
         (TOLD.format("podschanged"), ["exports podschanged without nodechanged, podbuffer"]),
         (f"{KEEPS} {TOLD.format('podschanged')}", ["exports podschanged without podbuffer"]),
         (TOLD.format("pendingpodschanged"), ["exports pendingpodschanged without podbuffer"]),
+        (TOLD.format("groupschanged"), ["exports groupschanged without podbuffer"]),
+        (TOLD.format("memberschanged"), ["exports memberschanged without groupschanged"]),
         ('(func (export "nodebuffer"))', ["exports nodebuffer as () -> (), the ABI has (i32) -> (i32)"]),
         (
             '(func (export "nodechanged")) (func (export "collectgarbage") (param i32))',

@@ -17,8 +17,10 @@ from wasm_runtime import Fault, GuestError, Nodes, NodeTable, Plugin, Settings, 
 from wasm_runtime.abi import NO_NODE, PodState
 from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.nodes.node_table import Changes
-from wasm_runtime.pods.pod_feed import MAX_BATCH_BYTES, MAX_PODS_PER_BATCH, PodBatch, PodFeed, PodFeeds
+from wasm_runtime.pods.pod_feed import PodFeed
+from wasm_runtime.pods.pod_feeds import PodFeeds
 from wasm_runtime.pods.pod_table import PodChanges, PodTable, ResidentPod
+from wasm_runtime.pods.record_feed import MAX_BATCH_BYTES, MAX_RECORDS_PER_BATCH, RecordBatch
 
 GONE, THERE, TENTATIVE = PodState
 ON_A = ResidentPod("a", b"1")
@@ -28,7 +30,7 @@ Record = tuple[int, int, int, bytes]
 """Number of the pod, number of the node, state, object."""
 
 
-def records(batch: PodBatch) -> list[Record]:
+def records(batch: RecordBatch) -> list[Record]:
     """The records of a batch, each at a multiple of 8, with zeros between."""
     at, found = 0, list[Record]()
     while at < len(batch.records):
@@ -38,7 +40,7 @@ def records(batch: PodBatch) -> list[Record]:
         found.append((pod, node, state, batch.records[at + 16 : end]))
         at = (end + 7) & -8
         assert not any(batch.records[end:at])
-    assert (at, len(found)) == (len(batch.records), batch.pods)
+    assert (at, len(found)) == (len(batch.records), batch.length)
     return found
 
 
@@ -74,7 +76,7 @@ class TestPodFeed:
 
     def test_has_no_news_in_the_beginning(self, guest: Follower, pods: PodTable) -> None:
         assert guest.told(pods) == []
-        assert PodFeed("podschanged").take() == PodBatch(0, b"")
+        assert PodFeed("podschanged").take() == RecordBatch(0, b"")
 
     @pytest.mark.parametrize("size", [1, 7, 8, 9])
     def test_tells_the_object_once(self, guest: Follower, pods: PodTable, size: int) -> None:
@@ -139,8 +141,8 @@ class TestPodFeed:
         assert guest.told(other.pods) == [[(0, 0, THERE, b"other")]]
 
     def test_fills_batches_by_number(self, guest: Follower, pods: PodTable) -> None:
-        pods.put((str(at), ON_A) for at in range(2 * MAX_PODS_PER_BATCH + 1))
-        assert [len(batch) for batch in guest.told(pods)] == [MAX_PODS_PER_BATCH, MAX_PODS_PER_BATCH, 1]
+        pods.put((str(at), ON_A) for at in range(2 * MAX_RECORDS_PER_BATCH + 1))
+        assert [len(batch) for batch in guest.told(pods)] == [MAX_RECORDS_PER_BATCH, MAX_RECORDS_PER_BATCH, 1]
 
     def test_fills_batches_by_bytes(self, guest: Follower, pods: PodTable) -> None:
         """One that is longer than a batch comes alone."""

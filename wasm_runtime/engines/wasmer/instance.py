@@ -38,7 +38,8 @@ from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
 from wasm_runtime.module.binary import Interface
 from wasm_runtime.nodes.node_feed import ALL_NODES, NodeFeed
 from wasm_runtime.nodes.node_table import Nodes
-from wasm_runtime.pods.pod_feed import PodBatch, PodFeeds
+from wasm_runtime.pods.pod_feeds import PodFeeds
+from wasm_runtime.pods.record_feed import RecordBatch
 
 T = TypeVar("T")
 
@@ -256,7 +257,7 @@ class WasmerInstance:
             if self._feed is not None:
                 self._feed.announce_all(self._announce, call.deadline, self._settings.timeout)
             if self._pods is not None:
-                self._pods.announce_all(self._announce_pods, call.deadline, self._settings.timeout)
+                self._pods.announce_all(self._announce_records, call.deadline, self._settings.timeout)
         finally:
             call.sync_seconds += time.perf_counter() - begun
         self._host.begin(call, room)
@@ -267,7 +268,7 @@ class WasmerInstance:
         knows_nodes = self._feed is None or self._feed.announce(self._announce, deadline, max_nodes)
         if self._pods is None or not knows_nodes:
             return knows_nodes
-        return self._pods.announce(self._announce_pods, deadline) if max_nodes else self._pods.is_synced
+        return self._pods.announce(self._announce_records, deadline) if max_nodes else self._pods.is_synced
 
     def _announce(self, export: str, nodes: list[int], deadline: float) -> None:
         host = self._host
@@ -283,16 +284,16 @@ class WasmerInstance:
 
         self._run(export, deadline, loop)
 
-    def _announce_pods(self, export: str, batch: PodBatch, deadline: float) -> None:
+    def _announce_records(self, export: str, batch: RecordBatch, deadline: float) -> None:
         memory, size = self._host.memory, len(batch.records)
         at = self._call_with("podbuffer", size, deadline) & NONE
         check_pod_buffer(at, size, len(memory))
         memory.write(at, batch.records)
         memory.rest()
-        self._call_with(export, batch.pods, deadline)
+        self._call_with(export, batch.length, deadline)
 
     def _call_with(self, export: str, number: int, deadline: float) -> int:
-        """Calls an export of those that are told of pods, which gets a number."""
+        """Calls an export of those that are told by records, which gets a number."""
         host = self._host
 
         def enter() -> int:

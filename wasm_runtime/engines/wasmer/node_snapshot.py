@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from wasm_runtime.nodes.images import ImageStates
 from wasm_runtime.nodes.node_feed import NodeFeed
 from wasm_runtime.nodes.node_table import ABSENT, NEVER, Changes, Nodes, NodeTable
-from wasm_runtime.pods.pod_feed import PodFeeds
+from wasm_runtime.pods.pod_feeds import PodFeeds
 
 
 class NodeSnapshot:

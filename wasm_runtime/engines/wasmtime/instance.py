@@ -41,7 +41,8 @@ from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
 from wasm_runtime.module.binary import Interface
 from wasm_runtime.nodes.node_feed import ALL_NODES, NodeFeed
 from wasm_runtime.nodes.node_table import Nodes
-from wasm_runtime.pods.pod_feed import PodBatch, PodFeeds
+from wasm_runtime.pods.pod_feeds import PodFeeds
+from wasm_runtime.pods.record_feed import RecordBatch
 from wasm_runtime.wasmtime_capi import EpochDeadline, Function
 from wasm_runtime.weak import weak_method
 
@@ -136,7 +137,7 @@ class WasmtimeInstance:
         knows_nodes = self._feed is None or self._feed.announce(self._announce, deadline, max_nodes)
         if self._pods is None or not knows_nodes:
             return knows_nodes
-        return self._pods.announce(self._announce_pods, deadline) if max_nodes else self._pods.is_synced
+        return self._pods.announce(self._announce_records, deadline) if max_nodes else self._pods.is_synced
 
     def once(self, export: str, call: Call) -> CallResult:
         """Calls an export once; one that is about a node, for the only one of `call.nodes`. Raises GuestError."""
@@ -208,7 +209,7 @@ class WasmtimeInstance:
             if self._feed is not None:
                 self._feed.announce_all(self._announce, call.deadline, self._settings.timeout)
             if self._pods is not None:
-                self._pods.announce_all(self._announce_pods, call.deadline, self._settings.timeout)
+                self._pods.announce_all(self._announce_records, call.deadline, self._settings.timeout)
         finally:
             call.sync_seconds += time.perf_counter() - begun
         return indices
@@ -220,18 +221,18 @@ class WasmtimeInstance:
         gone = int(export == "noderemoved")
         self._run(export, None, deadline, self._tell, driver.POINTS[export], gone, len(nodes), at)
 
-    def _announce_pods(self, export: str, batch: PodBatch, deadline: float) -> None:
+    def _announce_records(self, export: str, batch: RecordBatch, deadline: float) -> None:
         size = len(batch.records)
         at = self._call_with("podbuffer", size, deadline) & layout.NONE
         check_pod_buffer(at, size, len(self._guest_memory))
         self._guest_memory.write(at, batch.records)
-        self._call_with(export, batch.pods, deadline)
+        self._call_with(export, batch.length, deadline)
 
     def _call_with(self, export: str, number: int, deadline: float) -> int:
-        """Calls an export of those that are told of pods, which gets a number."""
+        """Calls an export of those that are told by records, which gets a number."""
         self._memory.begin_call()
         self._memory.header.output_length = 0
-        return self._run(export, None, deadline, self._pod_exports[export], number)
+        return self._run(export, None, deadline, self._record_exports[export], number)
 
     def _node_results(self, called: int, codes: int, values: list[int], reasons: int) -> NodeResults:
         """Reads what the driver has written at the addresses of codes and reasons."""
@@ -300,8 +301,8 @@ class WasmtimeInstance:
         self._tell = Function(store, cast(Func, linked["tell"]), 4)
         self._feed = NodeFeed() if "nodechanged" in exports else None
         self._pods = PodFeeds.of(exports)
-        told = [name for name in ("podbuffer", *abi.POD_STREAMS) if isinstance(exports.get(name), abi.FunctionType)]
-        self._pod_exports = {name: Function(store, cast(Func, guest[name]), 1) for name in told}
+        told = [name for name in ("podbuffer", *abi.RECORD_STREAMS) if isinstance(exports.get(name), abi.FunctionType)]
+        self._record_exports = {name: Function(store, cast(Func, guest[name]), 1) for name in told}
         grow = weak_method(self._grow)
         self._guest_memory = GuestMemory(store, cast(Memory, guest[abi.MEMORY]))
         self._memory = CallMemory(store, cast(Memory, linked["call"]), grow)

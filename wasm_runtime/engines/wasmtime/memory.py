@@ -14,7 +14,7 @@ from wasm_runtime.driver.layout import Header
 from wasm_runtime.nodes.images import ImageStates
 from wasm_runtime.nodes.node_feed import NodeFeed
 from wasm_runtime.nodes.node_table import NEVER, Changes, Nodes, NodeTable
-from wasm_runtime.pods.pod_feed import PodFeeds
+from wasm_runtime.pods.pod_feeds import PodFeeds
 from wasm_runtime.wasmtime_capi import view_memory
 
 _OBJECT: Final = struct.Struct("<4I")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.wasm_runtime import keeper, pod_keeper
+from tests.wasm_runtime import group_keeper, keeper, pod_keeper
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import NOW, binary, export, module
 from tests.wasm_runtime.world import world
@@ -28,6 +28,11 @@ def keeping(engine: WasmerEngine) -> WasmerModule:
 @pytest.fixture(scope="module")
 def keeping_pods(engine: WasmerEngine) -> WasmerModule:
     return engine.compile(binary(pod_keeper.GUEST))
+
+
+@pytest.fixture(scope="module")
+def keeping_groups(engine: WasmerEngine) -> WasmerModule:
+    return engine.compile(binary(group_keeper.GUEST))
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +54,16 @@ def test_several_instances_after_any_changes_of_pods(
     with pytest.MonkeyPatch.context() as patch:
         pod_keeper.small_batches(patch)
         pod_keeper.play(keeping_pods, steps)
+
+
+@given(steps=st.lists(group_keeper.STEP, max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_several_instances_after_any_changes_of_groups(
+    keeping_groups: WasmerModule, steps: list[tuple[str, object]]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        pod_keeper.small_batches(patch)
+        group_keeper.play(keeping_groups, steps)
 
 
 ONE = world({"node-a": b"A"})
