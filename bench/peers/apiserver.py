@@ -32,7 +32,7 @@ from bench.peers.nodelist import read_nodes
 from bench.peers.protobuf import enveloped, event, framed, integer, text
 from bench.servers import running
 from extender.cluster.client.api import PROTOBUF
-from extender.cluster.watch.reflector import WATCH_STREAM
+from extender.cluster.watch.wire import WATCH_STREAM
 from wasm_runtime.protobuf import encode_node, encode_pod
 from wasm_runtime.protobuf.read import fields, identity
 

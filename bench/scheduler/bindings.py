@@ -17,7 +17,7 @@ from extender.cluster.client.errors import ProtocolError
 from extender.cluster.client.status import decode_status
 from extender.cluster.watch.frames import FrameDecoder
 from extender.cluster.watch.messages import EventType, WatchEvent, decode_event
-from extender.cluster.watch.reflector import WATCH_STREAM
+from extender.cluster.watch.wire import WATCH_STREAM
 
 CHUNK: Final = 65_536
 _SPEC: Final = 2

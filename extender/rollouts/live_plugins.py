@@ -44,6 +44,11 @@ class LivePlugins:
         exports = ("addpod", "removepod")
         return any(plugin.wants_pods or any(map(plugin.runs, exports)) for plugin in self.plugins)
 
+    @property
+    def wants_groups(self) -> bool:
+        """Whether any of them wants to know groups of pods."""
+        return any(plugin.wants_groups for plugin in self.plugins)
+
     def close(self) -> None:
         """Gives all guests back."""
         for plugin in self.plugins:

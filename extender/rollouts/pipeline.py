@@ -155,10 +155,12 @@ class Pipeline:
         store: Store,
         samples: RequestSamples,
         nodes: Callable[[], NodeTable],
-        follow_pods: Callable[[], str | None] | None,
+        follow_pods: Callable[[bool], str | None] | None,
         folder: Path,
     ) -> None:
-        """`follow_pods` says why plugins that want to know pods have to wait, if so; None without an API server.
+        """`follow_pods` says why plugins that want pods, and groups if that is true, have to wait, if that is so.
+
+        It is None without an API server.
 
         `folder` is what the configuration's paths are relative to.
         """
@@ -267,7 +269,7 @@ class Pipeline:
         Raises LoadError, CancelledError.
         """
         deadline = time.monotonic() + MAX_PODS_S
-        while plugin.wants_pods and self._follow_pods and (problem := self._follow_pods()):
+        while plugin.wants_pods and self._follow_pods and (problem := self._follow_pods(plugin.wants_groups)):
             if time.monotonic() >= deadline:
                 raise LoadError([f"plugin {plugin.name} wants to know pods: {problem}"])
             run.check()

@@ -33,12 +33,13 @@ class RolloutService:
         pins: CyclePins,
         samples: RequestSamples,
         nodes: Callable[[], NodeTable],
-        follow_pods: Callable[[], str | None] | None,
+        follow_pods: Callable[[bool], str | None] | None,
         wake: Callable[[], object],
     ) -> None:
         """`nodes` gives what guests are to know, `wake` has rejected pods tried again.
 
-        `follow_pods` says why plugins that want to know pods have to wait, if that is so; None without an API server.
+        `follow_pods` says why plugins that want pods, and groups if that is true, have to wait, if that is so. None
+        without an API server.
         """
         self._loaded = loaded
         self._knows_pods = follow_pods is not None

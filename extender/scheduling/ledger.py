@@ -6,13 +6,13 @@ import math
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from heapq import heappop, heappush
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from wasm_runtime.engine import MEBIBYTE
-from wasm_runtime.pods.pod_table import PodTable, ResidentPod
+from wasm_runtime.pods.pod_table import ResidentPod
 
 PLAN_S: Final = 30.0
 """Seconds for which a pod is expected on the one node that filter has answered. kube-scheduler does not say when it
@@ -120,6 +120,19 @@ class Entry(NamedTuple):
         return len(self.object) + POD_OVERHEAD_BYTES if self.state is State.TENTATIVE else 0
 
 
+class PodSink(Protocol):
+    """Where guests are told of pods, by their UIDs."""
+
+    def put(self, pods: Iterable[tuple[str, ResidentPod]], /) -> None:
+        """Adds or replaces pods."""
+
+    def remove(self, uid: str, /) -> None:
+        """Forgets a pod, known or not."""
+
+    def replace(self, pods: Mapping[str, ResidentPod], /) -> None:
+        """Makes these all that is known."""
+
+
 class Ledger:
     """Knows each pod that is on a node or about to be, by its UID, and tells guests by way of a `PodTable`.
 
@@ -129,7 +142,7 @@ class Ledger:
 
     def __init__(
         self,
-        pods: PodTable,
+        pods: PodSink,
         outdated: Callable[[], float],
         wake: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,

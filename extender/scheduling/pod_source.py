@@ -45,15 +45,30 @@ class PodLister(Protocol):
         """The same at a resourceVersion, if pods are kept anyway."""
 
 
+class GroupLister(Protocol):
+    """Keeps the groups of the cluster's pods."""
+
+    def follow(self) -> str | None:
+        """Begins to keep them, if that has not begun. Why nothing may be answered from them, if that is so."""
+
+
 class PodSource:
     """Finds pods. For the serving thread only, but for `victims` and `follow`."""
 
-    def __init__(self, cache: PodLister | None, read: Reader | None, *, needs_sync: bool = True) -> None:
-        """With `cluster.mode: none` and `dry-run` there is neither a cache nor a reader.
+    def __init__(
+        self,
+        cache: PodLister | None,
+        read: Reader | None,
+        groups: GroupLister | None = None,
+        *,
+        needs_sync: bool = True,
+    ) -> None:
+        """With `cluster.mode: none` and `dry-run` there is neither a cache nor a reader, and there are no groups.
 
         Without `needs_sync`, what is in the cache is used even while it is not to be answered from.
         """
         self._cache = cache
+        self._groups = groups
         self._needs_sync = needs_sync
         self._read = read
         self._remembered: OrderedDict[str, PodRequest] = OrderedDict()
@@ -78,17 +93,19 @@ class PodSource:
         if request := self._remembered.pop(uid, None):
             self._bytes -= _size(request)
 
-    def follow(self) -> str | None:
-        """Begins to keep the cluster's pods, if there is one and that has not begun.
+    def follow(self, groups: bool = False) -> str | None:
+        """Begins to keep the cluster's pods, if there is one and that has not begun; with `groups` their groups, too.
 
-        Why plugins that want to know pods have to wait, if that is so. May be asked from any thread.
+        Why plugins that want to know them have to wait, if that is so. May be asked from any thread.
         """
         problem = self._cache.follow() if self._cache else None
+        if groups and self._groups:
+            problem = self._groups.follow() or problem
         return problem if self._needs_sync else None
 
-    def require_synced(self) -> None:
-        """Raises NotSyncedError if plugins that want to know pods have to wait for them."""
-        if problem := self.follow():
+    def require_synced(self, *, groups: bool = False) -> None:
+        """Raises NotSyncedError if plugins that want to know pods, or groups, have to wait for them."""
+        if problem := self.follow(groups):
             raise NotSyncedError(problem)
 
     async def find(self, key: PodKey) -> PodRequest:

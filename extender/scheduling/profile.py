@@ -148,12 +148,15 @@ class Profile:
     """Whether any plugin may ask for the objects of nodes."""
     wants_pods: bool = field(init=False)
     """Whether any plugin keeps the pods that are on nodes, or wait for one."""
+    wants_groups: bool = field(init=False)
+    """Whether any plugin keeps groups of pods."""
     has_binding_points: bool = field(init=False)
     """Whether any plugin has a part in the binding cycle."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "wants_nodes", any(each.plugin.wants_nodes for each in self.plugins))
         object.__setattr__(self, "wants_pods", any(each.plugin.wants_pods for each in self.plugins))
+        object.__setattr__(self, "wants_groups", any(each.plugin.wants_groups for each in self.plugins))
         object.__setattr__(self, "has_binding_points", any(each.plugin.has_binding_points for each in self.plugins))
 
     def reserve(self, verb: str, pod: Pod) -> bool:

@@ -9,22 +9,23 @@ import socket
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Protocol
 
 from fastapi import FastAPI
 
 from extender.admin import AdminContext, Check, Health, Recorders, TokenAccess, TokensError, create_app
 from extender.cluster import (
+    GROUP_APIS,
     AccessError,
     ApiBinder,
     ApiServer,
     Binder,
     DryRunBinder,
     EventRecorder,
+    GroupCache,
     NoBinder,
     NodeCache,
     PodCache,
-    Reflector,
     Waker,
     pod_namespace,
     read_pod,
@@ -37,6 +38,7 @@ from extender.rollouts.rollout import ENDS, Rollout
 from extender.rollouts.service import RolloutService
 from extender.scheduling.cycle_pins import CyclePins
 from extender.scheduling.feasible_nodes import FeasibleNodes
+from extender.scheduling.groups import Groups
 from extender.scheduling.guest_log import GuestLog
 from extender.scheduling.ledger import Ledger, State
 from extender.scheduling.node_source import NodeSource
@@ -46,6 +48,7 @@ from extender.scheduling.request_samples import RequestSamples
 from extender.scheduling.top_nodes import TopNodes
 from extender.scheduling.waiting_pods import WaitingPods
 from extender.serve.background import Background
+from extender.serve.groups_on_demand import GroupsOnDemand
 from extender.serve.pods_on_demand import PodsOnDemand
 from extender.serve.servers import serve_admin
 from extender.telemetry.metrics import Metrics
@@ -62,6 +65,18 @@ logger = logging.getLogger(__name__)
 
 LEDGER_INTERVAL_S: Final = 1.0
 """Seconds between two looks whether a pod is not expected any more."""
+
+
+class Cache(Protocol):
+    """What is kept of the cluster."""
+
+    @property
+    def unusable(self) -> str | None:
+        """Why nothing may be answered from it, if that is so."""
+
+    @property
+    def problem(self) -> str | None:
+        """What keeps it from being current, if anything does."""
 
 
 class ClusterLink:
@@ -91,21 +106,27 @@ class ClusterLink:
         self._wants_pods = wants_pods
         self.node_cache = NodeCache(api, nodes, metrics.count_list_or_watch, stale_after=self._stale_after_s)
         self.waker = Waker(api, _namespace(), metrics.count_wake)
-        self.ledger = Ledger(nodes.pods, lambda: self.pods.outdated, self.waker.wake)
+        self.groups = Groups(nodes.pods)
+        self.ledger = Ledger(self.groups, lambda: self.pods.outdated, self.waker.wake)
         self.pods = PodsOnDemand(self._make_pod_cache, background, wants_pods, self._watch_over_pods, self._forget_pods)
+        self.group_caches = GroupsOnDemand(self.groups, self._make_group_caches, background, self._watch_over_groups)
         self.recorder = EventRecorder(api)
 
-    def start(self) -> None:
-        """Lists and watches nodes; pods, too, if a plugin wants them. Both count for readiness then."""
+    def start(self, *, wants_groups: bool) -> None:
+        """Lists and watches nodes; pods, and groups, too, if a plugin wants them. They count for readiness then."""
         self._health.add(_check("nodes", self.node_cache, self._needs_sync))
         self._metrics.add_cache_gauges("nodes", lambda: len(self._nodes), lambda: self.node_cache.outdated)
         self._metrics.add_cache_gauges("pods", lambda: self.pods.size, lambda: self.pods.outdated)
+        groups = self.group_caches
+        self._metrics.add_cache_gauges("groups", lambda: groups.size, lambda: groups.outdated)
         self._metrics.add_ledger_gauge([state.value for state in State], self.ledger.count)
         self._background.spawn(self.recorder.run, "event recorder")
         self._background.spawn(self.node_cache.run, "node cache")
         self._background.spawn(self._look_after_pods, "ledger")
         if self._wants_pods():
             self._health.add(_check("pods", self.pods.start(), self._needs_sync))
+        if wants_groups:
+            self._health.add(_check("groups", self.group_caches.start(), self._needs_sync))
 
     def _make_pod_cache(self) -> PodCache:
         self.ledger.is_followed = True
@@ -117,8 +138,19 @@ class ClusterLink:
         self._health.add(_check("pods", cache, needs_sync=False), Check("ledger", detail=self.ledger.summary))
 
     def _forget_pods(self) -> None:
-        self._health.remove("pods", "ledger")
+        self._health.remove("pods", "ledger", "groups")
         self.ledger.unfollow()
+        self.group_caches.end()
+
+    def _make_group_caches(self) -> list[GroupCache]:
+        count, stale_after = self._metrics.count_list_or_watch, self._stale_after_s
+        return [
+            GroupCache(self._api, kind, self.groups.objects(kind.source), count, stale_after=stale_after)
+            for kind in GROUP_APIS
+        ]
+
+    def _watch_over_groups(self, caches: GroupsOnDemand) -> None:
+        self._health.add(_check("groups", caches, needs_sync=False))
 
     async def _look_after_pods(self) -> None:
         """Ends in time what nobody comes back to, so that rejected pods are tried again."""
@@ -162,7 +194,8 @@ class Wiring:
         new_table = partial(NodeTable, self._maintenance.wake)
         self._source = NodeSource(node_cache, nodes, new_table, needs_sync=needs_sync)
         read = partial(read_pod, self._asked) if self._asked else None
-        self._pods = PodSource(self._link.pods if self._link else None, read, needs_sync=needs_sync)
+        pods, groups = (self._link.pods, self._link.group_caches) if self._link else (None, None)
+        self._pods = PodSource(pods, read, groups, needs_sync=needs_sync)
         follow = self._pods.follow if self._link else None
         wake = self._link.waker.wake if self._link else lambda: None
         self.service = RolloutService(file, loaded, self._pins, self._samples, self._current_nodes, follow, wake)
@@ -174,7 +207,7 @@ class Wiring:
         self._loaded.journal.listen(self._on_rollout)
         if self._link:
             self._guest_log.recorder = self._link.recorder
-            self._link.start()
+            self._link.start(wants_groups=self._loaded.live.wants_groups)
         self._health.add(Check("plugins", lambda: self.service.missing, lambda: self.service.oddities), _THREADS)
         if self._loaded.configuration.server.admin_tokens:
             self._health.add(Check("tokens", warning=access.warning))
@@ -211,10 +244,11 @@ class Wiring:
 
     def _admin(self, access: TokenAccess) -> FastAPI:
         recorders = Recorders(self._samples, self._source)
+        ledger, groups = (self._link.ledger, self._link.groups) if self._link else (None, None)
         return create_app(
             self._health,
             self._metrics,
-            AdminContext(self.service.rollouts, recorders, self._link.ledger if self._link else None),
+            AdminContext(self.service.rollouts, recorders, ledger, groups),
             access,
             self._loaded.configuration.runtime.module_limit,
         )
@@ -233,8 +267,11 @@ class Wiring:
         self._metrics.expect_rollouts(rollout.profile, rollout.plugin, ENDS)
         if rollout.end and not rollout.dry_run:
             self._metrics.count_rollout(rollout.profile, rollout.plugin, rollout.end)
-        if self._link and rollout.stage is RolloutStage.ACTIVE and self._loaded.live.wants_pods:
+        live = self._loaded.live
+        if self._link and rollout.stage is RolloutStage.ACTIVE and live.wants_pods:
             self._link.pods.start()
+        if self._link and rollout.stage is RolloutStage.ACTIVE and live.wants_groups:
+            self._link.group_caches.start()
 
 
 def open_access(file: Path, server: ServerConfig) -> TokenAccess:
@@ -270,7 +307,7 @@ def _namespace() -> str:
         return NAMESPACE
 
 
-def _check(name: str, cache: Reflector[Any], needs_sync: bool) -> Check:
+def _check(name: str, cache: Cache, needs_sync: bool) -> Check:
     """A cache is ready when it may be answered from, even if it is outdated: without us nothing is scheduled at all.
 
     Without `needs_sync` requests are answered whatever there is in it.

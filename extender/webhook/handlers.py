@@ -138,7 +138,7 @@ class JudgingHandler(ABC, Generic[S]):
         try:
             require_loaded(profile)
             if profile.wants_pods:
-                self._context.pods.require_synced()
+                self._context.pods.require_synced(groups=profile.wants_groups)
             nodes = self._context.nodes.find(subject, profile.wants_nodes)
         except UNANSWERABLE as error:
             return self.refuse(asked, error)

@@ -201,7 +201,7 @@ def test_figures_come_between_the_comments_that_are_for_them() -> None:
 
 def test_metrics_are_those_of_the_code() -> None:
     metrics = Metrics()
-    for resource in ("nodes", "pods"):
+    for resource in ("nodes", "pods", "groups"):
         metrics.add_cache_gauges(resource, lambda: 0, lambda: 0.0)
     metrics.add_ledger_gauge(["tentative"], lambda _: 0)
     families = {

@@ -30,6 +30,11 @@ from .overlay import BIND, NAMESPACE, SERVICE, SIDECAR, Overlay
 EXTENDER_RULES = [
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+    {
+        "apiGroups": ["scheduling.k8s.io", "scheduling.x-k8s.io"],
+        "resources": ["podgroups"],
+        "verbs": ["list", "watch"],
+    },
     {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
 ]
 BIND_RULES = [{"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]}]
@@ -45,6 +50,8 @@ FORBIDDEN = [
     ("GET", "/api/v1/nodes/node-0"),
     ("DELETE", "/api/v1/nodes/node-0"),
     ("PATCH", "/api/v1/nodes/node-0"),
+    ("GET", "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups/train"),
+    ("DELETE", "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups/train"),
     ("GET", "/api/v1/secrets"),
     ("GET", "/api/v1/namespaces/kube-system/secrets"),
     ("GET", "/api/v1/namespaces/default/pods/web-0/log"),

@@ -20,6 +20,7 @@ from extender.config import quantity
 from extender.rollouts.controller import RolloutController
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import Slot
+from extender.scheduling.groups import Groups
 from extender.scheduling.ledger import Ledger
 
 MAX_UPLOADS: Final = 2
@@ -32,10 +33,13 @@ MAX_DISK_READERS: Final = 4
 class AdminContext:
     """What the routes work with."""
 
-    def __init__(self, rollouts: RolloutController, recorders: Recorders, ledger: Ledger | None) -> None:
-        """`ledger` is None without a cluster."""
+    def __init__(
+        self, rollouts: RolloutController, recorders: Recorders, ledger: Ledger | None, groups: Groups | None
+    ) -> None:
+        """`ledger` and `groups` are None without a cluster."""
         self.rollouts = rollouts
         self.ledger = ledger
+        self.groups = groups
         self.recorders = recorders
         self.live = rollouts.live
         self.event_stream = EventStream(rollouts.journal)

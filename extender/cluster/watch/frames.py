@@ -1,4 +1,4 @@
-"""Cutting the byte stream of a protobuf watch into frames; no I/O."""
+"""Cutting the byte stream of a watch into events: frames of protobuf, lines of JSON; no I/O."""
 
 from __future__ import annotations
 
@@ -49,3 +49,33 @@ class FrameDecoder:
             raise ProtocolError(f"a watch sent a frame of {length} bytes: this is no protobuf watch")
         end = start + LENGTH_BYTES + length
         return end if len(self._buffer) >= end else None
+
+
+class LineDecoder:
+    """Takes chunks as the network delivers them and gives back whole lines, of which a watch in JSON has one an event.
+
+    https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
+    """
+
+    def __init__(self) -> None:
+        """Nothing has been received yet."""
+        self._buffer = bytearray()
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that `chunk` completes, in order, without those that are empty.
+
+        Raises ProtocolError where a line is longer than MAX_FRAME_BYTES.
+        """
+        *lines, rest = chunk.split(b"\n")
+        if lines:
+            lines[0] = bytes(self._buffer) + lines[0]
+            self._buffer.clear()
+        self._buffer += rest
+        if len(self._buffer) > MAX_FRAME_BYTES:
+            raise ProtocolError(f"a watch sent a line of more than {MAX_FRAME_BYTES} bytes: this is no watch in JSON")
+        return [line for line in lines if line.strip()]
+
+    @property
+    def is_between_frames(self) -> bool:
+        """Whether the stream may end here without loss."""
+        return not self._buffer

@@ -14,7 +14,7 @@ from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import anyio
 
-from extender.cluster.client.api import PROTOBUF, ApiRequest, ApiServer
+from extender.cluster.client.api import ApiRequest, ApiServer
 from extender.cluster.client.backoff import pauses
 from extender.cluster.client.errors import (
     ClusterError,
@@ -24,9 +24,8 @@ from extender.cluster.client.errors import (
     UnreachableError,
     UntrustedError,
 )
-from extender.cluster.client.status import decode_status
-from extender.cluster.watch.frames import FrameDecoder
-from extender.cluster.watch.messages import EventType, WatchEvent, decode_event, decode_list
+from extender.cluster.watch.messages import EventType, WatchEvent
+from extender.cluster.watch.wire import PROTOBUF_WIRE, Wire
 from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.protobuf.read import Identity
 
@@ -35,7 +34,6 @@ Entry_contra = TypeVar("Entry_contra", contravariant=True)
 
 logger = logging.getLogger(__name__)
 
-WATCH_STREAM: Final = f"{PROTOBUF};stream=watch"
 PAGE_SIZE: Final = 500
 """Objects in one answer of a list, so that a large cluster's list keeps neither side busy for long."""
 LIST_TIMEOUT_S: Final = 60.0
@@ -92,6 +90,8 @@ class Resource:
     """Of the objects of all namespaces, from the API server's root."""
     query: Mapping[str, str] = field(default_factory=dict)
     """What narrows a list and a watch to the objects that count."""
+    wire: Wire = PROTOBUF_WIRE
+    """How the objects come."""
 
 
 class Sink(Protocol[Entry_contra]):
@@ -219,10 +219,10 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         objects: dict[str, T] = {}
-        query = {**self._resource.query, "limit": str(PAGE_SIZE)}
+        query, wire = {**self._resource.query, "limit": str(PAGE_SIZE)}, self._resource.wire
         while True:
-            request = ApiRequest("list", self._resource.name, self._resource.path, query)
-            page = decode_list(await self._api.call(request, LIST_TIMEOUT_S, MAX_PAGE_BYTES))
+            request = ApiRequest("list", self._resource.name, self._resource.path, query, accept=wire.list_type)
+            page = wire.decode_list(await self._api.call(request, LIST_TIMEOUT_S, MAX_PAGE_BYTES))
             objects.update(starmap(self._entry, page.objects))
             if not page.continuation:
                 break
@@ -243,7 +243,8 @@ class Reflector(Generic[T]):
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(self._lifetime),
         }
-        request = ApiRequest("watch", self._resource.name, self._resource.path, query, accept=WATCH_STREAM)
+        accept = self._resource.wire.watch_type
+        request = ApiRequest("watch", self._resource.name, self._resource.path, query, accept=accept)
         try:
             with anyio.fail_after(self._grace if self._owes_event else self._silence) as patience:
                 async with self._api.stream(request, self._silence) as chunks:
@@ -259,13 +260,13 @@ class Reflector(Generic[T]):
         opened = self._heard = time.monotonic()
         if not self._owes_event:
             self._clear()
-        decoder = FrameDecoder()
+        decoder = self._resource.wire.decoder()
         try:
             async for chunk in _gathered(chunks):
                 was_between = decoder.is_between_frames
                 frames = decoder.feed(chunk)
                 for frame in frames:
-                    self._apply(decode_event(frame))
+                    self._apply(self._resource.wire.decode_event(frame))
                 self._owes_event = not decoder.is_between_frames
                 if not self._owes_event:
                     patience.deadline = anyio.current_time() + self._silence
@@ -284,7 +285,7 @@ class Reflector(Generic[T]):
     def _apply(self, event: WatchEvent) -> None:
         self._heard = time.monotonic()
         if event.type is EventType.ERROR:
-            status = decode_status(event.object)
+            status = self._resource.wire.decode_status(event.object)
             raise _BrokenError(
                 f"watch {self._resource.name}: {self._api.address} ended the watch with {status.code}: "
                 f"{status.message}",

@@ -77,7 +77,7 @@ class Inside:
             self.pins,
             self.samples,
             lambda: self.nodes,
-            lambda: self.pods_problem,
+            lambda _: self.pods_problem,
             self._wake,
         )
         self.rollouts = self.service.rollouts

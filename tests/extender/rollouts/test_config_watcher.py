@@ -497,7 +497,7 @@ def service(tmp_path: Path) -> Iterator[RolloutService]:
     """What follows a file with BASE."""
     file = kwx.write(tmp_path, BASE | {"server": {"stateDirectory": "state"}})
     loaded = load(file, keeps=True)
-    service = RolloutService(file, loaded, CyclePins(), RequestSamples(), NodeTable, lambda: None, lambda: None)
+    service = RolloutService(file, loaded, CyclePins(), RequestSamples(), NodeTable, lambda _: None, lambda: None)
     try:
         service.start()
         yield service

@@ -154,7 +154,7 @@ def serving(file: Path) -> Iterator[RolloutService]:
     with ExitStack() as stack:
         loaded = load(file, keeps=True)
         stack.callback(loaded.close)
-        service = RolloutService(file, loaded, CyclePins(), RequestSamples(), NodeTable, lambda: None, lambda: None)
+        service = RolloutService(file, loaded, CyclePins(), RequestSamples(), NodeTable, lambda _: None, lambda: None)
         service.start()
         stack.callback(service.stop)
         yield service

@@ -100,7 +100,7 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def test_what_was_known_of_pods_is_forgotten_and_learnt_again(
+def test_what_was_known_of_pods_and_groups_is_forgotten_and_learnt_again(
     tmp_path: Path, cluster: Cluster, background: Background, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wiring, "LEDGER_INTERVAL_S", 0.05)
@@ -109,7 +109,7 @@ def test_what_was_known_of_pods_is_forgotten_and_learnt_again(
     config = ClusterConfig.model_validate({"mode": "kubeconfig", "kubeconfig": "config"})
     nodes, health, is_wanted = NodeTable(), Health(), [True]
     link = ClusterLink(api, config, nodes, Metrics(), health, background, lambda: is_wanted[0])
-    link.start()
+    link.start(wants_groups=True)
 
     def known() -> dict[str, Any]:
         return {
@@ -123,8 +123,8 @@ def test_what_was_known_of_pods_is_forgotten_and_learnt_again(
     all_pods = {
         "kept": (PODS, PODS, PODS),
         "followed": True,
-        "checks": ["[+]nodes", "[+]pods", "[+]ledger"],
-        "tasks": sorted([*others, "pod cache"]),
+        "checks": ["[+]nodes", "[+]pods", "[+]ledger", "[+]groups"],
+        "tasks": sorted([*others, "pod cache", "group cache", "group cache"]),
     }
     nothing = {"kept": (0, 0, 0), "followed": False, "checks": ["[+]nodes"], "tasks": others}
     wait_until(lambda: known() == all_pods, known)
@@ -132,5 +132,6 @@ def test_what_was_known_of_pods_is_forgotten_and_learnt_again(
     wait_until(lambda: known() == nothing, known)
     is_wanted[0] = True
     link.pods.start()
+    link.group_caches.start()
     wait_until(lambda: known() == all_pods, known)
     asyncio.run_coroutine_threadsafe(api.aclose(), background._loop).result(PATIENCE_S)

@@ -572,6 +572,7 @@ def test_everything_the_api_takes_and_answers_is_described(extender: Extender) -
         (f"{API}/history", "get"),
         (f"{API}/events", "get"),
         (f"{API}/ledger", "get"),
+        (f"{API}/groups", "get"),
         (f"{API}/traffic", "get"),
     }
     for methods in described["paths"].values():

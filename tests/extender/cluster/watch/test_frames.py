@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from extender.cluster.client.errors import ProtocolError
-from extender.cluster.watch.frames import MAX_FRAME_BYTES, FrameDecoder
+from extender.cluster.watch import frames
+from extender.cluster.watch.frames import MAX_FRAME_BYTES, FrameDecoder, LineDecoder
 
 PAYLOADS = [b"first", b"", b"x" * 300, b"last"]
 STREAM = b"".join(len(payload).to_bytes(4, "big") + payload for payload in PAYLOADS)
@@ -53,3 +54,35 @@ def test_the_largest_frame_is_allowed_and_one_byte_more_is_not() -> None:
 def test_text_is_refused_at_once() -> None:
     with pytest.raises(ProtocolError, match="no protobuf watch"):
         FrameDecoder().feed(b"<html>")
+
+
+LINES = [b"first", b"x" * 300, b"last"]
+TEXT = b"first\n\n" + b"x" * 300 + b"\n\r\nlast\n"
+
+
+def test_text_cut_at_any_byte_gives_the_same_lines() -> None:
+    for cut in range(len(TEXT) + 1):
+        decoder = LineDecoder()
+        assert decoder.feed(TEXT[:cut]) + decoder.feed(TEXT[cut:]) == LINES, cut
+        assert decoder.is_between_frames
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
+def test_chunks_of_any_size_give_the_same_lines(size: int) -> None:
+    decoder = LineDecoder()
+    chunks = [TEXT[at : at + size] for at in range(0, len(TEXT), size)]
+    assert [line for chunk in chunks for line in decoder.feed(chunk)] == LINES
+
+
+def test_a_line_is_given_as_soon_as_its_end_is_here() -> None:
+    decoder = LineDecoder()
+    assert (decoder.feed(b"fir"), decoder.feed(b"st"), decoder.is_between_frames) == ([], [], False)
+    assert (decoder.feed(b"\nl"), decoder.is_between_frames) == ([b"first"], False)
+    assert (decoder.feed(b"\n"), decoder.is_between_frames) == ([b"l"], True)
+
+
+def test_the_longest_line_is_allowed_and_one_byte_more_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 10)
+    assert LineDecoder().feed(b"x" * 10) == []
+    with pytest.raises(ProtocolError, match=r"^a watch sent a line of more than 10 bytes: this is no watch in JSON$"):
+        LineDecoder().feed(b"x" * 11)

@@ -1,0 +1,94 @@
+"""The admin API's part for groups: which pods are of which, and what is known of each."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query
+
+from extender.admin.api.context import ContextDep
+from extender.admin.api.views import ApiModel
+from extender.scheduling.groups import GroupEntry
+from wasm_runtime.abi import GroupSource
+from wasm_runtime.pods.pod_table import ResidentPod
+from wasm_runtime.protobuf.read import identity
+
+router = APIRouter()
+
+NamedBy = Literal["schedulingGroup", "label"]
+MemberState = Literal["pending", "tentative", "bound"]
+
+_NAMED_BY: Final[dict[GroupSource, NamedBy]] = {
+    GroupSource.SCHEDULING_GROUP: "schedulingGroup",
+    GroupSource.LABEL: "label",
+}
+
+
+class GroupMemberView(ApiModel):
+    """A pod of a group."""
+
+    name: str
+    uid: str
+    state: MemberState
+    """`pending`: it has no node. `tentative`: it is expected on the node, and may not come. `bound`: it is there."""
+    node: str
+    """Empty where it has none."""
+
+    @classmethod
+    def of(cls, uid: str, pod: ResidentPod) -> GroupMemberView:
+        """Shows a pod."""
+        return cls(name=identity(pod.object).name, uid=uid, state=_state(pod), node=pod.node)
+
+
+class GroupView(ApiModel):
+    """A group of pods."""
+
+    namespace: str
+    name: str
+    named_by: NamedBy
+    """How its pods name it: by `spec.schedulingGroup`, or by a label."""
+    has_object: bool
+    """Whether there is a PodGroup of that name."""
+    minimum: int | None
+    """How many of its pods have to have a node before any may run; null where nobody says so."""
+    timeout_seconds: int | None
+    """For how long its pods may wait for each other; null where nobody says so."""
+    priority: int
+    message: str
+    """What is said of the group that cannot be read, or nothing."""
+    pods: list[GroupMemberView]
+
+    @classmethod
+    def of(cls, entry: GroupEntry) -> GroupView:
+        """Shows a group."""
+        (source, namespace, name), (minimum, timeout, priority), has_object, problems, pods = entry
+        members = [GroupMemberView.of(uid, pod) for uid, pod in pods.items()]
+        return cls(
+            namespace=namespace,
+            name=name,
+            named_by=_NAMED_BY[source],
+            has_object=has_object,
+            minimum=minimum or None,
+            timeout_seconds=timeout or None,
+            priority=priority,
+            message="; ".join(problems),
+            pods=sorted(members, key=lambda member: member.name),
+        )
+
+
+@router.get("/groups")
+def list_groups(
+    context: ContextDep,
+    namespace: Annotated[str | None, Query(description="Only groups of this namespace.")] = None,
+    name: Annotated[str | None, Query(description="Only groups of this name.")] = None,
+) -> list[GroupView]:
+    """The groups of pods; none without a cluster, or where no plugin wants to know groups."""
+    entries = context.groups.entries() if context.groups else []
+    chosen = (entry for entry in entries if namespace in {None, entry.key.namespace} and name in {None, entry.key.name})
+    return [GroupView.of(entry) for entry in sorted(chosen, key=lambda entry: (*entry.key[1:], entry.key.source))]
+
+
+def _state(pod: ResidentPod) -> MemberState:
+    if not pod.node:
+        return "pending"
+    return "tentative" if pod.is_tentative else "bound"

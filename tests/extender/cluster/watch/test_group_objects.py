@@ -1,0 +1,55 @@
+"""What PodGroups say, in the APIs that have such a kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.cluster import GROUP_APIS, GroupObject
+
+NATIVE, LABELLED = (kind.decode for kind in GROUP_APIS)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ('{"schedulingPolicy": {"gang": {"minCount": 4}}}', GroupObject(4)),
+        ('{"schedulingPolicy": {"gang": {"minCount": 4}}, "priority": -7}', GroupObject(4, 0, -7)),
+        ('{"schedulingPolicy": {"gang": {}}, "priority": 0}', GroupObject(1, 0, 0)),
+        ('{"schedulingPolicy": {"basic": {}}}', GroupObject(1)),
+        ('{"schedulingPolicy": {"later": {}}, "more": [1]}', GroupObject(1)),
+        ("{}", GroupObject(1)),
+        (
+            '{"schedulingPolicy": {"gang": {"minCount": "4"}}}',
+            GroupObject(
+                problem="the PodGroup cannot be read: Expected `int`, got `str`"
+                " - at `$.spec.schedulingPolicy.gang.minCount`"
+            ),
+        ),
+        (
+            '{"schedulingPolicy": {"gang": {"minCount": 2147483648}}}',
+            GroupObject(
+                problem="the PodGroup cannot be read: Expected `int` <= 2147483647"
+                " - at `$.spec.schedulingPolicy.gang.minCount`"
+            ),
+        ),
+    ],
+)
+def test_one_of_kubernetes(spec: str, expected: GroupObject) -> None:
+    assert NATIVE(b'{"metadata": {"name": "train"}, "spec": %s}' % spec.encode()) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ('{"minMember": 4, "scheduleTimeoutSeconds": 60, "minResources": {"cpu": "1"}}', GroupObject(4, 60)),
+        ('{"minMember": 0, "scheduleTimeoutSeconds": null}', GroupObject(1)),
+        ("{}", GroupObject(1)),
+        (
+            '{"minMember": -1}',
+            GroupObject(problem="the PodGroup cannot be read: Expected `int` >= 0 - at `$.spec.minMember`"),
+        ),
+        ("[]", GroupObject(problem="the PodGroup cannot be read: Expected `object`, got `array` - at `$.spec`")),
+    ],
+)
+def test_one_of_scheduler_plugins(spec: str, expected: GroupObject) -> None:
+    assert LABELLED(b'{"metadata": {"name": "train"}, "spec": %s}' % spec.encode()) == expected
