@@ -6,11 +6,13 @@ import re
 import struct
 from pathlib import Path
 
+from extender.scheduling.planning import MAX_JUDGED
 from wasm_runtime import NodeTable, abi
 from wasm_runtime.abi import GroupSource, PodState
 from wasm_runtime.driver import layout
 from wasm_runtime.engine import KIBIBYTE, MAX_LONG_REASONS, POD_BUFFER_ALIGNMENT, Settings
 from wasm_runtime.engines.wasmtime.instance import MAX_TABLES
+from wasm_runtime.guests.binding_annotations import MAX_ANNOTATIONS, MAX_BYTES, MAX_NAME_CHARS
 from wasm_runtime.guests.guest import name
 from wasm_runtime.guests.pool import CYCLE_TIMEOUT_S
 from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH
@@ -20,6 +22,7 @@ from wasm_runtime.pods.group_table import Group, GroupKey, GroupTable
 from wasm_runtime.pods.pod_feed import MemberFeed, PodFeed
 from wasm_runtime.pods.pod_table import ResidentPod
 from wasm_runtime.pods.record_feed import MAX_BATCH_BYTES, MAX_RECORDS_PER_BATCH, RecordBatch
+from wasm_runtime.protobuf.annotate import MAX_ANNOTATIONS_BYTES
 
 DOCUMENT = (Path(__file__).parents[1] / "sdk-guest" / "ABI.md").read_text(encoding="utf-8")
 TEXT = " ".join(DOCUMENT.split())
@@ -165,3 +168,12 @@ def test_limits() -> None:
     assert f"| time of announcing {each}, ahead of a verb |" in TEXT
     assert f"| the verb fails after the {MAX_NODES_PER_BATCH} or {MAX_RECORDS_PER_BATCH} at hand; " in TEXT
     assert f"must be in {abi.MIN_NODE_SCORE}..{abi.MAX_NODE_SCORE}" in TEXT
+
+
+def test_annotations_at_the_bind() -> None:
+    said = table("Limits")
+    assert ["annotations at the bind", f"{MAX_ANNOTATIONS}, of {MAX_BYTES:,} bytes", "the call fails"] in said
+    assert f"At most {MAX_ANNOTATIONS} annotations in {MAX_BYTES:,} bytes." in TEXT
+    assert f"a name of at most {MAX_NAME_CHARS} letters, digits, `-`, `_` and `.`," in TEXT
+    assert f"together, with those that the pod has, may take {MAX_ANNOTATIONS_BYTES:,} bytes." in TEXT
+    assert (MAX_JUDGED, "up to eight times in all" in TEXT) == (8, True)

@@ -85,13 +85,17 @@ EXPORTS: Final[dict[str, Export]] = {
     "score": Export("score", _PACKED, "score << 32 | code", on_node=True),
     "normalizescore": Export("score", _CODE, "code; scores through `result.normalized_score_list`"),
     "reserve": Export("reserve", _CODE, "code", on_node=True),
+    "bindingannotations": Export("reserve", _PACKED, "address << 32 | length of annotations, see below", on_node=True),
     "unreserve": Export("reserve", _NOTHING, "", on_node=True),
     "permit": Export("permit", _PACKED, "code << 32 | timeout in milliseconds", on_node=True),
     "prebind": Export("preBind", _CODE, "code", on_node=True),
     "bind": Export("bind", _CODE, "code", on_node=True),
     "postbind": Export("postBind", _NOTHING, "", on_node=True),
 }
-"""Every export that means something to a host. Others are ignored."""
+"""Every export that serves an extension point. Others are ignored, but for those of `RESIDENT`."""
+
+OUR_EXPORTS: Final = frozenset({"bindingannotations"})
+"""Those of them that are this project's; other hosts ignore them."""
 
 RESIDENT: Final[dict[str, FunctionType]] = {
     "nodechanged": FunctionType(("i32",)),
@@ -155,7 +159,7 @@ NO_NODE: Final = 0xFFFF_FFFF
 NO_GROUP: Final = 0xFFFF_FFFF
 """In the place of a group's number, where a pod is of none."""
 
-BIND_CYCLE: Final = frozenset({"reserve", "unreserve", "permit", "prebind", "bind", "postbind"})
+BIND_CYCLE: Final = frozenset({"reserve", "bindingannotations", "unreserve", "permit", "prebind", "bind", "postbind"})
 """The exports that are called once a node is chosen, by the bind verb."""
 
 EXTENSION_POINTS: Final = tuple(dict.fromkeys(export.extension_point for export in EXPORTS.values()))

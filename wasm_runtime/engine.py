@@ -269,6 +269,9 @@ class Instance(Protocol):
     def memory_size(self) -> int:
         """Bytes of its linear memory."""
 
+    def read(self, at: int, length: int) -> bytes:
+        """Bytes of its linear memory, which they must be in."""
+
     def output(self) -> str:
         """What the guest printed in its last call."""
 

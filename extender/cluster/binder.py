@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final, Protocol
 
@@ -46,14 +47,14 @@ class BindError(Exception):
 class Binder(Protocol):
     """Binds pods to nodes."""
 
-    async def bind(self, pod: PodKey, node: str) -> None:
-        """Assign `pod` to `node`; raises BindError."""
+    async def bind(self, pod: PodKey, node: str, annotations: Mapping[str, str]) -> None:
+        """Assign `pod` to `node`, and give it `annotations`; raises BindError."""
 
 
 class NoBinder:
     """The binder of `cluster.mode: none`, which has no API server to ask."""
 
-    async def bind(self, pod: PodKey, node: str) -> None:
+    async def bind(self, pod: PodKey, node: str, _: Mapping[str, str]) -> None:
         """Raises BindError, which says what to configure."""
         raise BindError(
             f"cannot bind pod {pod} to node {node}: bind needs an API server and cluster.mode is none; "
@@ -64,9 +65,11 @@ class NoBinder:
 class DryRunBinder:
     """The binder of `cluster.mode: dry-run`, which only logs."""
 
-    async def bind(self, pod: PodKey, node: str) -> None:
+    async def bind(self, pod: PodKey, node: str, annotations: Mapping[str, str]) -> None:
         """Log what would be bound; always a success."""
-        logger.info("dry run: would bind the pod", extra={"pod": str(pod), "uid": pod.uid, "node": node})
+        fields = {"pod": str(pod), "uid": pod.uid, "node": node}
+        given = {"annotations": dict(annotations)} if annotations else {}
+        logger.info("dry run: would bind the pod", extra={**fields, **given})
 
 
 class ApiBinder:
@@ -80,13 +83,13 @@ class ApiBinder:
         self._api = api
         self._timeout = timeout
 
-    async def bind(self, pod: PodKey, node: str) -> None:
-        """Assign `pod` to `node`; raises BindError.
+    async def bind(self, pod: PodKey, node: str, annotations: Mapping[str, str]) -> None:
+        """Assign `pod` to `node`, and give it `annotations`; raises BindError.
 
         Tried again while the server is away or overloaded, also after an answer was lost: a pod that turns
         out to be on `node` already is a success. The error says so if the pod may be bound in spite of it.
         """
-        request = _binding_request(pod, node)
+        request = _binding_request(pod, node, annotations)
         deadline = time.monotonic() + self._timeout
         may_be_bound = False
         for pause in pauses(FIRST_PAUSE_S, MAX_PAUSE_S):
@@ -105,12 +108,17 @@ class ApiBinder:
             await asyncio.sleep(pause)
 
 
-def _binding_request(pod: PodKey, node: str) -> ApiRequest:
+def _binding_request(pod: PodKey, node: str, annotations: Mapping[str, str]) -> ApiRequest:
     try:
         path = f"{pod.path}/binding"
     except ClusterError as error:
         raise BindError(f"cannot bind {error}") from error
-    metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+    metadata = {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+        "annotations": dict(annotations),
+    }
     binding = {
         "apiVersion": "v1",
         "kind": "Binding",

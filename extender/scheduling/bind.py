@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Final, NamedTuple, TypeVar
 
+from extender.scheduling import planning
+from extender.scheduling.ledger import Ledger
+from extender.scheduling.planning import Annotated
 from extender.scheduling.profile import PluginFailedError, Profile, ProfilePlugin
 from extender.scheduling.verb import Verb
 from extender.scheduling.waiting_pods import WaitingPods
@@ -16,6 +19,7 @@ from wasm_runtime.abi import Code
 from wasm_runtime.guests.guest import Guest, Pod, Status, name
 from wasm_runtime.guests.plugin import Plugin
 from wasm_runtime.nodes.node_table import Nodes
+from wasm_runtime.protobuf.annotate import annotated
 
 T = TypeVar("T")
 
@@ -42,23 +46,30 @@ class Binding(NamedTuple):
     """When the verb must have been answered, on the clock of `time.monotonic`."""
 
 
-def run(profile: Profile, binding: Binding, waiting: WaitingPods, bind: Callable[[], None]) -> None:
+def run(
+    profile: Profile,
+    binding: Binding,
+    waiting: WaitingPods,
+    ledger: Ledger | None,
+    bind: Callable[[Mapping[str, str]], None],
+) -> None:
     """Binds a pod as the framework does: with what the plugins do before and after, and `bind` if none binds it.
 
-    Takes as long as a plugin's Permit makes the pod wait. Source of the order: `schedulingCycle` and
-    `bindingCycle` in `pkg/scheduler/schedule_one.go` of Kubernetes. Raises PluginFailedError, RejectedError and
-    what `bind` raises.
+    `bind` gets the annotations that they give the pod, which the `ledger` has by then. Takes as long as a plugin's
+    Permit makes the pod wait. Source of the order: `schedulingCycle` and `bindingCycle` in
+    `pkg/scheduler/schedule_one.go` of Kubernetes. Raises PluginFailedError, RejectedError, OvertakenError and what
+    `bind` raises.
     """
     with ExitStack() as stack:
         cycle = _Cycle(binding, list(_enter(profile, binding, stack)))
         try:
-            cycle.demand("reserve", lambda guest, *at: guest.reserve(*at))
+            annotations = cycle.reserve(profile, ledger)
             cycle.permit(waiting)
             cycle.demand("prebind", lambda guest, *at: guest.pre_bind(*at))
             if not cycle.bind():
-                bind()
+                bind(annotations)
         except BaseException:
-            cycle.tell("unreserve", lambda guest, *at: guest.unreserve(*at), backwards=True)
+            cycle.unreserve()
             raise
         cycle.tell("postbind", lambda guest, *at: guest.post_bind(*at))
 
@@ -99,6 +110,18 @@ class _Cycle:
         self._binding = binding
         self._seats = seats
 
+    def reserve(self, profile: Profile, ledger: Ledger | None) -> Mapping[str, str]:
+        """Calls Reserve of each plugin, again where it was overtaken. Returns the annotations that they give the pod.
+
+        Raises RejectedError at the first that says no, and for annotations that the pod cannot have.
+        """
+        (node,) = self._binding.node.names
+        return planning.reserve(ledger, profile, self._binding.pod, node, self._reserve, self.unreserve)
+
+    def unreserve(self) -> None:
+        """Calls Unreserve of each plugin, the last one first."""
+        self.tell("unreserve", lambda guest, *at: guest.unreserve(*at), backwards=True)
+
     def demand(self, export: str, step: Step[Status]) -> None:
         """Calls an extension point of each plugin. Raises RejectedError at the first that says no."""
         for seat, status in self._answers(export, step):
@@ -132,6 +155,24 @@ class _Cycle:
                 fields = {"verb": "bind", "pod": self._binding.pod.name, **error.fields}
                 logger.error("%s failed: %s", export, error, extra=fields)
 
+    def _reserve(self) -> Annotated:
+        pod, given = self._binding.pod, dict[str, dict[str, str]]()
+        for seat in self._seats:
+            status = self._ask(seat, "reserve", lambda guest, *at: guest.reserve(*at))
+            if status is not None:
+                _require(seat, "reserve", status)
+            elif seat.has("reserve"):
+                continue  # It has failed, which is to be ignored.
+            if found := self._ask(seat, "bindingannotations", lambda guest, *at: guest.binding_annotations(*at)):
+                given[seat.profile_plugin.plugin.name] = found
+        if not given:
+            return Annotated({}, pod.object)
+        together = _together(given)
+        try:
+            return Annotated(together, annotated(pod.object, together))
+        except ValueError as error:
+            raise RejectedError(f"pod {pod.name} cannot have the annotations that plugins give it: {error}") from None
+
     def _wait(self, waiting: WaitingPods, plugin: str, timeout: float) -> None:
         left = self._binding.deadline - time.monotonic()
         allowed = left * (1 - LEFT_FOR_BIND)
@@ -148,14 +189,18 @@ class _Cycle:
 
     def _answers(self, export: str, step: Step[T]) -> Iterator[tuple[_Seat, T]]:
         for seat in self._seats:
-            if seat.has(export) and time.monotonic() > self._binding.deadline:
-                raise RejectedError(
-                    f"plugin {seat.profile_plugin.plugin.name}: {export}: not called, the time of the verb was over;"
-                    " raise server.bindTimeout, and the extender's httpTimeout with it"
-                )
-            answer = self._call(seat, export, step)
+            answer = self._ask(seat, export, step)
             if answer is not None:
                 yield seat, answer
+
+    def _ask(self, seat: _Seat, export: str, step: Step[T]) -> T | None:
+        """The same as `_call` does while there is time. Raises RejectedError afterwards."""
+        if seat.has(export) and time.monotonic() > self._binding.deadline:
+            raise RejectedError(
+                f"plugin {seat.profile_plugin.plugin.name}: {export}: not called, the time of the verb was over;"
+                " raise server.bindTimeout, and the extender's httpTimeout with it"
+            )
+        return self._call(seat, export, step)
 
     def _call(self, seat: _Seat, export: str, step: Step[T]) -> T | None:
         """What an extension point of a plugin answers; None if it has none, or failed and that is to be ignored."""
@@ -170,3 +215,17 @@ def _require(seat: _Seat, export: str, status: Status) -> None:
     if status.code is not Code.SUCCESS:
         reason = f": {status.reason}" if status.reason else ""
         raise RejectedError(f"plugin {seat.profile_plugin.plugin.name}: {export}: {name(status.code)}{reason}")
+
+
+def _together(given: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """The annotations of all plugins, `given` by the plugins' names. Raises RejectedError if they contradict."""
+    together: dict[str, str] = {}
+    givers: dict[str, str] = {}
+    for plugin, found in given.items():
+        for key, value in found.items():
+            giver = givers.setdefault(key, plugin)
+            if together.setdefault(key, value) != value:
+                raise RejectedError(
+                    f"plugins {giver} and {plugin} give annotation {key} different values; leave it to one of them"
+                )
+    return together

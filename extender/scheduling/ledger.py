@@ -63,6 +63,8 @@ class Step(Enum):
     """filter answers one node."""
     BIND = "bind"
     """A bind begins."""
+    ANNOTATE = "annotate"
+    """The bind is to give it annotations."""
     CONFIRM = "confirm"
     """It is bound."""
     RELEASE = "release"
@@ -85,6 +87,7 @@ TRANSITIONS: Final[Mapping[Step, Mapping[State | None, State | None]]] = {
     Step.RETRY: {_TENTATIVE: None},
     Step.PLAN: {None: _TENTATIVE, _TENTATIVE: _TENTATIVE},
     Step.BIND: {_TENTATIVE: _BINDING, _BINDING: _BINDING},
+    Step.ANNOTATE: {_BINDING: _BINDING, _UNCONFIRMED: _UNCONFIRMED},
     Step.CONFIRM: {_BINDING: _CONFIRMED, _UNCONFIRMED: _CONFIRMED},
     Step.RELEASE: {_BINDING: None},
     Step.DOUBT: {_BINDING: _UNCONFIRMED, _UNCONFIRMED: _UNCONFIRMED},
@@ -108,6 +111,8 @@ class Entry(NamedTuple):
     """Protobuf v1.Pod."""
     expires: float = math.inf
     """When an entry ends whose pod may not come, on the clock of `time.monotonic`."""
+    annotations: Mapping[str, str] | None = None
+    """Those that a bind gives the pod; the object has them."""
 
     @property
     def is_tentative(self) -> bool:
@@ -242,11 +247,30 @@ class Ledger:
             self._change(Step.BIND, uid, entry._replace(expires=self._clock() + seconds))
             return True
 
+    def annotate(
+        self, uid: str, node: str, annotations: Mapping[str, str], pod: bytes, since: int
+    ) -> Mapping[str, str] | None:
+        """Takes note of the annotations that a bind is to give a pod; `pod` is the protobuf v1.Pod that has them.
+
+        Returns those that count: if the pod has some by another bind, which may have been heard, they are the first.
+        Returns None, and notes nothing, if a pod may have taken room on the node after the position `since`: what the
+        annotations tell may be wrong then.
+        """
+        with self._lock:
+            entry = self._entry(uid, node)
+            if entry and entry.annotations:
+                return entry.annotations
+            if annotations and self._taken.get(node, self._forgotten) > since:
+                return None
+            if annotations and entry:  # Else it has ended, or is elsewhere, and the API server will refuse it.
+                self._change(Step.ANNOTATE, uid, entry._replace(object=pod, annotations=annotations))
+            return annotations
+
     def confirm(self, uid: str, node: str) -> None:
         """Takes note that a pod was bound, unless the watch has shown by now that it has ended."""
         with self._lock:
             if entry := self._entries.get(uid):
-                self._change(Step.CONFIRM, uid, Entry(State.CONFIRMED, node, entry.object))
+                self._change(Step.CONFIRM, uid, entry._replace(node=node, expires=math.inf))
 
     def release(self, uid: str, node: str) -> None:
         """Takes note that a pod was not bound to a node."""

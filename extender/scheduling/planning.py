@@ -1,11 +1,11 @@
-"""Judging a pod so that what was free is still free when the pod is expected on a node."""
+"""Judging a pod, and reserving for it, so that what was free is still free when the pod is expected on a node."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from extender.scheduling.filter import Verdict
 from extender.scheduling.ledger import PLAN_S, Ledger
@@ -19,6 +19,14 @@ MAX_JUDGED: Final = 8
 
 class OvertakenError(Exception):
     """What was found was not true any more each time that a pod was judged. `str()` says so."""
+
+
+class Annotated(NamedTuple):
+    """A pod with annotations that a bind is to give it."""
+
+    annotations: Mapping[str, str]
+    object: bytes
+    """Protobuf v1.Pod."""
 
 
 def plan(
@@ -49,6 +57,34 @@ def plan(
     finally:
         if left and ledger.node_of(pod.uid) != left:
             ledger.vacate()
+
+
+def reserve(
+    ledger: Ledger | None,
+    profile: Profile,
+    pod: Pod,
+    node: str,
+    choose: Callable[[], Annotated],
+    undo: Callable[[], None],
+) -> Mapping[str, str]:
+    """The annotations that plugins `choose` for a pod that is being bound to a node. The ledger has them afterwards.
+
+    Pods that are bound to the node at the same time do not get the same: who comes second has to `undo` it, and chooses
+    again. Raises OvertakenError, and what `choose` raises.
+    """
+    if ledger is None or not ledger.is_followed:
+        return choose().annotations
+    for attempt in range(MAX_JUDGED):
+        if attempt:
+            undo()
+        since = ledger.position if profile.wants_pods else sys.maxsize
+        known = ledger.annotate(pod.uid, node, *choose(), since)
+        if known is not None:
+            return known
+    raise OvertakenError(
+        f"node {node} was given other pods each of the {MAX_JUDGED} times that annotations were chosen for pod"
+        f" {pod.name}; kube-scheduler tries the pod again"
+    )
 
 
 def _judge(ledger: Ledger, profile: Profile, pod: Pod, judge: Callable[[], Verdict], seconds: float | None) -> Verdict:

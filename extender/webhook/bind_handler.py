@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -88,7 +89,7 @@ class BindHandler:
         if profile.has_binding_points if profile else context.profiles.has_binding_points:
             await self._run_cycle(pod, node, named, route)
         else:
-            await self._binder.bind(pod, node)
+            await self._binder.bind(pod, node, {})
 
     async def _claim(self, pod: PodKey, node: str, named: Profile | None, route: str) -> None:
         """Has the ledger expect the pod on the node.
@@ -134,18 +135,26 @@ class BindHandler:
         binding = Binding(request.pod, context.nodes.find(Candidates([node]), profile.wants_nodes), deadline)
         loop = asyncio.get_running_loop()
         bind_default = partial(self._bind_default, loop, pod, node, deadline)
-        await loop.run_in_executor(self._workers, bind.run, profile, binding, self._waiting, bind_default)
+        run = partial(bind.run, profile, binding, self._waiting, context.ledger, bind_default)
+        await loop.run_in_executor(self._workers, run)
 
-    def _bind_default(self, loop: asyncio.AbstractEventLoop, pod: PodKey, node: str, deadline: float) -> None:
+    def _bind_default(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        pod: PodKey,
+        node: str,
+        deadline: float,
+        annotations: Mapping[str, str],
+    ) -> None:
         """Binds by `binder`, from the thread of a binding cycle. Raises BindError."""
-        bound = asyncio.run_coroutine_threadsafe(self._bind_until(deadline, pod, node), loop)
+        bound = asyncio.run_coroutine_threadsafe(self._bind_until(deadline, pod, node, annotations), loop)
         try:
             bound.result(max(0.0, deadline - time.monotonic()) + MAX_LATE_S)
         except concurrent.futures.TimeoutError:  # The loop hangs, and cannot tell.
             bound.cancel()
             raise _not_known(pod, node) from None
 
-    async def _bind_until(self, deadline: float, pod: PodKey, node: str) -> None:
+    async def _bind_until(self, deadline: float, pod: PodKey, node: str, annotations: Mapping[str, str]) -> None:
         """Binds by `binder`, without an attempt where no time is left. Raises BindError."""
         left = deadline - time.monotonic()
         if left <= 0:
@@ -153,7 +162,7 @@ class BindHandler:
             raise BindError(f"cannot bind pod {pod} to node {node}: {cause}")
         try:
             with anyio.fail_after(left):
-                await self._binder.bind(pod, node)
+                await self._binder.bind(pod, node, annotations)
         except TimeoutError:
             raise _not_known(pod, node) from None
 

@@ -84,6 +84,7 @@ STEPS: Final[dict[str, tuple[CycleStage, Callable[[CoreGuest, Nodes, float], obj
     "score": ("score", scores),
     "normalizescore": ("score", scores),
     "reserve": ("bind", CoreGuest.reserve),
+    "bindingannotations": ("bind", CoreGuest.binding_annotations),
     "unreserve": ("bind", CoreGuest.unreserve),
     "permit": ("bind", CoreGuest.permit),
     "prebind": ("bind", CoreGuest.pre_bind),

@@ -93,3 +93,36 @@ def full_nodes(pods: Pods) -> list[str]:
     """What is wrong: the nodes with more pods than the plugin takes."""
     load = Counter(pod["spec"]["nodeName"] for pod in pods.values() if has_node(pod))
     return [f"{node} has {number} pods" for node, number in load.items() if number > 2]
+
+
+DEVICE = "example.com/device"
+DEVICES = ["0", "1"]
+
+
+@pytest.mark.oldest
+def test_devices_that_are_chosen_at_the_bind_are_on_the_pods_and_outlive_the_extender(
+    cluster: ControlPlane, identity: Path, tmp_path: Path
+) -> None:
+    """Of a node's two devices each of its pods has one, by an annotation."""
+    nodes = cluster.create_nodes(2)
+    plugins = [guest("shares_devices", tmp_path)]
+    with Stack(cluster, tmp_path, plugins, identity) as stack, WAKE_PODS.applied(cluster):
+        stack.start_second_scheduler()
+        for at in range(2 * len(nodes)):
+            annotations = {DEVICE: "none", "example.com/kept": "yes"} if at == 0 else {}
+            scheduler = {"schedulerName": SECOND_SCHEDULER} if at % 2 else {}
+            stack.create_pod(f"pod-{at}", annotations=annotations, **scheduler)
+        stack.wait_until(lambda: len(devices(stack)) == 2 * len(nodes), "a device for each pod", 120)
+        assert sorted(devices(stack).values()) == [(node, device) for node in sorted(nodes) for device in DEVICES]
+        assert stack.pods()["pod-0"]["metadata"]["annotations"]["example.com/kept"] == "yes"
+        stack.crash_extender()
+        freed = devices(stack)["pod-0"]
+        cluster.client.delete("/api/v1/namespaces/default/pods/pod-0").raise_for_status()
+        stack.create_pod("late")
+        stack.wait_until(lambda: devices(stack).get("late") == freed, "the device that was freed", 120)
+
+
+def devices(stack: Stack) -> dict[str, tuple[str, str]]:
+    """The node and the device of each pod that is bound, as the API server has it."""
+    bound = {name: pod for name, pod in stack.pods().items() if "nodeName" in pod["spec"]}
+    return {name: (pod["spec"]["nodeName"], pod["metadata"]["annotations"][DEVICE]) for name, pod in bound.items()}

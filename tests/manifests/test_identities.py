@@ -125,7 +125,7 @@ def test_the_identity_is_enough_for_all_that_the_extender_does(control_plane: Co
             await until(
                 lambda: [each["series"]["count"] for each in recorded(control_plane) if "series" in each] == [2]
             )
-            await ApiBinder(api).bind(key, name)
+            await ApiBinder(api).bind(key, name, {})
         await api.aclose()
 
     try:

@@ -11,6 +11,7 @@ import (
 
 	"guest"
 	"guest/bind"
+	"guest/bindingannotations"
 	"guest/cyclestate"
 	"guest/enqueue"
 	"guest/events"
@@ -59,6 +60,7 @@ func init() {
 	score.Register(pod, node, rate)
 	normalizescore.Register(pod, normalize)
 	reserve.Register(pod, node, stepOn("Reserve"), unreserve)
+	bindingannotations.Register(pod, node, annotations)
 	permit.Register(pod, node, mayBind)
 	prebind.Register(pod, node, stepOn("PreBind"))
 	bind.Register(pod, node, skip)
@@ -144,6 +146,14 @@ func normalize(_ pod, scores map[string]int32) guest.Status {
 }
 
 func unreserve(_ pod, node string) { klog.Infof("not on %s", node) }
+
+func annotations(pod pod, node string) map[string]string {
+	state.asked = append(state.asked, "annotations")
+	if pod.does == "no annotations" {
+		return nil
+	}
+	return map[string]string{"example.com/node": node, "example.com/asked": strings.Join(state.asked, " ")}
+}
 
 func mayBind(pod pod, node string) (guest.Status, time.Duration) {
 	if pod.does == "waits" {

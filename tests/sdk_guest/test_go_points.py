@@ -138,9 +138,13 @@ def test_a_cycle_from_pre_filter_to_post_bind(points: Points) -> None:
         filter_nodes(points.plugin, at)
         score(points.plugin, at)
         with points.binding(at) as ask:
-            answers = [ask(step) for step in (CoreGuest.reserve, CoreGuest.permit, CoreGuest.pre_bind, CoreGuest.bind)]
+            before = (CoreGuest.reserve, CoreGuest.binding_annotations)
+            after = (CoreGuest.permit, CoreGuest.pre_bind, CoreGuest.bind)
+            answers = [ask(step) for step in (*before, *after)]
             ask(CoreGuest.post_bind)
-        assert answers == [SUCCESS, Permission(SUCCESS, 0.0), SUCCESS, Status(Code.SKIP)]
+        reserved = "PreFilter Filter Filter Filter PreScore Reserve node-a annotations"
+        annotations = {"example.com/asked": reserved, "example.com/node": "node-a"}
+        assert answers == [SUCCESS, annotations, Permission(SUCCESS, 0.0), SUCCESS, Status(Code.SKIP)]
         event, asked = points.records
         assert isinstance(event, GuestEvent)
         assert json.loads(event.message) == {
@@ -163,9 +167,9 @@ def test_a_cycle_from_pre_filter_to_post_bind(points: Points) -> None:
             "Eventtype": "Normal",
             "Reason": "Bound",
             "Action": "Binding",
-            "Note": "after 13",
+            "Note": "after 14",
         }
-        trail = "PreFilter Filter Filter Filter PreScore Reserve node-a Permit node-a PreBind node-a Bind node-a"
+        trail = f"{reserved} Permit node-a PreBind node-a Bind node-a"
         assert asked == Log(Severity.INFO, trail, (), "node-a")
 
 
@@ -173,6 +177,7 @@ def test_a_cycle_from_pre_filter_to_post_bind(points: Points) -> None:
     ("does", "step", "expected"),
     [
         ("Reserve", CoreGuest.reserve, REJECTED),
+        ("no annotations", CoreGuest.binding_annotations, {}),
         ("Permit", CoreGuest.permit, Permission(REJECTED, 0.0)),
         ("waits", CoreGuest.permit, Permission(Status(Code.WAIT), 1.5)),
         ("PreBind", CoreGuest.pre_bind, REJECTED),

@@ -22,6 +22,8 @@ MODULES: Final = Path(__file__).parents[2] / "sdk-guest" / "rust" / "modules"
 OF_NODES: Final = ("nodechanged", "noderemoved", "nodebuffer", "filternodes", "scorenodes")
 """The exports that a host does not know which announces no nodes."""
 
+BINDING: Final = ("reserve", "bindingannotations", "unreserve", "permit", "prebind", "bind", "postbind")
+
 OK: Final = Status(Code.SUCCESS)
 
 Load = Callable[..., Plugin]
@@ -70,7 +72,7 @@ def prefixed(names: Mapping[str, str]) -> dict[str, str]:
         ("headroom", ["prefilter", "filter", "score"]),
         ("seats", ["prefilter", "addpod", "removepod", "filter", "postfilter"]),
         ("fullest", ["prescore", "score", "normalizescore"]),
-        ("usher", ["enqueue", "prefilter", "reserve", "unreserve", "permit", "prebind", "bind", "postbind"]),
+        ("usher", ["enqueue", "prefilter", *BINDING]),
     ],
 )
 def test_a_module_exports_the_points_that_its_author_names(load: Load, name: str, exports: list[str]) -> None:
@@ -216,6 +218,7 @@ def test_each_step_of_binding_knows_those_before(load: Load, events: list[dict[s
     for _ in range(2):
         with plugin.guest(at.pod, at.nodes, "bind") as (guest, deadline):
             assert guest.reserve(at.nodes, deadline) == OK
+            assert guest.binding_annotations(at.nodes, deadline) == {"example.com/steps": "reserve"}
             assert guest.permit(at.nodes, deadline) == Permission(OK, 0)
             assert guest.pre_bind(at.nodes, deadline) == OK
             assert guest.bind(at.nodes, deadline) == Status(Code.SKIP)

@@ -22,7 +22,7 @@ def test_exports() -> None:
         **dict.fromkeys(("enqueue", "unreserve", "postbind"), NOTHING),
         **dict.fromkeys(("prefilter", "addpod", "removepod", "filter", "prescore", "normalizescore"), CODE),
         **dict.fromkeys(("reserve", "prebind", "bind"), CODE),
-        **dict.fromkeys(("postfilter", "score", "permit"), PACKED),
+        **dict.fromkeys(("postfilter", "score", "permit", "bindingannotations"), PACKED),
     }
 
 
@@ -63,7 +63,7 @@ def test_streams_of_groups_need_a_buffer_and_members_need_groups() -> None:
 def test_exports_that_are_about_a_node() -> None:
     assert [name for name, export in abi.EXPORTS.items() if export.on_node] == [
         *("addpod", "removepod", "filter", "score"),
-        *("reserve", "unreserve", "permit", "prebind", "bind", "postbind"),
+        *("reserve", "bindingannotations", "unreserve", "permit", "prebind", "bind", "postbind"),
     ]
 
 

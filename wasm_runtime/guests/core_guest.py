@@ -13,6 +13,7 @@ from wasm_runtime import abi
 from wasm_runtime.abi import ClusterEvent, Code, GuestResult, HostDocument
 from wasm_runtime.engine import Call, CallResult, GuestJournal, Instance, NodeResults, Span
 from wasm_runtime.errors import Fault, GuestError
+from wasm_runtime.guests import binding_annotations
 from wasm_runtime.guests.guest import (
     GC_IDLE_S,
     SUCCESS,
@@ -149,6 +150,17 @@ class CoreGuest(Guest):
         """Calls Reserve for the node that was chosen: Success or a rejection."""
         return self._once("reserve", Call(node, deadline), _ANSWER)[0]
 
+    def binding_annotations(self, node: Nodes, deadline: float) -> dict[str, str]:
+        """Asks for the annotations that the bind is to give the pod, after Reserve."""
+        export, call = "bindingannotations", Call(node, deadline)
+        result = self._run_once(export, call)
+        at, length = result.high & 0xFFFF_FFFF, result.low & 0xFFFF_FFFF
+        try:
+            return binding_annotations.parse(self._read(at, length, binding_annotations.MAX_BYTES))
+        except ValueError as error:
+            output = self._instance.output()
+            raise GuestError(Fault.RESULT, export, str(error), node=node.names[0], output=output) from None
+
     def unreserve(self, node: Nodes, deadline: float) -> None:
         """Calls Unreserve: the pod will not come to the node after all."""
         self._once("unreserve", Call(node, deadline), _SUCCESS)
@@ -246,6 +258,16 @@ class CoreGuest(Guest):
             node, output = nodes.names[results.called - 1], self._instance.output()
             raise _unexpected(export, results.refused, results.reasons[-1], tolerated, node=node, output=output)
         return results
+
+    def _read(self, at: int, length: int, most: int) -> bytes:
+        """Bytes of its memory that the guest has named. Raises ValueError if they are too many, or not in it."""
+        if not length:
+            return b""
+        if length > most:
+            raise ValueError(f"{length} bytes were handed over, at most {most} are taken")
+        if at + length > self._instance.memory_size:
+            raise ValueError(f"{length} bytes at {at} are not in the memory")
+        return self._ask(self._instance.read, at, length)
 
     def _note(self, export: str, call: Call, begun: float) -> None:
         """Notes how long a call took that began then, on the clock of `time.perf_counter`."""

@@ -122,6 +122,10 @@ class Guest(ABC):
         """Calls Reserve for the node that was chosen: Success or a rejection."""
 
     @abstractmethod
+    def binding_annotations(self, node: Nodes, deadline: float) -> dict[str, str]:
+        """Asks for the annotations that the bind is to give the pod, after Reserve."""
+
+    @abstractmethod
     def unreserve(self, node: Nodes, deadline: float) -> None:
         """Calls Unreserve: the pod will not come to the node after all."""
 

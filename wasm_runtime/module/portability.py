@@ -42,6 +42,7 @@ REFUSED: Final = frozenset(
 PAIRS: Final = (("reserve", "unreserve"), ("addpod", "removepod"))
 """Exports that are both called where there is one of them."""
 
+_EXPORTS: Final = {name: export for name, export in abi.EXPORTS.items() if name not in abi.OUR_EXPORTS}
 _IMPORTS: Final = {**abi.IMPORTS, **wasi.FUNCTIONS}
 
 
@@ -69,7 +70,7 @@ def _memory(module: Module) -> Iterator[str]:
 
 
 def _signatures(functions: Mapping[str, FunctionType]) -> Iterator[str]:
-    for name, export in abi.EXPORTS.items():
+    for name, export in _EXPORTS.items():
         found = functions.get(name, export.signature)
         if found != export.signature:
             yield f"exports {name} as {found}, the upstream host has {export.signature}"
@@ -79,7 +80,7 @@ def _points(functions: Mapping[str, FunctionType]) -> Iterator[str]:
     main = dict.fromkeys(point for name, point in MAIN.items() if name in functions)
     if frozenset(main) in REFUSED:
         yield f"serves {', '.join(main)}, a combination for which the upstream host has no type of plugin"
-    if not main and functions.keys() & abi.EXPORTS.keys() != {"prefilter"}:
+    if not main and functions.keys() & _EXPORTS.keys() != {"prefilter"}:
         points = ", ".join(dict.fromkeys(MAIN.values()))
         yield f"serves none of {points}; without them the upstream host only takes a plugin that has prefilter alone"
 

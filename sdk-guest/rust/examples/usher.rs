@@ -2,7 +2,7 @@
 //!
 //! Enqueue: a new node or other labels of one. Reserve: no pod on a node with the label `example.com/closed`. Permit:
 //! `replaces` is the UID of a waiting pod that gives way, `wait` the seconds to wait. PreBind: no pod whose `ticket` is
-//! `void`. Bind: left to others. PostBind and Unreserve: an Event about the pod.
+//! `void`. Bind: left to others, with an annotation of the steps so far. PostBind and Unreserve: an Event about the pod.
 
 use guest::{ClusterEvent, Event, EventResource, Permit, Plugin, Pod, Reference, Result, Status};
 use std::time::Duration;
@@ -59,6 +59,10 @@ impl Plugin for Usher {
         Status::SUCCESS
     }
 
+    fn bindingannotations(&self, wish: &mut Wish, _: &bool) -> Vec<(String, String)> {
+        vec![("example.com/steps".into(), wish.steps.join(", "))]
+    }
+
     fn unreserve(&self, wish: &mut Wish, _: &bool) {
         wish.tell("TurnedAway", true);
     }
@@ -110,7 +114,7 @@ fn seconds(text: &[u8]) -> Option<Duration> {
     std::str::from_utf8(text).ok()?.parse().ok().map(Duration::from_secs)
 }
 
-guest::export!(Usher: prefilter, enqueue, reserve, unreserve, permit, prebind, bind, postbind);
+guest::export!(Usher: prefilter, enqueue, reserve, bindingannotations, unreserve, permit, prebind, bind, postbind);
 
 #[cfg(test)]
 mod tests {
@@ -133,6 +137,8 @@ mod tests {
     fn all_steps_in_turn() {
         let mut wish = Wish { wait: seconds(b"3"), ..wish() };
         assert_eq!(Usher.reserve(&mut wish, &false), Status::SUCCESS);
+        let annotations = vec![("example.com/steps".into(), "reserve".into())];
+        assert_eq!(Usher.bindingannotations(&mut wish, &false), annotations);
         let wait = Permit::wait(Duration::from_secs(3), "the doors are not open yet");
         assert_eq!(Usher.permit(&mut wish, &false), wait);
         assert_eq!(Usher.prebind(&mut wish, &false), Status::SUCCESS);

@@ -115,6 +115,27 @@ fn terminated(names: &[String]) -> Vec<u8> {
     bytes
 }
 
+/// Keys and values in turn, each ended by a NUL.
+pub(crate) fn pairs(annotations: &[(String, String)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (key, value) in annotations {
+        for text in [key, value] {
+            bytes.extend_from_slice(text.as_bytes());
+            bytes.push(0);
+        }
+    }
+    bytes
+}
+
+/// Bytes as they are in the memory of numbers.
+pub(crate) fn words(bytes: &[u8]) -> Vec<u32> {
+    bytes.chunks(4).map(word).collect()
+}
+
+fn word(bytes: &[u8]) -> u32 {
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte))
+}
+
 /// Rounded up, so that no wait ends before its time.
 fn milliseconds(timeout: Duration) -> u32 {
     let begun = u64::from(timeout.subsec_nanos() % 1_000_000 > 0);
@@ -124,7 +145,7 @@ fn milliseconds(timeout: Duration) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{milliseconds, terminated, Permit, PostFilter, PreFilter};
+    use super::{milliseconds, pairs, terminated, words, Permit, PostFilter, PreFilter};
     use crate::status::{Code, Status};
     use std::time::Duration;
 
@@ -147,6 +168,18 @@ mod tests {
     fn each_name_ends_with_a_nul() {
         assert_eq!(terminated(&[]), b"");
         assert_eq!(terminated(&["a".into(), "node-b".into()]), b"a\0node-b\0");
+    }
+
+    #[test]
+    fn keys_and_values_come_in_turn() {
+        assert_eq!(pairs(&[]), b"");
+        assert_eq!(pairs(&[("a".into(), "1".into()), ("b".into(), "".into())]), b"a\x001\0b\0\0");
+    }
+
+    #[test]
+    fn bytes_keep_their_order_in_numbers() {
+        assert_eq!(words(b""), []);
+        assert_eq!(words(b"abcde\xff"), [0x6463_6261, 0xff65]);
     }
 
     #[test]

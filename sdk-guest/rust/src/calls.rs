@@ -1,3 +1,4 @@
+use crate::answers::{pairs, words};
 use crate::cluster_event;
 use crate::documents;
 use crate::klog;
@@ -9,6 +10,7 @@ use crate::pod_records::Buffer;
 use crate::reasons::Reasons;
 use crate::residents::Residents;
 use crate::status::{Code, Result, Status};
+use std::process;
 
 /// A plugin with what it has found out so far: what the functions of a module work on.
 pub struct Guest<P: Plugin> {
@@ -18,7 +20,7 @@ pub struct Guest<P: Plugin> {
     pub(crate) places: PodPlaces,
     /// Where the host writes of pods.
     pub(crate) records: Buffer,
-    /// Where the host writes the numbers of nodes and finds the answers.
+    /// Where the host writes the numbers of nodes and finds the answers, and where it reads annotations.
     buffer: Vec<u32>,
 }
 
@@ -100,6 +102,19 @@ impl<P: Plugin> Guest<P> {
 
     pub fn reserve(&mut self) -> i32 {
         answer(self.of_node(P::reserve)).send()
+    }
+
+    /// Where the annotations are, in the buffer, and how long they are: they stay there until the next call.
+    pub fn bindingannotations(&mut self) -> i64 {
+        let texts = match self.of_node(P::bindingannotations) {
+            Ok(annotations) => pairs(&annotations),
+            Err(error) => {
+                klog::error(format_args!("{}", Status::from(error).reason));
+                process::abort() // There is no answer that says so: the pod must not be bound without them.
+            }
+        };
+        self.buffer = words(&texts);
+        (self.buffer.as_ptr() as i64) << 32 | texts.len() as i64
     }
 
     pub fn unreserve(&mut self) {

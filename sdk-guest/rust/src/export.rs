@@ -71,6 +71,9 @@ macro_rules! export {
     (@point prescore) => { $crate::export!(@function prescore() -> i32 { prescore }); };
     (@point normalizescore) => { $crate::export!(@function normalizescore() -> i32 { normalizescore }); };
     (@point reserve) => { $crate::export!(@function reserve() -> i32 { reserve }); };
+    (@point bindingannotations) => {
+        $crate::export!(@function bindingannotations() -> i64 { bindingannotations });
+    };
     (@point unreserve) => { $crate::export!(@function unreserve() { unreserve }); };
     (@point permit) => { $crate::export!(@function permit() -> i64 { permit }); };
     (@point prebind) => { $crate::export!(@function prebind() -> i32 { prebind }); };

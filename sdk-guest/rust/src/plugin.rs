@@ -77,7 +77,13 @@ pub trait Plugin: Sized {
         Status::SUCCESS
     }
 
-    /// Gives that back: the pod will not come to the node.
+    /// The annotations that the pod gets with its bind, asked for after `reserve`: what was chosen on the node, for the
+    /// node's agent and for all others that look at the pod.
+    fn bindingannotations(&self, _wish: &mut Self::Wish, _node: &Self::Resident) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Gives back what was kept: the pod will not come to the node.
     fn unreserve(&self, _wish: &mut Self::Wish, _node: &Self::Resident) {}
 
     /// Whether the pod may be bound at once, or waits.

@@ -33,7 +33,7 @@ from wasm_runtime.engine import GuestEvent, Log
 FIRST: Final = world({NODE: b"A"}, pod=b"pod 1")
 SECOND: Final = FIRST.with_pod("2", b"pod 2")
 
-NAMES: Final = {name: TEXT + 16 * at for at, name in enumerate(abi.EXPORTS)}
+NAMES: Final = {name: TEXT + 32 * at for at, name in enumerate(abi.EXPORTS)}
 """Where a guest has the name of each export."""
 
 
@@ -69,7 +69,7 @@ def _ends(plugin: Plugin) -> None:
     plugin.end_cycle(FIRST.pod)
 
 
-BINDING: Final = ("reserve", "permit", "prebind", "bind", "postbind", "unreserve")
+BINDING: Final = ("reserve", "bindingannotations", "permit", "prebind", "bind", "postbind", "unreserve")
 PREEMPTION: Final = ("removepod", "removepod", "filter", "addpod", "addpod")
 
 WHOLE_CYCLE: Final = in_turn(
@@ -109,7 +109,7 @@ STORIES: Final = {
         "prefilter filter prefilter filter prefilter score",
     ),
     "a guest that binds is left to its pod while there may be another": Story(
-        "prefilter filter reserve permit prebind bind postbind unreserve",
+        f"prefilter filter {' '.join(BINDING)}",
         [calls("filter", at=FIRST), calls("filter", at=SECOND), calls(*BINDING, at=FIRST)],
         f"prefilter filter other.prefilter other.filter {' '.join(BINDING)}",
     ),

@@ -328,7 +328,7 @@ def _printed_at_the_end() -> Iterator[Case]:
                 calls(name),
                 failed(fault, f"{where(name)}: {message.format(function=name)}; the guest printed: {SAID}"),
             )
-        if entry.signature.results:
+        if "code" in entry.result:
             reason = call(REASON, TEXT + 3, 4)
             yield Case(
                 f"{name} prints and returns an error with a reason",

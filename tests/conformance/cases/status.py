@@ -52,8 +52,8 @@ MEANINGS: Final[dict[str, dict[int, Callable[[Status], object]]]] = {
 }
 """What each code that an export may return comes to. Any other one is an error."""
 
-SILENT: Final[dict[str, object]] = {"enqueue": [], "unreserve": None, "postbind": None}
-"""The exports that return nothing, and what comes of them."""
+SILENT: Final[dict[str, object]] = {"enqueue": [], "bindingannotations": {}, "unreserve": None, "postbind": None}
+"""The exports that return no code, and what comes of them if they return nothing."""
 
 
 DONE: Final = {**SILENT, **{export: meanings[0](Status(Code.SUCCESS)) for export, meanings in MEANINGS.items()}}

@@ -289,7 +289,7 @@ async def bound(directory: Path, *steps: Step, timeout: float = TIMEOUT_S) -> tu
 
 async def _bind(binds: ApiBinder) -> str | None:
     try:
-        await binds.bind(POD, NODE)
+        await binds.bind(POD, NODE, {})
     except BindError as error:
         return str(error)
     return None

@@ -42,7 +42,7 @@ async def scripted(directory: Path, *script: Behaviour) -> AsyncIterator[tuple[S
 async def bind_error(binder: Binder, pod: PodKey = POD, node: str = "node-1") -> str:
     """The message of a bind that fails."""
     with pytest.raises(BindError) as caught:
-        await binder.bind(pod, node)
+        await binder.bind(pod, node, {})
     return str(caught.value)
 
 
@@ -53,18 +53,20 @@ def test_without_a_cluster_bind_says_what_to_configure() -> None:
     )
 
 
-def test_a_dry_run_only_logs(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("annotations", [{}, {"example.com/gpus": "0,3"}])
+def test_a_dry_run_only_logs(caplog: pytest.LogCaptureFixture, annotations: dict[str, str]) -> None:
     caplog.set_level(logging.INFO)
-    asyncio.run(DryRunBinder().bind(POD, "node-1"))
+    asyncio.run(DryRunBinder().bind(POD, "node-1", annotations))
     (record,) = [record for record in caplog.records if record.name.startswith("extender")]
-    logged = {key: record.__dict__[key] for key in ("pod", "uid", "node")}
-    assert logged == {"pod": "default/web-0", "uid": "1f0c", "node": "node-1"}
+    logged = {key: record.__dict__[key] for key in ("pod", "uid", "node", "annotations") if key in record.__dict__}
+    given = {"annotations": annotations} if annotations else {}
+    assert logged == {"pod": "default/web-0", "uid": "1f0c", "node": "node-1", **given}
 
 
 def test_a_binding_is_what_the_default_binder_sends(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with scripted(tmp_path, CREATED) as (server, binder):
-            await binder.bind(POD, "node-1")
+            await binder.bind(POD, "node-1", {})
             (got,) = server.received
             assert (got.method, got.target) == ("POST", f"{PODS}/web-0/binding")
             assert got.headers["content-type"] == "application/json"
@@ -73,6 +75,21 @@ def test_a_binding_is_what_the_default_binder_sends(tmp_path: Path) -> None:
                 "kind": "Binding",
                 "metadata": {"namespace": "default", "name": "web-0", "uid": "1f0c"},
                 "target": {"kind": "Node", "name": "node-1"},
+            }
+
+    asyncio.run(scenario())
+
+
+def test_annotations_are_part_of_the_binding(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with scripted(tmp_path, CREATED) as (server, binder):
+            await binder.bind(POD, "node-1", {"example.com/gpus": "0,3", "größe": ""})
+            metadata = json.loads(server.received[0].body)["metadata"]
+            assert metadata == {
+                "namespace": "default",
+                "name": "web-0",
+                "uid": "1f0c",
+                "annotations": {"example.com/gpus": "0,3", "größe": ""},
             }
 
     asyncio.run(scenario())
@@ -102,7 +119,7 @@ def test_what_is_no_name_is_not_sent(tmp_path: Path, name: str) -> None:
 def test_a_failure_that_passes_is_tried_again(tmp_path: Path, failure: Behaviour) -> None:
     async def scenario() -> None:
         async with scripted(tmp_path, failure, failure, CREATED) as (server, binder):
-            await binder.bind(POD, "node-1")
+            await binder.bind(POD, "node-1", {})
             assert len(server.received) == 3
 
     asyncio.run(scenario())
@@ -111,7 +128,7 @@ def test_a_failure_that_passes_is_tried_again(tmp_path: Path, failure: Behaviour
 def test_a_lost_answer_of_a_bind_that_happened_is_a_success(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with scripted(tmp_path, hang_up, conflict("node-1")) as (server, binder):
-            await binder.bind(POD, "node-1")
+            await binder.bind(POD, "node-1", {})
             assert len(server.received) == 2
 
     asyncio.run(scenario())
@@ -197,7 +214,7 @@ def node_of(control_plane: ControlPlane, pod: PodKey) -> str | None:
 def test_a_pod_is_bound(control_plane: ControlPlane, pod: PodKey) -> None:
     async def scenario() -> None:
         async with real(control_plane) as binder:
-            await binder.bind(pod, "node-1")
+            await binder.bind(pod, "node-1", {})
 
     asyncio.run(scenario())
     assert node_of(control_plane, pod) == "node-1"
@@ -206,8 +223,8 @@ def test_a_pod_is_bound(control_plane: ControlPlane, pod: PodKey) -> None:
 def test_to_bind_again_is_a_success_on_the_same_node_only(control_plane: ControlPlane, pod: PodKey) -> None:
     async def scenario() -> None:
         async with real(control_plane) as binder:
-            await binder.bind(pod, "node-1")
-            await binder.bind(pod, "node-1")
+            await binder.bind(pod, "node-1", {})
+            await binder.bind(pod, "node-1", {})
             assert await bind_error(binder, pod, "node-2") == (
                 f"cannot bind pod {pod} to node node-2: the pod is not waiting for a node any more: "
                 f'Operation cannot be fulfilled on pods/binding "{pod.name}": '
@@ -233,7 +250,7 @@ def test_another_pod_of_the_same_name_is_not_bound(control_plane: ControlPlane, 
         async with real(control_plane) as binder:
             message = await bind_error(binder, pod._replace(uid="of-its-predecessor"))
             assert "Precondition failed: UID in precondition: of-its-predecessor" in message
-            await binder.bind(pod, "node-1")
+            await binder.bind(pod, "node-1", {})
             # Nor is it taken for bound because its successor is.
             assert "UID" in await bind_error(binder, pod._replace(uid="of-its-predecessor"))
 
@@ -276,7 +293,7 @@ def test_a_bind_of_which_the_real_answer_was_lost_is_a_success(
 
     async def scenario() -> None:
         async with scripted(tmp_path, lose, pass_on) as (_, binder):
-            await binder.bind(pod, "node-1")
+            await binder.bind(pod, "node-1", {})
 
     asyncio.run(scenario())
     assert answers == [201, 409]

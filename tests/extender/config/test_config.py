@@ -73,7 +73,7 @@ GOOD = of_module("nodenumber")
 PLUGIN = "profiles[0].plugins[0]"
 EXPORTS = (
     "enqueue, prefilter, addpod, removepod, filter, postfilter, prescore, score, normalizescore, reserve,"
-    " unreserve, permit, prebind, bind, postbind"
+    " bindingannotations, unreserve, permit, prebind, bind, postbind"
 )
 POINTS = "enqueue, preFilter, filter, postFilter, preScore, score, reserve, permit, preBind, bind, postBind"
 

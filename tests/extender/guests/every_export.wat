@@ -14,6 +14,7 @@
   (func (export "score") (result i64) (i64.const 0))
   (func (export "normalizescore") (result i32) (i32.const 0))
   (func (export "reserve") (result i32) (i32.const 0))
+  (func (export "bindingannotations") (result i64) (i64.const 0))
   (func (export "unreserve"))
   (func (export "permit") (result i64) (i64.const 0))
   (func (export "prebind") (result i32) (i32.const 0))

@@ -75,7 +75,8 @@ FILES: dict[str, tuple[bytes, str]] = {
     "does-nothing": (
         guests.module("no_extension_point"),
         "{path} exports no extension point; it needs at least one of enqueue, prefilter, addpod, removepod, filter,"
-        " postfilter, prescore, score, normalizescore, reserve, unreserve, permit, prebind, bind, postbind",
+        " postfilter, prescore, score, normalizescore, reserve, bindingannotations, unreserve, permit,"
+        " prebind, bind, postbind",
     ),
     "too-large": (GOOD + bytes(LARGEST), f"{{path}} has {len(GOOD) + LARGEST} bytes, runtime.moduleLimit allows 65536"),
     "traps-at-start": (

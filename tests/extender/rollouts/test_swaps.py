@@ -155,8 +155,8 @@ def test_a_bad_or_missing_module_is_told_once_and_a_good_one_goes_live_after_it(
             digest(bad),
             f"{swapped.module} exports no memory named 'memory': the host hands everything to a guest through it;"
             f" {swapped.module} exports no extension point; it needs at least one of enqueue, prefilter, addpod,"
-            " removepod, filter, postfilter, prescore, score, normalizescore, reserve, unreserve, permit, prebind,"
-            " bind, postbind",
+            " removepod, filter, postfilter, prescore, score, normalizescore, reserve, bindingannotations, unreserve,"
+            " permit, prebind, bind, postbind",
         ),
         ("failed", None, f"{swapped.module} cannot be read: No such file or directory; build it or mend the path"),
         ("active", digest(NEW), ""),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -22,6 +22,8 @@ from wasm_runtime.engines.wasmtime import WasmtimeEngine
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.plugin import Plugin
 from wasm_runtime.nodes.node_table import Nodes, NodeTable
+from wasm_runtime.protobuf import encode_pod
+from wasm_runtime.protobuf.annotate import MAX_ANNOTATIONS_BYTES
 
 GUEST = "binding_from_config"
 STEPS = ("prefilter", "reserve", "unreserve", "permit", "prebind", "bind", "postbind")
@@ -59,16 +61,24 @@ class Cycles:
         self._plugins: list[Plugin] = []
         self.calls: list[str] = []
         self.waiting = WaitingPods()
+        self.annotations: Mapping[str, str] = {}
+        """What the pod was bound with by default."""
         self.error: Exception | None = None
         """What binding by default fails with."""
 
     def entry(
-        self, name: str, config: str, policy: FailurePolicy, points: Sequence[str] | None = None, **settings: Any
+        self,
+        name: str,
+        config: str,
+        policy: FailurePolicy,
+        points: Sequence[str] | None = None,
+        guest: str = GUEST,
+        **settings: Any,
     ) -> ProfilePlugin:
         settings = {"timeout": LONG, "instances": 2, **settings}
         plugin = Plugin(
             self._engine,
-            guests.module(GUEST),
+            guests.module(guest),
             Settings(name, config, **settings),
             extension_points=points,
             handle=Told(name, self.calls),
@@ -86,13 +96,14 @@ class Cycles:
         self.calls.clear()
         binding = Binding(pod, Nodes(NodeTable(), ["node-1"]), time.monotonic() + seconds)
         try:
-            bind.run(profile, binding, self.waiting, self._bind)
+            bind.run(profile, binding, self.waiting, None, self._bind)
         except (BindError, RejectedError, PluginFailedError) as error:
             return str(error)
         return ""
 
-    def _bind(self) -> None:
+    def _bind(self, annotations: Mapping[str, str]) -> None:
         self.calls.append("default")
+        self.annotations = annotations
         if self.error:
             raise self.error
 
@@ -113,8 +124,8 @@ def cycles(engine: WasmtimeEngine) -> Iterator[Cycles]:
     cycles.close()
 
 
-def failed(cause: str, plugin: str = "b") -> str:
-    return f"plugin {plugin} ({guests.revision(GUEST)}): {cause}"
+def failed(cause: str, plugin: str = "b", guest: str = GUEST) -> str:
+    return f"plugin {plugin} ({guests.revision(guest)}): {cause}"
 
 
 def called(*exports: str, plugins: str = "abc") -> list[str]:
@@ -405,3 +416,84 @@ def test_all_guests_busy_is_a_failure_that_says_what_to_raise(cycles: Cycles) ->
             "instance: all 1 that may be used here are in use; raise the plugin's instances", "a"
         )
     assert cycles.bind(Profile("default", [entry])) == ""
+
+
+# -- annotations -----------------------------------------------------------------------------------
+
+ANNOTATES = "annotates_from_config"
+ANNOTATED = Pod("uid-of-web-7", "default/web-7", encode_pod({"metadata": {"name": "web-7"}}))
+
+
+def giving(cycles: Cycles, *configs: str, policy: FailurePolicy = FAIL, points: Sequence[str] | None = None) -> Profile:
+    """Plugins a, b, c that give annotations. A configuration is a character, and `key=value` with spaces between."""
+    return Profile(
+        "default",
+        [
+            cycles.entry(name, config.replace("=", "\n").replace(" ", "\n"), policy, points, ANNOTATES)
+            for name, config in zip("abc", configs, strict=False)
+        ],
+    )
+
+
+def test_the_annotations_of_all_plugins_are_those_of_the_bind(cycles: Cycles) -> None:
+    profile = giving(cycles, "-x=1 y=2 ", "-", "-z=3 y=2 ")
+    assert cycles.bind(profile, pod=ANNOTATED) == ""
+    assert cycles.annotations == {"x": "1", "y": "2", "z": "3"}
+    reserved = [f"{plugin} {export}" for plugin in "abc" for export in ("reserve", "bindingannotations")]
+    assert cycles.calls == [*reserved, "default"]
+
+
+def test_plugins_that_contradict_each_other_stop_the_bind(cycles: Cycles) -> None:
+    profile = giving(cycles, "-x=1 ", "-x=1 ", "-y=0 x=2 ")
+    assert cycles.bind(profile, pod=ANNOTATED) == (
+        "plugins a and c give annotation x different values; leave it to one of them"
+    )
+    assert cycles.calls[-3:] == UNRESERVED
+
+
+def test_a_plugin_is_asked_for_annotations_only_where_it_has_reserved(cycles: Cycles) -> None:
+    profile = giving(cycles, "-x=1 ", "ry=2 ", "-z=3 ")
+    assert cycles.bind(profile, pod=ANNOTATED) == "plugin b: reserve: Unschedulable"
+    assert cycles.calls == ["a reserve", "a bindingannotations", "b reserve", *UNRESERVED]
+
+
+@pytest.mark.parametrize("what", ["e", "t"])
+def test_the_annotations_of_a_plugin_that_fails_are_left_out_where_that_is_ignored(cycles: Cycles, what: str) -> None:
+    """One that reserved nothing is not asked at all."""
+    assert cycles.bind(giving(cycles, "-x=1 ", f"{what}y=2 ", "-z=3 ", policy=IGNORE), pod=ANNOTATED) == ""
+    assert cycles.annotations == {"x": "1", "z": "3"}
+    assert ("b bindingannotations" in cycles.calls) == (what == "t")
+
+
+@pytest.mark.parametrize(
+    ("config", "cause"),
+    [
+        ("-x=1", "bindingannotations of node node-1: the last text does not end with NUL"),
+        ("t", "bindingannotations of node node-1: trap: unreachable in bindingannotations"),
+    ],
+)
+def test_annotations_that_cannot_be_had_stop_the_bind(cycles: Cycles, config: str, cause: str) -> None:
+    assert cycles.bind(giving(cycles, "-x=1 ", config), pod=ANNOTATED) == failed(cause, guest=ANNOTATES)
+    assert "default" not in cycles.calls
+
+
+def test_annotations_that_are_too_long_for_the_pod_stop_the_bind(cycles: Cycles) -> None:
+    annotations = {"there": "." * (MAX_ANNOTATIONS_BYTES - 5)}
+    pod = ANNOTATED._replace(object=encode_pod({"metadata": {"annotations": annotations}}))
+    assert cycles.bind(giving(cycles, "-x= ", "-"), pod=pod) == (
+        "pod default/web-7 cannot have the annotations that plugins give it: its annotations would take 262145 bytes,"
+        " at most 262144 are allowed"
+    )
+    assert cycles.calls[-2:] == called("unreserve", plugins="ba")
+
+
+def test_a_plugin_without_the_extension_point_reserve_gives_none(cycles: Cycles) -> None:
+    profile = giving(cycles, "-x=1 ", points=["preFilter"])
+    assert (cycles.bind(profile, pod=ANNOTATED), cycles.annotations, cycles.calls) == ("", {}, ["default"])
+
+
+def test_a_plugin_that_binds_sees_to_annotations_itself(cycles: Cycles) -> None:
+    profile = giving(cycles, "-x=1 ")
+    binds = cycles.entry("b", steps(bind="a"), FAIL)
+    assert cycles.bind(Profile("default", [*profile.plugins, binds]), pod=ANNOTATED) == ""
+    assert (cycles.annotations, "default" in cycles.calls) == ({}, False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -13,6 +13,7 @@ from wasm_runtime.pods.pod_table import ResidentPod
 
 POD = b"pod"
 CHANGED = b"changed"
+GIVEN = {"gpus": "0,3"}
 
 
 class Book:
@@ -188,6 +189,109 @@ class TestBind:
         book.release("a")
         assert book.states == {}
         book.release("a")
+
+
+class TestAnnotate:
+    def annotate(
+        self, book: Book, uid: str = "a", since: int | None = None, given: Mapping[str, str] = GIVEN
+    ) -> Mapping[str, str] | None:
+        """Gives a pod annotations, which were chosen just now."""
+        position = book.ledger.position if since is None else since
+        return book.ledger.annotate(uid, "node-1", given, CHANGED, position)
+
+    def begin(self, book: Book, uid: str = "a") -> None:
+        """Begins a bind."""
+        book.plan(uid)
+        assert book.ledger.claim(uid, "node-1", 10.0)
+
+    def test_guests_are_told_of_the_pod_that_has_them(self, book: Book) -> None:
+        self.begin(book)
+        assert self.annotate(book) == GIVEN
+        assert book.ledger.entries() == {"a": Entry(State.BINDING, "node-1", CHANGED, book.now + 10.0, GIVEN)}
+        assert book.told() == ResidentPod("node-1", CHANGED, is_tentative=True)
+
+    @pytest.mark.parametrize("end", ["confirm", "doubt"])
+    def test_they_stay_until_the_watch_shows_the_pod(self, book: Book, end: str) -> None:
+        self.begin(book)
+        self.annotate(book)
+        acts: dict[str, Callable[[], object]] = {
+            "confirm": lambda: book.ledger.confirm("a", "node-1"),
+            "doubt": lambda: book.ledger.doubt("a", "node-1"),
+        }
+        acts[end]()
+        assert book.told() == ResidentPod("node-1", CHANGED, is_tentative=end == "doubt")
+        book.ledger.observe("a", "node-1", POD)
+        assert book.told() == ResidentPod("node-1", POD)
+
+    def test_they_are_gone_with_a_bind_that_was_refused(self, book: Book) -> None:
+        self.begin(book)
+        self.annotate(book)
+        book.ledger.release("a", "node-1")
+        self.begin(book)
+        assert book.told() == ResidentPod("node-1", POD, is_tentative=True)
+        assert self.annotate(book, given={"gpus": "1"}) == {"gpus": "1"}
+
+    def test_they_are_refused_once_another_pod_came_to_the_node(self, book: Book) -> None:
+        self.begin(book)
+        since = book.ledger.position
+        book.plan("b", "node-2")
+        assert self.annotate(book, since=since) == GIVEN
+        self.begin(book, "c")
+        since = book.ledger.position
+        book.plan("d")
+        before = book.ledger.entries()
+        assert self.annotate(book, "c", since=since) is None
+        assert book.ledger.entries() == before
+        assert self.annotate(book, "c") == GIVEN
+
+    def test_those_of_another_pod_refuse_them(self, book: Book) -> None:
+        self.begin(book, "a")
+        self.begin(book, "b")
+        since = book.ledger.position
+        assert self.annotate(book, "a", since=since) == GIVEN
+        assert self.annotate(book, "b", since=since) is None
+        assert self.annotate(book, "b") == GIVEN
+
+    def test_no_annotations_are_never_too_late(self, book: Book) -> None:
+        self.begin(book)
+        since = book.ledger.position
+        book.plan("b")
+        before = book.ledger.position
+        assert self.annotate(book, since=since, given={}) == {}
+        assert book.ledger.position == before
+
+    @pytest.mark.parametrize("given", [{}, {"gpus": "1"}])
+    @pytest.mark.parametrize("is_in_doubt", [True, False])
+    def test_a_second_bind_keeps_those_of_the_first_which_may_have_been_heard(
+        self, book: Book, given: dict[str, str], is_in_doubt: bool
+    ) -> None:
+        self.begin(book)
+        self.annotate(book)
+        if is_in_doubt:
+            book.ledger.doubt("a", "node-1")
+        assert book.ledger.claim("a", "node-1", 10.0)
+        book.plan("b")
+        assert self.annotate(book, since=0, given=given) == GIVEN
+        assert book.told() == ResidentPod("node-1", CHANGED, is_tentative=True)
+
+    def test_a_second_bind_gives_them_where_the_first_did_not(self, book: Book) -> None:
+        self.begin(book)
+        book.ledger.doubt("a", "node-1")
+        assert self.annotate(book) == GIVEN
+        assert book.states == {"a": (State.UNCONFIRMED, "node-1")}
+        assert book.told() == ResidentPod("node-1", CHANGED, is_tentative=True)
+
+    @pytest.mark.parametrize("node", ["", "node-1", "node-2"])
+    def test_a_pod_that_is_there_or_elsewhere_by_now_stays_what_it_is(self, book: Book, node: str) -> None:
+        """The API server refuses the bind, or knows that the pod is there."""
+        self.begin(book)
+        if node:
+            book.ledger.observe("a", node, POD)
+        else:
+            book.ledger.delete("a")
+        before = book.ledger.entries()
+        assert self.annotate(book) == GIVEN
+        assert book.ledger.entries() == before
 
 
 class TestDoubt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -16,6 +16,9 @@ from wasm_runtime.pods.pod_table import ResidentPod
 NODES = [f"node-{at}" for at in range(6)]
 CAPACITY = 8
 MOST_PODS = 40
+DEVICES = "01234567"
+"""Those of a node. Each pod has one, whatever its size, and its annotation tells which."""
+NONE = "x"
 BIND_S = 4.0
 LAG_S = UNCONFIRMED_S - BIND_S - 5.0
 """How far the watch is behind at most."""
@@ -31,11 +34,12 @@ class Truth(NamedTuple):
 
     size: int
     node: str = ""
+    device: str = NONE
 
     @property
     def object(self) -> bytes:
         """What stands for the pod's protobuf."""
-        return b"x" * self.size
+        return self.device.encode() + b"." * (self.size - 1)
 
 
 class Change(NamedTuple):
@@ -50,6 +54,14 @@ class Chosen(NamedTuple):
     """A pod for which a node was found; `since` is where the ledger stood before."""
 
     node: str
+    since: int
+
+
+class Choice(NamedTuple):
+    """The node that a pod is being bound to, and its device there; `since` is where the ledger stood before."""
+
+    node: str
+    device: str
     since: int
 
 
@@ -69,7 +81,8 @@ class World:
         """A list that is under way, as the API server was when it began."""
         self.judged: dict[str, Chosen] = {}
         self.planned: dict[str, str] = {}
-        self.binding: dict[str, str] = {}
+        self.reserving: dict[str, Choice] = {}
+        self.binding: dict[str, Choice] = {}
         self.spent = 0.0
         """Seconds for which binds have been under way."""
         self.born = 0
@@ -97,11 +110,11 @@ class World:
         if self.pods:
             self.write(self.dice.choice(sorted(self.pods)), None)
 
-    def assign(self, uid: str, node: str) -> bool:
+    def assign(self, uid: str, node: str, device: str) -> bool:
         """A bind; returns whether the pod is on the node afterwards."""
         pod = self.pods.get(uid)
         if pod and not pod.node:
-            self.write(uid, pod._replace(node=node))
+            self.write(uid, pod._replace(node=node, device=device))
         return bool(pod) and self.pods[uid].node == node
 
     # -- the watch ---------------------------------------------------------------------------------
@@ -131,9 +144,12 @@ class World:
     def wait(self) -> None:
         """Time passes. Binds do not take longer than they may, and the watch does not fall behind more than it may."""
         passed = self.dice.choice([0.01, 0.5, 5.0, 20.0])
-        self.spent = self.spent + passed if self.binding else 0.0
-        while self.binding and self.spent > BIND_S:
-            self.end_bind()
+        self.spent = self.spent + passed if self.reserving or self.binding else 0.0
+        if self.spent > BIND_S:
+            for uid in list(self.reserving):
+                self.ledger.release(uid, self.reserving.pop(uid).node)
+            while self.binding:
+                self.end_bind()
         self.now += passed
         if self.dice.random() < 0.1:
             self.end_list()
@@ -204,7 +220,7 @@ class World:
 
     def begin_bind(self) -> None:
         """A scheduler binds a pod for which filter has answered a node, now or much later."""
-        ready = [uid for uid in self.planned if uid not in self.binding]
+        ready = [uid for uid in self.planned if uid not in self.reserving and uid not in self.binding]
         if not ready:
             return
         uid = self.dice.choice(ready)
@@ -218,20 +234,46 @@ class World:
                 return
             assert self.ledger.plan(uid, node, pod.object, since)
             assert self.ledger.claim(uid, node, BIND_S + UNCONFIRMED_S)
-        self.binding[uid] = node
+        self.choose(uid, node)
+
+    def choose(self, uid: str, node: str) -> None:
+        """The plugins choose a device that no pod has that they are told of."""
+        since = self.ledger.position
+        taken = {pod.object[:1].decode() for other, pod in self.told().items() if other != uid and pod.node == node}
+        self.reserving[uid] = Choice(node, self.dice.choice([each for each in DEVICES if each not in taken]), since)
+
+    def end_choice(self) -> None:
+        """What the plugins have chosen is told to all, if nobody else came to the node meanwhile."""
+        if not self.reserving:
+            return
+        uid = self.dice.choice(sorted(self.reserving))
+        choice, pod = self.reserving.pop(uid), self.pods.get(uid)
+        if pod is None:
+            self.ledger.release(uid, choice.node)
+            return
+        told = pod._replace(device=choice.device).object
+        kept = self.ledger.annotate(uid, choice.node, {"device": choice.device}, told, choice.since)
+        if kept is None:
+            self.done.add("chosen again")
+            self.choose(uid, choice.node)
+            return
+        if kept["device"] != choice.device:
+            self.done.add("chosen before")
+        self.binding[uid] = choice._replace(device=kept["device"])
 
     def end_bind(self) -> None:
         """The API server answers; or it does not, and has bound the pod or not."""
         if not self.binding:
             return
         uid = self.dice.choice(sorted(self.binding))
-        node, outcome = self.binding.pop(uid), self.dice.choice(["answered", "answered", "refused", "lost", "unheard"])
+        node, device, _ = self.binding.pop(uid)
+        outcome = self.dice.choice(["answered", "answered", "refused", "lost", "unheard"])
         self.done.add(outcome)
         if outcome in {"lost", "unheard"}:
             if outcome == "lost":
-                self.assign(uid, node)
+                self.assign(uid, node, device)
             self.ledger.doubt(uid, node)
-        elif outcome == "answered" and self.assign(uid, node):
+        elif outcome == "answered" and self.assign(uid, node, device):
             self.ledger.confirm(uid, node)
         else:
             self.ledger.release(uid, node)
@@ -251,6 +293,10 @@ class World:
             assert bound <= CAPACITY, f"{node} takes {bound}"
             expected = sum(len(entry.object) for entry in entries.values() if entry.node == node)
             assert self.used(node) == expected <= CAPACITY, f"{node} is expected to take {expected}"
+            for pods in (self.pods.values(), self.told().values()):
+                devices = [pod.object[:1].decode() for pod in pods if pod.node == node]
+                shared = [device for device, count in Counter(devices).items() if count > 1 and device != NONE]
+                assert shared == [], f"{node} {devices}"
         tentative = [entry for entry in entries.values() if entry.is_tentative]
         assert all(self.now < entry.expires <= self.now + PLAN_S + UNCONFIRMED_S + BIND_S for entry in tentative)
         plans = [entry.object for entry in tentative if entry.state is State.TENTATIVE]
@@ -261,7 +307,7 @@ class World:
 
     def settle(self) -> None:
         """All schedulers are gone, and the watch has told all."""
-        for work in (self.judged, self.planned, self.binding):
+        for work in (self.judged, self.planned, self.reserving, self.binding):
             work.clear()
         self.end_list()
         while self.changes:
@@ -285,6 +331,7 @@ def test_no_node_takes_more_than_it_has(steps: int) -> None:
         (world.begin_filter, 12),
         (world.end_filter, 12),
         (world.begin_bind, 8),
+        (world.end_choice, 12),
         (world.end_bind, 8),
         (world.give_up, 2),
         (world.simulate, 1),
@@ -299,4 +346,7 @@ def test_no_node_takes_more_than_it_has(steps: int) -> None:
         if step % 5_000 == 4_999:
             world.settle()
     world.settle()
-    assert world.done == {"list", "doubted", "overtaken", "late", "answered", "refused", "lost", "unheard"}
+    assert world.done == {
+        *("list", "doubted", "overtaken", "late", "answered", "refused", "lost", "unheard"),
+        *("chosen again", "chosen before"),
+    }

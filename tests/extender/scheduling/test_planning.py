@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -23,7 +23,8 @@ from tests.extender.kwx import plugin, profile
 from tests.extender.objects import binding_args, filter_error, filtered, names_args, node, pod
 from tests.extender.rollouts.inside import Inside
 from tests.patience import PATIENCE_S
-from wasm_runtime.protobuf.encode import encode_node
+from wasm_runtime.protobuf.annotate import annotated
+from wasm_runtime.protobuf.encode import encode_node, encode_pod
 
 NODES = [f"node-{at}" for at in range(4)]
 FULL = "2 pods are there"
@@ -36,16 +37,19 @@ class Binder:
     def __init__(self) -> None:
         self.error: BindError | None = None
         self.bound: list[str] = []
+        self.annotations: dict[str, Mapping[str, str]] = {}
+        """By the names of the pods that were bound."""
         self.may_go_on: asyncio.Event | None = None
         """What a bind waits for, if it is to."""
 
-    async def bind(self, key: PodKey, node_name: str) -> None:
+    async def bind(self, key: PodKey, node_name: str, annotations: Mapping[str, str]) -> None:
         """Raises what it is told to."""
         if self.may_go_on:
             await asyncio.wait_for(self.may_go_on.wait(), PATIENCE_S)
         if self.error:
             raise self.error
         self.bound.append(f"{key.name} to {node_name}")
+        self.annotations[key.name] = annotations
 
 
 class Clock:
@@ -66,6 +70,7 @@ class World(Inside):
             profile("default", PACKS, topNodes=1),
             profile("all", PACKS),
             profile("blind", plugin("score_by_digit"), topNodes=1),
+            profile("devices", plugin("shares_devices"), topNodes=1),
         ]
         super().__init__(folder, *profiles, binder=self.binder, clock=self.clock)
         self.nodes.put((name, encode_node(node(name))) for name in NODES)
@@ -280,6 +285,106 @@ class TestBind:
         errors = Counter(msgspec.json.decode(answer.body)["Error"] for answer in world.run(all_at_once()))
         assert errors[""] == len(world.binder.bound) == 2
         assert sum(FULL in error for error in errors.elements()) == 4
+
+
+DEVICE = "example.com/device"
+DEVICES = [{DEVICE: "0"}, {DEVICE: "1"}]
+
+
+class TestAnnotations:
+    """A plugin that gives each pod one of the two devices of its node."""
+
+    FULL: Final = "plugin shares_devices: reserve: Unschedulable: no device is free"
+
+    def bind(self, world: World, *names: str) -> list[str]:
+        """Binds pods at the same time. What is wrong with each."""
+
+        async def all_at_once() -> list[Answer]:
+            asked = [world.begin_to_ask("/profiles/devices/bind", binding_args("node-0", name)) for name in names]
+            return await asyncio.wait_for(asyncio.gather(*asked), PATIENCE_S)  # type: ignore[arg-type]
+
+        return [msgspec.json.decode(answer.body)["Error"] for answer in world.run(all_at_once())]
+
+    def chosen(self, world: World, *names: str) -> None:
+        """Has filter answer a node for pods."""
+        for name in names:
+            world.filter(name, "devices", ["node-0"])
+
+    def objects(self, world: World) -> dict[str, bytes]:
+        """What the ledger has of each pod, by its name."""
+        return {uid.removeprefix("uid-of-"): entry.object for uid, entry in world.ledger.entries().items()}
+
+    def test_pods_in_a_row_get_one_each(self, world: World) -> None:
+        self.chosen(world, *"abc")
+        assert [self.bind(world, name) for name in "abc"] == [[""], [""], [self.FULL]]
+        assert world.binder.annotations == {"a": DEVICES[0], "b": DEVICES[1]}
+
+    def test_the_ledger_has_them_until_the_watch_shows_the_pod(self, world: World) -> None:
+        self.chosen(world, *"ab")
+        before = self.objects(world)
+        self.bind(world, "a")
+        assert self.objects(world) == {**before, "a": annotated(before["a"], DEVICES[0])}
+        world.ledger.delete("uid-of-a")
+        self.bind(world, "b")
+        assert world.binder.annotations["b"] == DEVICES[0]
+
+    def test_pods_at_the_same_time_get_one_each(self, world: World) -> None:
+        self.chosen(world, *"abcdef")
+        errors = Counter(self.bind(world, *"abcdef"))
+        assert errors == {"": 2, self.FULL: 4}
+        assert sorted(each[DEVICE] for each in world.binder.annotations.values()) == ["0", "1"]
+        assert len(world.ledger.entries()) == 2
+
+    def test_who_is_overtaken_is_reserved_for_once_more(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        annotate = world.ledger.annotate
+
+        def overtaken(*args: Any) -> Mapping[str, str] | None:
+            monkeypatch.undo()
+            world.ledger.observe("other", "node-0", encode_pod({"metadata": {"annotations": DEVICES[0]}}))
+            return annotate(*args)
+
+        self.chosen(world, "a")
+        monkeypatch.setattr(world.ledger, "annotate", overtaken)
+        assert self.bind(world, "a") == [""]
+        assert world.binder.annotations == {"a": DEVICES[1]}
+
+    def test_one_that_is_always_overtaken_is_told_so(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: object) -> None:
+            return None
+
+        self.chosen(world, "a")
+        monkeypatch.setattr(world.ledger, "annotate", refuse)
+        assert self.bind(world, "a") == [
+            f"node node-0 was given other pods each of the {planning.MAX_JUDGED} times that annotations were chosen for"
+            " pod default/a; kube-scheduler tries the pod again"
+        ]
+        assert (world.binder.bound, world.states) == ([], {})
+
+    def test_a_pod_that_may_be_bound_keeps_its_device(self, world: World) -> None:
+        """The guest would give it the other one now."""
+        self.chosen(world, "a")
+        world.binder.error = BindError("nobody knows", may_be_bound=True)
+        assert self.bind(world, "a") == ["nobody knows"]
+        self.chosen(world, "a", "b")
+        world.binder.error = None
+        assert [self.bind(world, name) for name in "ab"] == [[""], [""]]
+        assert world.binder.annotations == {"a": DEVICES[0], "b": DEVICES[1]}
+
+    def test_a_device_is_free_again_where_the_bind_was_refused(self, world: World) -> None:
+        self.chosen(world, "a")
+        world.binder.error = BindError("cannot bind")
+        assert self.bind(world, "a") == ["cannot bind"]
+        world.binder.error = None
+        self.chosen(world, "b")
+        assert self.bind(world, "b") == [""]
+        assert world.binder.annotations == {"b": DEVICES[0]}
+
+    def test_they_are_given_where_nothing_follows_pods(self, world: World) -> None:
+        """All pods get the first device: the plugin knows of none."""
+        world.ledger.is_followed = False
+        self.chosen(world, *"ab")
+        assert self.bind(world, *"ab") == ["", ""]
+        assert (world.binder.annotations, world.states) == ({"a": DEVICES[0], "b": DEVICES[0]}, {})
 
 
 class TestSwap:

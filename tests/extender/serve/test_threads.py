@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -207,7 +207,7 @@ class HeldBinder:
         self.may_go_on = asyncio.Event()
         self.bound: list[str] = []
 
-    async def bind(self, pod: PodKey, node: str) -> None:
+    async def bind(self, pod: PodKey, node: str, _: Mapping[str, str]) -> None:
         self.is_asked.set()
         await asyncio.wait_for(self.may_go_on.wait(), PATIENCE_S)
         self.bound.append(f"{pod} to {node}")

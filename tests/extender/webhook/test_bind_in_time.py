@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,7 +29,7 @@ class Binder:
     on_loop_s: float
     ends: list[str] = field(default_factory=list)
 
-    async def bind(self, pod: PodKey, node: str) -> None:
+    async def bind(self, pod: PodKey, node: str, _: Mapping[str, str]) -> None:
         delay(self.on_loop_s)  # As a guest that spins there.
         try:
             await asyncio.sleep(60)

@@ -57,6 +57,7 @@ STEPS: dict[CycleStage, dict[str, Step]] = {
     "postFilter": {"postfilter": CoreGuest.post_filter},
     "bind": {
         "reserve": CoreGuest.reserve,
+        "bindingannotations": CoreGuest.binding_annotations,
         "permit": CoreGuest.permit,
         "prebind": CoreGuest.pre_bind,
         "bind": CoreGuest.bind,

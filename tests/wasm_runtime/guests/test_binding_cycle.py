@@ -23,6 +23,7 @@ STEPS: dict[str, Callable[[CoreGuest, Nodes, float], object]] = {
     "addpod": lambda guest, node, deadline: guest.add_pod(b"VICTIM", node, deadline),
     "removepod": lambda guest, node, deadline: guest.remove_pod(b"VICTIM", node, deadline),
     "reserve": CoreGuest.reserve,
+    "bindingannotations": CoreGuest.binding_annotations,
     "unreserve": CoreGuest.unreserve,
     "permit": CoreGuest.permit,
     "prebind": CoreGuest.pre_bind,

@@ -207,7 +207,12 @@ def test_points_that_are_not_enabled_are_not_called(load: Loader) -> None:
         (["prefilter", "addpod", "removepod"], None, ["prefilter", "addpod", "removepod"], []),
         (["prefilter", "addpod", "removepod"], ["filter"], ["prefilter", "addpod", "removepod"], []),
         (["filter", "enqueue", "bind", "reserve"], ["filter"], ["filter"], ["enqueue", "reserve", "bind"]),
-        (["reserve", "unreserve", "permit"], ["reserve"], ["reserve", "unreserve"], ["permit"]),
+        (
+            ["reserve", "bindingannotations", "unreserve", "permit"],
+            ["reserve"],
+            ["reserve", "bindingannotations", "unreserve"],
+            ["permit"],
+        ),
         (["permit"], [], [], ["permit"]),
     ],
 )
@@ -225,6 +230,7 @@ def test_exports_that_are_not_run_are_told(
         ("enqueue", None, False),
         ("addpod", None, False),
         ("reserve", None, True),
+        ("bindingannotations", None, True),
         ("unreserve", None, True),
         ("permit", None, True),
         ("prebind", None, True),

@@ -13,7 +13,7 @@ MEMORY = '(memory (export "memory") 1)'
 NO_MEMORY = "exports no memory named 'memory': the host hands everything to a guest through it"
 NO_POINT = (
     "exports no extension point; it needs at least one of enqueue, prefilter, addpod, removepod, filter, postfilter,"
-    " prescore, score, normalizescore, reserve, unreserve, permit, prebind, bind, postbind"
+    " prescore, score, normalizescore, reserve, bindingannotations, unreserve, permit, prebind, bind, postbind"
 )
 
 

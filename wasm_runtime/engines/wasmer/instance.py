@@ -120,6 +120,10 @@ class WasmerInstance:
         """Bytes of its linear memory."""
         return self._thread.run(len, self._host.memory)
 
+    def read(self, at: int, length: int) -> bytes:
+        """Bytes of its linear memory, which they must be in."""
+        return self._thread.run(self._read, at, length)
+
     def output(self) -> str:
         """What the guest printed in its last call."""
         return str(self._host.output)
@@ -131,6 +135,12 @@ class WasmerInstance:
     def close(self) -> None:
         """Gives back memory and handles. Idempotent."""
         self._thread.run(self._drop)
+
+    def _read(self, at: int, length: int) -> bytes:
+        try:
+            return self._host.memory.read(at, length)
+        finally:
+            self._host.memory.rest()
 
     def _drop(self) -> None:
         self._functions.clear()

@@ -191,6 +191,10 @@ class WasmtimeInstance:
         """Bytes of its linear memory."""
         return len(self._guest_memory)
 
+    def read(self, at: int, length: int) -> bytes:
+        """Bytes of its linear memory, which they must be in."""
+        return self._guest_memory.read(at, length)
+
     def _begin_nodes(self, call: Call) -> tuple[int, int, int, int, int]:
         """Begins a call for nodes. Returns how many, where their indices are, and room for what is answered."""
         indices, count = self._sync_nodes(call), len(call.nodes)

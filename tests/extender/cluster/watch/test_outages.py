@@ -240,7 +240,7 @@ def test_a_bind_to_a_server_that_froze_fails_in_time(outages: Outages) -> None:
     async def scenario() -> None:
         async with api_of(outages) as api:
             with outages.frozen(), pytest.raises(BindError, match=r"no (connection to|answer of) https"):
-                bind = ApiBinder(api, timeout=4).bind(PodKey("default", "web-0", ""), "node-0")
+                bind = ApiBinder(api, timeout=4).bind(PodKey("default", "web-0", ""), "node-0", {})
                 await asyncio.wait_for(bind, TIMEOUT)
 
     asyncio.run(scenario())

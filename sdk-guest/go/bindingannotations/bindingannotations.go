@@ -1,0 +1,46 @@
+// Package bindingannotations has modules that import it export bindingannotations.
+package bindingannotations
+
+import (
+	"maps"
+	"slices"
+	"unsafe"
+
+	"guest/internal/onnode"
+	"guest/nodes"
+	"guest/pods"
+)
+
+var (
+	plugin func()
+	given  map[string]string
+	// texts is where the host reads them, until its next call.
+	texts []byte
+)
+
+// Register makes annotations the function that is asked, after Reserve, which
+// annotations the pod gets with its bind: what was chosen on the node, for the
+// node's agent and for all others that look at the pod.
+func Register[P, N any](pod *pods.View[P], node *nodes.View[N], annotations func(P, N) map[string]string) {
+	plugin = onnode.Notice(pod, node, func(pod P, node N) { given = annotations(pod, node) })
+}
+
+//go:wasmexport bindingannotations
+func bindingannotations() int64 {
+	plugin()
+	texts = terminated(given)
+	if len(texts) == 0 {
+		return 0
+	}
+	return int64(uintptr(unsafe.Pointer(&texts[0])))<<32 | int64(len(texts))
+}
+
+// terminated has keys and values in turn, each ended by a NUL.
+func terminated(annotations map[string]string) []byte {
+	var texts []byte
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		texts = append(append(texts, key...), 0)
+		texts = append(append(texts, annotations[key]...), 0)
+	}
+	return texts
+}
