@@ -32,6 +32,8 @@ from wasm_runtime.nodes.node_table import Nodes
 MAX_LATE_S: Final = 1.0
 """Seconds by which the loop may be late to end a bind before its thread gives it up."""
 
+NO_TIME: Final = "no time was left of server.bindTimeout; raise it, and the extender's httpTimeout with it"
+
 
 _FAILURES: Final[tuple[type[Exception], ...]] = (
     BindError,
@@ -80,18 +82,18 @@ class BindHandler:
         return encoding.encode_bound()
 
     async def _bind(self, pod: PodKey, node: str, named: Profile | None, route: str) -> None:
-        context = self._context
+        context, deadline = self._context, time.monotonic() + self._timeout
         profile = context.pins.pinned(pod.uid, route) or named
         if profile:
             require_loaded(profile)
         context.feasible.require(pod, route, node)
-        await self._claim(pod, node, named, route)
+        await self._claim(deadline, pod, node, named, route)
         if profile.has_binding_points if profile else context.profiles.has_binding_points:
-            await self._run_cycle(pod, node, named, route)
+            await self._run_cycle(deadline, pod, node, named, route)
         else:
-            await self._binder.bind(pod, node, {})
+            await self._bind_until(deadline, pod, node, {})
 
-    async def _claim(self, pod: PodKey, node: str, named: Profile | None, route: str) -> None:
+    async def _claim(self, deadline: float, pod: PodKey, node: str, named: Profile | None, route: str) -> None:
         """Has the ledger expect the pod on the node.
 
         If it does not yet, others may have come there since filter: the plugins have to let the pod there once more.
@@ -105,6 +107,8 @@ class BindHandler:
         nodes = context.nodes.find(Candidates([node]), profile.wants_nodes)
 
         def judge(nodes: Nodes) -> Verdict:
+            if time.monotonic() >= deadline:
+                raise RejectedError(f"bind refused: node {node} could not be judged again for pod {pod}: {NO_TIME}")
             return filter_verb.run(profile, request.pod, nodes) if profile.wants_pods else Verdict(nodes, {}, {})
 
         claim = partial(plan, ledger, profile, request.pod, nodes, judge, seconds)
@@ -127,9 +131,9 @@ class BindHandler:
         require_loaded(profile)
         return profile
 
-    async def _run_cycle(self, pod: PodKey, node: str, named: Profile | None, route: str) -> None:
+    async def _run_cycle(self, deadline: float, pod: PodKey, node: str, named: Profile | None, route: str) -> None:
         """Runs the binding cycle in a thread: what Permit and the guests take holds nobody else up."""
-        context, deadline = self._context, time.monotonic() + self._timeout
+        context = self._context
         request = await context.pods.find(pod)
         profile = self._profile(request, named, route)
         binding = Binding(request.pod, context.nodes.find(Candidates([node]), profile.wants_nodes), deadline)
@@ -158,8 +162,7 @@ class BindHandler:
         """Binds by `binder`, without an attempt where no time is left. Raises BindError."""
         left = deadline - time.monotonic()
         if left <= 0:
-            cause = "no time was left of server.bindTimeout; raise it, and the extender's httpTimeout with it"
-            raise BindError(f"cannot bind pod {pod} to node {node}: {cause}")
+            raise BindError(f"cannot bind pod {pod} to node {node}: {NO_TIME}")
         try:
             with anyio.fail_after(left):
                 await self._binder.bind(pod, node, annotations)

@@ -64,7 +64,7 @@ class Clock:
 class World(Inside):
     """An extender whose ledger is followed, with a plugin that takes two pods on a node."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **more: Any) -> None:
         self.clock, self.binder = Clock(), Binder()
         profiles = [
             profile("default", PACKS, topNodes=1),
@@ -72,7 +72,7 @@ class World(Inside):
             profile("blind", plugin("score_by_digit"), topNodes=1),
             profile("devices", plugin("shares_devices"), topNodes=1),
         ]
-        super().__init__(folder, *profiles, binder=self.binder, clock=self.clock)
+        super().__init__(folder, *profiles, binder=self.binder, clock=self.clock, **more)
         self.nodes.put((name, encode_node(node(name))) for name in NODES)
         self.ledger.is_followed = True
 
@@ -273,6 +273,22 @@ class TestBind:
         refused = f"bind refused: node node-0 does not take pod default/pod any more: {FULL}"
         assert world.bind("pod", route, "node-0") == refused
         assert (world.binder.bound, "pod" in world.states) == ([], False)
+
+    @pytest.mark.parametrize(
+        ("is_planned", "error"),
+        [
+            (True, "cannot bind pod default/pod to node node-0: "),
+            (False, "bind refused: node node-0 could not be judged again for pod default/pod: "),
+        ],
+    )
+    def test_the_time_of_bind_counts_from_its_beginning(self, tmp_path: Path, is_planned: bool, error: str) -> None:
+        world = World(tmp_path, bind_timeout=0.0)
+        with world:
+            world.filter("pod", "default" if is_planned else "all", ["node-0"])
+            assert world.bind("pod", "default" if is_planned else "all", "node-0") == (
+                f"{error}no time was left of server.bindTimeout; raise it, and the extender's httpTimeout with it"
+            )
+            assert (world.binder.bound, world.states) == ([], {})
 
     def test_binds_at_the_same_time_do_not_share_room(self, world: World) -> None:
         for at in range(6):
