@@ -1,4 +1,4 @@
-"""Builds guests: the examples of every language whose compiler is there, or the sources that are given."""
+"""Builds guests: examples and policies of every language whose compiler is there, or the sources that are given."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from builders import LANGUAGES, Language
+from builders import LANGUAGES, POLICIES, Language
 from builders.errors import BuildError
 
 
@@ -75,10 +75,17 @@ def those_there() -> list[str]:
 
 
 def build(language: Language, sources: Sequence[Path], out: Path | None) -> None:
-    """Builds sources of one language; without any, its examples."""
+    """Builds sources of one language; without any, its examples and policies."""
     language.builder.check()
-    plugins = {source.stem: source for source in sources} or language.builder.EXAMPLES
-    directory = out or (Path() if sources else language.examples)
+    if sources:
+        build_all(language, {source.stem: source for source in sources}, out or Path())
+    else:
+        build_all(language, language.builder.EXAMPLES, out or language.examples)
+        build_all(language, language.policies, out or POLICIES)
+
+
+def build_all(language: Language, plugins: Mapping[str, Path], directory: Path) -> None:
+    """Builds plugins by name into a directory."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, source in plugins.items():
         report(language.builder.build(source, directory / f"{name}.wasm"))

@@ -4,10 +4,12 @@
         file = cluster.write_kubeconfig(folder)  # for the extender: cluster.mode: kubeconfig
         peer = [binary, "-apiserver", cluster.url]
         cluster.update(rate=100)  # updates of nodes a second, from now on; 0 ends them
+    cluster.update_pods(rate=100)  # the same of pods
 
 What it serves is what `bench.peers.objects` makes, or nodes from a file. Whatever their resourceVersions were, it gives
 them its own. It runs in a process of its own and speaks no more than its clients need: lists in pages, watches from a
-version, and three requests that no real one has: `PUT /updates?rate=N`, `GET /updates` and `PUT /nodes`.
+version, and four requests that no real one has: `PUT /updates?rate=N`, `PUT /pod-updates?rate=N`, `GET /updates` and
+`PUT /nodes`.
 """
 
 from __future__ import annotations
@@ -44,6 +46,10 @@ TICK: Final = 0.005
 """Seconds between two looks at how many updates are due."""
 POD_NODES: Final = 5_000
 """Pods are spread over this many nodes, be they there or not."""
+GPU_POD_EVERY: Final = 10
+"""Of so many pods of a node one asks for a GPU, if nodes have some."""
+RATES: Final = {"/updates": "nodes", "/pod-updates": "pods"}
+"""By the path of a request: what is updated at the rate that it has."""
 
 
 class Cluster(NamedTuple):
@@ -64,6 +70,10 @@ class Cluster(NamedTuple):
         """Updates as many nodes a second from now on, one after the other."""
         self._ask("PUT", f"/updates?rate={rate}")
 
+    def update_pods(self, rate: float) -> None:
+        """Updates as many pods a second from now on, one after the other."""
+        self._ask("PUT", f"/pod-updates?rate={rate}")
+
     def updates(self) -> int:
         """How often a node has been updated so far, those included that were put."""
         return int(self._ask("GET", "/updates"))
@@ -82,10 +92,18 @@ class Cluster(NamedTuple):
 
 
 @contextmanager
-def api_server(nodes: int | Path, pods: int = 0) -> Iterator[Cluster]:
-    """A stand-in with as many nodes, or with those of a file, and pods on them, in a process of its own."""
+def api_server(nodes: int | Path, pods: int = 0, gpus: int = 0) -> Iterator[Cluster]:
+    """A stand-in with as many nodes, or with those of a file, and pods on them, in a process of its own.
+
+    With `gpus` each node that is not of a file has so many, and of ten pods one asks for one.
+    """
     port = free_port()
-    options = {"--port": port, "--node-list" if isinstance(nodes, Path) else "--nodes": nodes, "--pods": pods}
+    options = {
+        "--port": port,
+        "--node-list" if isinstance(nodes, Path) else "--nodes": nodes,
+        "--pods": pods,
+        "--gpus": gpus,
+    }
     command = [sys.executable, "-m", "bench.peers.apiserver", *(str(each) for pair in options.items() for each in pair)]
     with running(command, port):
         yield Cluster(port)
@@ -190,20 +208,30 @@ def _field(number: int, value: int | bytes) -> bytes:
     return integer(number, value) if isinstance(value, int) else text(number, value)
 
 
-class ApiServer:
-    """Serves collections, and updates the nodes among them."""
+def made_node(at: int, gpus: int, version: int = FIRST_VERSION, update: int = 0) -> bytes:
+    """A node that is made from its number, bare protobuf."""
+    node = objects.node(at, version, update)
+    return encode_node(objects.with_gpus(node, gpus) if gpus else node)
 
-    def __init__(self, nodes: list[bytes], pods: int) -> None:
+
+def made_pod(at: int, gpus: int, update: int = 0) -> bytes:
+    """A pod on a node, made from its number, bare protobuf."""
+    asks = bool(gpus) and at // POD_NODES % GPU_POD_EVERY == 0
+    return encode_pod(objects.running_pod(at, objects.node_name(at % POD_NODES), int(asks), update))
+
+
+class ApiServer:
+    """Serves collections, and updates what is in them."""
+
+    def __init__(self, nodes: list[bytes], pods: int, gpus: int) -> None:
         """`nodes` are bare protobuf."""
+        self._gpus = gpus
         self._nodes = Collection("Node", nodes)
+        self._pods = Collection("Pod", [made_pod(at, gpus) for at in range(pods)])
         self._places = {identity(node).name: at for at, node in enumerate(nodes)}
-        placed = (objects.running_pod(at, objects.node_name(at % POD_NODES)) for at in range(pods))
-        self._collections = {
-            "/api/v1/nodes": self._nodes,
-            "/api/v1/pods": Collection("Pod", list(map(encode_pod, placed))),
-        }
-        self._updates = 0
-        self._rate = 0.0
+        self._collections = {"/api/v1/nodes": self._nodes, "/api/v1/pods": self._pods}
+        self._updates = {"nodes": 0, "pods": 0}
+        self._rates = {"nodes": 0.0, "pods": 0.0}
 
     async def serve(self, port: int) -> None:
         """Serves and updates until cancelled."""
@@ -212,19 +240,26 @@ class ApiServer:
             await self._update()
 
     async def _update(self) -> None:
-        due, looked = 0.0, time.monotonic()
+        due, looked = dict.fromkeys(self._rates, 0.0), time.monotonic()
         while True:
             await asyncio.sleep(TICK)
             now = time.monotonic()
-            due, looked = due + self._rate * (now - looked), now
-            while due >= 1:
-                self._update_next()
-                due -= 1
+            for kind, rate in self._rates.items():
+                due[kind] += rate * (now - looked)
+                while due[kind] >= 1:
+                    self._update_next(kind)
+                    due[kind] -= 1
+            looked = now
 
-    def _update_next(self) -> None:
-        self._updates += 1
-        at = self._updates % len(self._nodes)
-        self._nodes.replace(at, encode_node(objects.node(at, self._nodes.version + 1, self._updates)))
+    def _update_next(self, kind: str) -> None:
+        self._updates[kind] += 1
+        update = self._updates[kind]
+        if kind == "nodes":
+            at = update % len(self._nodes)
+            self._nodes.replace(at, made_node(at, self._gpus, self._nodes.version + 1, update))
+        else:
+            at = update % len(self._pods)
+            self._pods.replace(at, stamped(made_pod(at, self._gpus, update), self._pods.version + 1))
 
     def _put(self, nodes: Mapping[str, bytes]) -> None:
         if unknown := nodes.keys() - self._places:
@@ -248,8 +283,8 @@ class ApiServer:
         url = urlsplit(target)
         query = dict(parse_qsl(url.query))
         try:
-            if (method, url.path) == ("PUT", "/updates"):
-                self._rate = float(query["rate"])
+            if method == "PUT" and url.path in RATES:
+                self._rates[RATES[url.path]] = float(query["rate"])
                 await write_answer(writer, HTTPStatus.OK, b"")
             elif (method, url.path) == ("GET", "/updates"):
                 await write_answer(writer, HTTPStatus.OK, b"%d" % (self._nodes.version - FIRST_VERSION))
@@ -296,15 +331,15 @@ async def _stream(writer: asyncio.StreamWriter, frames: AsyncIterator[bytes], se
 def main() -> None:
     """Serves until it is ended."""
     parser = argparse.ArgumentParser(prog="python -m bench.peers.apiserver", description=__doc__)
-    for name in ("port", "nodes", "pods"):
+    for name in ("port", "nodes", "pods", "gpus"):
         parser.add_argument(f"--{name}", type=int)
     parser.add_argument("--node-list", type=Path)
     options = parser.parse_args()
     if options.node_list:
         nodes = [stamped(node, FIRST_VERSION) for node in read_nodes(options.node_list.read_bytes()).values()]
     else:
-        nodes = [encode_node(objects.node(at, FIRST_VERSION)) for at in range(options.nodes)]
-    asyncio.run(ApiServer(nodes, options.pods).serve(options.port))
+        nodes = [made_node(at, options.gpus) for at in range(options.nodes)]
+    asyncio.run(ApiServer(nodes, options.pods, options.gpus).serve(options.port))
 
 
 if __name__ == "__main__":

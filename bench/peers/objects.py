@@ -23,6 +23,7 @@ MOST_IMAGES: Final = 50
 """Images that a node tells of, and a large one; a kubelet tells of 50 at most."""
 DEVICES: Final = 28
 """Devices of a large node, each described by an annotation of a kilobyte."""
+GPU: Final = "nvidia.com/gpu"
 CHANGE_EVERY: Final = 10
 """Updates of a node are heartbeats, but each tenth changes what is allocatable as well."""
 
@@ -91,9 +92,23 @@ def large_node(at: int, version: int) -> Object:
     return made
 
 
-def running_pod(at: int, node_name: str) -> Object:
-    """A v1.Pod as an API server has it: 2 KB of protobuf."""
-    pod = _pod(at, {"cpu": "250m", "memory": "256Mi"})
+def with_gpus(node: Object, gpus: int) -> Object:
+    """The node with so many GPUs."""
+    node["status"]["allocatable"][GPU] = str(gpus)
+    return node
+
+
+def running_pod(at: int, node_name: str, gpus: int = 0, update: int = 0) -> Object:
+    """A v1.Pod as an API server has it: 2 KB of protobuf.
+
+    Args:
+        at: the pod's number.
+        node_name: where it runs.
+        gpus: how many it asks for.
+        update: the number of the update that made it so, which an annotation has.
+    """
+    pod = _pod(at, {"cpu": "250m", "memory": "256Mi", **({GPU: str(gpus)} if gpus else {})})
+    pod["metadata"]["annotations"] = {"update.example.com/number": str(update)}
     pod["metadata"]["managedFields"] = [
         _managed("kube-controller-manager", "spec", *pod["spec"], *pod["spec"]["containers"][0]),
         _managed("kubelet", "status", "conditions", "containerStatuses", "hostIP", "phase", "podIP", "podIPs"),

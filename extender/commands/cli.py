@@ -118,6 +118,9 @@ def call_verb(
     pod: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The pod that bind only names: kubectl get pod NAME -o json.")
     ] = None,
+    pods: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The pods on nodes: kubectl get pods -A -o json.")
+    ] = None,
     guest_config: Annotated[str | None, typer.Option(metavar="TEXT", help="Configuration of the guest.")] = None,
     args: Annotated[
         list[str] | None, typer.Option(metavar="TEXT", help="An argument of the guest, its name first; repeatable.")
@@ -149,7 +152,7 @@ def call_verb(
     except OptionError as error:
         raise typer.BadParameter(str(error), param_hint=f"'{error.option}'") from error
     logging.getLogger("extender.webhook").addHandler(logging.NullHandler())  # The outcome has what it logs.
-    asked = _or_fail(lambda: call.read(request, nodes, pod))
+    asked = _or_fail(lambda: call.read(request, nodes, pod, pods))
     outcome = _or_fail(lambda: call.call(verb, module, config, asked))
     if output is View.JSON:
         write_encoded(outcome.body)

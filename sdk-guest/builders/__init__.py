@@ -33,10 +33,15 @@ class Language(NamedTuple):
     examples: Path
     """Where its example modules go."""
     builder: Builder
+    policies: Mapping[str, Path] = {}
+    """The policies that the extender is shipped with, by name, each with its root source file."""
 
+
+POLICIES = Path(__file__).resolve().parents[2] / "extender" / "policies"
+"""Where the modules of policies go."""
 
 LANGUAGES: Mapping[str, Language] = {
     "zig": Language(".zig", zig.MODULES, zig),
     "go": Language(".go", go.MODULES, go),
-    "rust": Language(".rs", rust.MODULES, rust),
+    "rust": Language(".rs", rust.MODULES, rust, rust.POLICIES),
 }

@@ -31,6 +31,9 @@ EXAMPLES: Mapping[str, Path] = {
 }
 """The example modules by name, each with its root source file."""
 
+POLICIES: Mapping[str, Path] = {"gpu_pack": SDK / "policies" / "gpu-pack" / "gpu_pack.rs"}
+"""The policies that the extender is shipped with, in the same way."""
+
 # WebAssembly's first version and a feature that every host has had for years.
 MODULE = (
     *("--target", TARGET, "-C", "target-cpu=mvp", "-C", "target-feature=+bulk-memory"),
@@ -74,13 +77,13 @@ def build(source: Path, module: Path) -> Path:
 
 
 def test(sources: Sequence[Path]) -> None:
-    """Runs the unit tests of the sources, or of library and examples, natively and with all checks."""
+    """Runs the unit tests of the sources, or of library, examples and policies, natively and with all checks."""
     rustc = next(iter(compilers()), None)
     if rustc is None:
         raise BuildError("the tests of guests in Rust need a rustc, and PATH has none")
     with tempfile.TemporaryDirectory(prefix="guests-") as cache:
         library = _library(rustc, Path(cache), ())
-        for source in sources or (LIBRARY, *EXAMPLES.values()):
+        for source in sources or (LIBRARY, *EXAMPLES.values(), *POLICIES.values()):
             print(f"{source.name}:", flush=True)
             program = Path(cache, "tests")
             _run(rustc, "--test", *_source(source, "plugin"), "--extern", f"guest={library}", "-o", program)

@@ -159,9 +159,13 @@ def test_the_extender_reads_its_configuration_from_the_config_map(
 def test_the_plugins_are_in_the_image(overlay: Overlay) -> None:
     configuration = config.read(overlay.directory / "extender.yaml")
     urls = [plugin.guest_url for profile in configuration.profiles for plugin in profile.plugins]
-    copied = {path.name for path in CHECKOUT.glob("extender/examples/*.wasm")}
+    folders = ("examples", "policies")
+    copied = {path.name for folder in folders for path in CHECKOUT.glob(f"extender/{folder}/*.wasm")}
     assert urls
     for url in urls:
         assert url.startswith(PLUGINS_OF_THE_IMAGE)
         assert url.removeprefix(PLUGINS_OF_THE_IMAGE) in copied
-    assert "COPY extender/examples/*.wasm /opt/kwx/plugins/" in (MANIFESTS / "Dockerfile").read_text()
+    assert (
+        "COPY extender/examples/*.wasm extender/policies/*.wasm /opt/kwx/plugins/"
+        in (MANIFESTS / "Dockerfile").read_text()
+    )

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from extender.config import ServerConfig
 from extender.scheduling.node_source import NodeSource
 from extender.scheduling.requests import PodRequest, RequestError
 from extender.webhook.decoding import RequestDecoder
 from wasm_runtime.nodes.node_table import NodeTable
+from wasm_runtime.pods.pod_table import ResidentPod
 
 T = TypeVar("T")
 
@@ -23,6 +24,29 @@ STANDARD_INPUT: Final = Path("-")
 
 class CallError(Exception):
     """The call cannot be made. `str()` names the file and says why."""
+
+
+_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+"""Phases of a pod that uses nothing of its node any more."""
+
+
+class _PodList(Struct):
+    items: list[Raw]
+
+
+class _PodSpec(Struct):
+    nodeName: str = ""  # noqa: N815 - the API's name
+
+
+class _PodStatus(Struct):
+    phase: str = ""
+
+
+class _Placed(Struct):
+    """Where a pod is."""
+
+    spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
+    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
 
 class CallInput(NamedTuple):
@@ -35,11 +59,16 @@ class CallInput(NamedTuple):
     """The pod of a bind request."""
 
 
-def read(file: Path, nodes: Path | None, pod: Path | None) -> CallInput:
-    """Reads a request; `nodes` and `pod` are files as `kubectl get -o json` prints them. Raises CallError."""
+def read(file: Path, nodes: Path | None, pod: Path | None, pods: Path | None) -> CallInput:
+    """Reads a request; `nodes`, `pod` and `pods` are files as `kubectl get -o json` prints them.
+
+    Guests are told of those of `pods` that are on nodes and have not finished. Raises CallError.
+    """
     source = NodeSource(None, NodeTable())
     if nodes:
         _decode(nodes, lambda text: _put(text, source))
+    if pods:
+        source.current.pods.put(_decode(pods, _on_nodes))
     return CallInput(file, _contents(file), source, _decode(pod, _pod) if pod else None)
 
 
@@ -48,6 +77,19 @@ def _put(text: bytes, source: NodeSource) -> None:
     if not candidates.names:
         raise RequestError("there is no node in it; expected a list as kubectl get nodes -o json prints it")
     source.find(candidates, wants_objects=True)
+
+
+def _on_nodes(text: bytes) -> list[tuple[str, ResidentPod]]:
+    """The pods of a list that are on nodes, by UID."""
+    found = []
+    for at, item in enumerate(msgspec.json.decode(text, type=_PodList).items):
+        try:
+            place, pod = msgspec.json.decode(item, type=_Placed), _pod(bytes(item)).pod
+        except (RequestError, msgspec.DecodeError) as error:
+            raise RequestError(f"pod {at} of the list: {error}") from error
+        if place.spec.nodeName and place.status.phase not in _FINISHED:
+            found.append((pod.uid, ResidentPod(place.spec.nodeName, pod.object)))
+    return found
 
 
 def _pod(text: bytes) -> PodRequest:

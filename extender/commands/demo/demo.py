@@ -12,6 +12,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from extender.commands.demo import gpus
 from extender.commands.demo.client import SchedulerClient
 from extender.commands.demo.cycle import CycleReport, captured, play
 from extender.commands.demo.server import LOOPBACK, DemoError, DemoServer, demo_server, example
@@ -29,6 +30,7 @@ class DemoReport(msgspec.Struct):
     admin_url: str
     cycle: CycleReport
     swap: SwapReport
+    gpus: gpus.GpuReport
     scheduler_config: str
 
 
@@ -74,6 +76,7 @@ def _play(server: DemoServer, progress: Console) -> DemoReport:
         f"http://{LOOPBACK}:{server.admin_port}",
         cycle,
         swapped,
+        gpus.decide(),
         _scheduler_config(server),
     )
 
@@ -101,7 +104,8 @@ def _show(report: DemoReport) -> None:
                 f"Hot swap: {swapped.requests} requests flowed, {swapped.failed} failed;"
                 f" the new module answered {swapped.seconds:.2f} s after its file was exchanged.\n"
             ),
-            Text(f"Verbs      {report.verbs_url}/{{filter,prioritize,preempt,bind}}"),
+            *gpus.parts(report.gpus),
+            Text(f"\nVerbs      {report.verbs_url}/{{filter,prioritize,preempt,bind}}"),
             Text(f"Health     {report.admin_url}/readyz?verbose"),
             Text(f"Metrics    {report.admin_url}/metrics"),
             Text(f"Plugins    kwx plugin list --server {report.admin_url}"),

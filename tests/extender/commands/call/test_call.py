@@ -150,6 +150,20 @@ def test_nodes_that_are_only_named_may_come_beside_the_request(command: Command,
     assert answer(ended) == objects.filtered(["node-2"], unresolvable={"node-1": NO_LABEL})
 
 
+def test_pods_on_nodes_may_come_beside_the_request(command: Command, folder: Path) -> None:
+    def placed(name: str, node: str, phase: str = "Running") -> objects.Object:
+        pod = objects.pod(name)
+        return {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": {"phase": phase}}
+
+    request = written(folder, objects.names_args(["node-1", "node-2"]))
+    nodes = written(folder, {"items": [objects.node("node-1"), objects.node("node-2")]}, "nodes.json")
+    finished = [placed("c", "node-2", "Succeeded"), placed("d", "node-2", "Failed"), objects.pod("waits")]
+    pods = written(folder, {"items": [placed("a", "node-1"), placed("b", "node-1"), *finished]}, "pods.json")
+    module = guest(folder, "packs_two")
+    ended = command("call", "filter", module, request, "--nodes", nodes, "--pods", pods, "--output", "json")
+    assert answer(ended) == objects.filtered(["node-2"], {"node-1": "2 pods are there"})
+
+
 def test_a_guest_that_reads_nodes_says_how_to_give_them(command: Command, folder: Path) -> None:
     module = guests.example("accelerator")
     the_pod = objects.pod(annotations={"kwx.dev/accelerator": "h100"})
@@ -195,6 +209,17 @@ def test_a_request_that_cannot_be_answered(
         ("--nodes", {"items": [{"metadata": {}}]}, "Nodes.items[0]: the node has no metadata.name"),
         ("--pod", {"kind": "Pod"}, "Pod: Object missing required field `metadata`"),
         ("--pod", b"[" * 100_000, "Expected `object`, got `array`"),
+        ("--pods", {"kind": "List"}, "Object missing required field `items`"),
+        (
+            "--pods",
+            {"items": [objects.pod(), {"spec": {"nodeName": "node-1"}}]},
+            "pod 1 of the list: Pod: Object missing required field `metadata`",
+        ),
+        (
+            "--pods",
+            {"items": [{"spec": {"nodeName": 1}}]},
+            "pod 0 of the list: Expected `str`, got `int` - at `$.spec.nodeName`",
+        ),
     ],
 )
 def test_objects_beside_the_request_that_are_none(

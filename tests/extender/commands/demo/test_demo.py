@@ -32,6 +32,16 @@ VERDICTS = {
 }
 """Reason of a rejection, score, and score after the swap of each node, for pod train-3."""
 
+GPU_VERDICTS = {
+    "half a GPU": ("gpu-2", {"gpu-1": 40, "gpu-2": 68, "gpu-3": 3}),
+    "2 GPUs": ("gpu-1", {"gpu-1": 100, "gpu-2": 56, "gpu-3": 25}),
+    "8 GPUs": (
+        "gpu-3",
+        {"gpu-1": "Insufficient nvidia.com/gpu", "gpu-2": "Insufficient nvidia.com/gpu", "gpu-3": 100},
+    ),
+}
+"""By what a pod asks for: the node that wins, and the score of each node or the reason against it."""
+
 
 class Runs(NamedTuple):
     """What `kwx run --once` printed, in a home directory of its own each."""
@@ -59,7 +69,7 @@ def test_json_is_the_whole_output_and_tells_what_the_cycle_and_the_swap_have_sho
     result = runs.as_json
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
-    assert list(report) == ["verbs_url", "admin_url", "cycle", "swap", "scheduler_config"]
+    assert list(report) == ["verbs_url", "admin_url", "cycle", "swap", "gpus", "scheduler_config"]
 
     ports = [httpx.URL(report[name]).port for name in ("verbs_url", "admin_url")]
     assert len({*ports, *DEFAULT_PORTS}) == 4
@@ -93,6 +103,22 @@ def test_json_is_the_whole_output_and_tells_what_the_cycle_and_the_swap_have_sho
     assert swap["before"] == {name: VERDICTS[name][1] for name in passing}
     assert swap["after"] == {name: VERDICTS[name][2] for name in passing}
 
+    assert report["gpus"]["used"] == {
+        "gpu-1": [1.0] * 6 + [0.0] * 2,
+        "gpu-2": [0.5, 1.0, 1.0] + [0.0] * 5,
+        "gpu-3": [0.0] * 8,
+    }
+    decisions = {each["asks"]: each["nodes"] for each in report["gpus"]["decisions"]}
+    assert decisions == {
+        asks: [
+            {"node": node, "reason": "", "score": said, "wins": node == winner}
+            if isinstance(said, int)
+            else {"node": node, "reason": said, "score": None, "wins": False}
+            for node, said in verdicts.items()
+        ]
+        for asks, (winner, verdicts) in GPU_VERDICTS.items()
+    }
+
     (extender,) = yaml.safe_load(report["scheduler_config"])["extenders"]
     assert extender == {
         "urlPrefix": report["verbs_url"],
@@ -118,6 +144,12 @@ def test_the_table_shows_the_same_to_people(runs: Runs) -> None:
         assert [line.split()[1:] for line in lines if line.startswith(name)] == [" ".join(row).split()]
     assert re.search(
         r"Hot swap: \d+ requests flowed, 0 failed; the new module answered \d+\.\d\d s after", result.stdout
+    )
+    assert [line.split(maxsplit=4) for line in result.stdout.splitlines() if line.startswith("half a GPU")] == [
+        ["half", "a", "GPU", "gpu-1", "■■■■■■□□  passes       40"]
+    ]
+    assert re.search(
+        r"^ +gpu-2 ← +◧■■□□□□□ +passes +68  the share fits on a GPU that is shared already", result.stdout, re.MULTILINE
     )
     assert "kind: KubeSchedulerConfiguration\n" in result.stdout
     assert list(runs.home.iterdir()) == []
