@@ -69,7 +69,7 @@ def decide() -> GpuReport:
 def parts(report: GpuReport) -> Iterator[Part]:
     """The report for people."""
     yield Text(
-        "\nThree pods ask for GPUs, and gpu-pack knows the pods that run: ■ taken, ◧ half of it, □ free\n", "italic"
+        "Three pods ask for GPUs, and gpu-pack knows the pods that run: ■ taken, ◧ half of it, □ free\n", "italic"
     )
     rows = [
         (

@@ -190,7 +190,7 @@ mod tests {
         let mut some = devices(&[MILLION; 2]);
         let whole = demand(MILLION, 2);
         some.take([(whole, &[][..]), (half(1), &[]), (demand(MILLION, 9), &[])].into_iter());
-        assert_eq!(some, devices(&[-MILLION, -MILLION * 3 / 2]));
+        assert_eq!(some, devices(&[-MILLION * 3 / 2, -MILLION]));
         assert_eq!((some.level_with(None), some.level_with(Some(whole))), (100, 100));
     }
 
