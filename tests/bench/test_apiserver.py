@@ -46,6 +46,26 @@ def test_caches_see_all_objects_and_every_update(tmp_path: Path) -> None:
         asyncio.run(scenario(cluster))
 
 
+def test_nodes_may_have_gpus_and_pods_that_ask_for_them_change(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        api = ApiServer.from_kubeconfig(cluster.write_kubeconfig(tmp_path))
+        node_table = NodeTable()
+        nodes, pods = NodeCache(api, node_table, Ends()), PodCache(api, Ends())
+        async with running(nodes), running(pods):
+            await until(lambda: nodes.synced and pods.synced)
+            assert known(node_table) == {objects.node_name(0): encode_node(objects.with_gpus(node(0), 8))}
+            first = objects.running_pod(0, objects.node_name(0), gpus=1)
+            uid = first["metadata"]["uid"]
+            assert pods.get(uid) == encode_pod(first)
+            await asyncio.to_thread(cluster.update_pods, 1_000)
+            await until(lambda: pods.get(uid) != encode_pod(first))
+            await asyncio.to_thread(cluster.update_pods, 0)
+        await api.aclose()
+
+    with api_server(1, pods=1, gpus=8) as cluster:
+        asyncio.run(scenario(cluster))
+
+
 @pytest.mark.parametrize("version", ["", "7", str(10**15)])
 def test_nodes_of_a_file_and_nodes_that_are_put_get_versions_of_the_server(tmp_path: Path, version: str) -> None:
     """So that a watch goes on behind them when its time is over."""
