@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import pytest
 
-from tests.conformance.engines import ENGINES
 from tests.sdk_guest import policy_cases
+from tests.sdk_guest.plugins import MakePlugin, without
 from tests.sdk_guest.policy_cases import Case
-from tests.wasm_runtime.world import close
 from wasm_runtime import Plugin, Settings
 from wasm_runtime.abi import Code, Severity
 from wasm_runtime.engine import Engine, Log
@@ -26,12 +25,6 @@ DEVICES: Final = "gpu-pack.kwx.dev/devices"
 Load = Callable[..., Plugin]
 
 
-@pytest.fixture(scope="module", params=[make for _, make in ENGINES], ids=[name for name, _ in ENGINES])
-def engine(request: pytest.FixtureRequest) -> Engine:
-    made: Engine = request.param()
-    return made
-
-
 @pytest.fixture
 def logged() -> list[tuple[Severity, str]]:
     """What guests logged."""
@@ -39,28 +32,21 @@ def logged() -> list[tuple[Severity, str]]:
 
 
 @pytest.fixture
-def load(engine: Engine, logged: list[tuple[Severity, str]]) -> Iterator[Load]:
+def load(each_engine: Engine, make_plugin: MakePlugin, logged: list[tuple[Severity, str]]) -> Load:
     """Makes a plugin of gpu-pack, for a host that tells of pods or for one that does not."""
-    plugins = []
+    wasm = (ROOT / "extender" / "policies" / "gpu_pack.wasm").read_bytes()
 
     def load(config: str = "", *, tells_pods: bool = True) -> Plugin:
-        wasm = (ROOT / "extender" / "policies" / "gpu_pack.wasm").read_bytes()
-        for export in () if tells_pods else ("podschanged", "podbuffer"):
-            wasm = wasm.replace(export.encode(), export.upper().encode())
-        plugin = Plugin(
-            engine,
-            wasm,
+        return make_plugin(
+            each_engine,
+            without(wasm, *(() if tells_pods else ("podschanged", "podbuffer"))),
             Settings("gpu-pack", config=config, timeout=30.0, instances=1),
             sink=lambda _plugin, _pod, journal: logged.extend(
                 (each.severity, each.message) for each in journal.records if isinstance(each, Log)
             ),
         )
-        plugins.append(plugin)
-        return plugin
 
-    yield load
-    for plugin in plugins:
-        close(plugin)
+    return load
 
 
 CASES: Final = policy_cases.read(GPU_PACK / "cases.yaml")
