@@ -152,7 +152,7 @@ def connected(ports: Ports) -> Iterator[http.client.HTTPConnection]:
 
 
 def _built(folder: Path) -> Path:
-    command = [sys.executable, ROOT / "sdk-guest" / "build.py", GO, "--out", folder]
+    command: list[str | Path] = [sys.executable, ROOT / "sdk-guest" / "build.py", GO, "--out", folder]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=BUILD_TIMEOUT_S)
     return folder / f"{GO.stem}.wasm"
 

@@ -223,7 +223,7 @@ def made_pod(at: int, gpus: int, update: int = 0) -> bytes:
 class ApiServer:
     """Serves collections, and updates what is in them."""
 
-    def __init__(self, nodes: list[bytes], pods: int, gpus: int) -> None:
+    def __init__(self, nodes: list[bytes], pods: int, gpus: int = 0) -> None:
         """`nodes` are bare protobuf."""
         self._gpus = gpus
         self._nodes = Collection("Node", nodes)

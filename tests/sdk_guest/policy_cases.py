@@ -19,7 +19,7 @@ from wasm_runtime.protobuf import encode_node, encode_pod
 
 Object = dict[str, Any]
 
-POD = {"metadata": {"name": "asks", "namespace": "ns", "uid": "asks"}, "spec": {"containers": [{"name": "c"}]}}
+POD: Object = {"metadata": {"name": "asks", "namespace": "ns", "uid": "asks"}, "spec": {"containers": [{"name": "c"}]}}
 
 
 class Case(msgspec.Struct, forbid_unknown_fields=True):

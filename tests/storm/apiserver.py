@@ -37,7 +37,7 @@ class StandIn(ApiServer):
         super().__init__([encode_node(node(name, version=str(apiserver.FIRST_VERSION))) for name in names], 0)
         self._names = names
         self._random = random.Random(seed)
-        self._rate = UPDATES
+        self._rates["nodes"] = UPDATES
         self._writers: set[StreamWriter] = set()
         self.bound: dict[str, str] = {}
         """The node of each pod that was bound, by UID."""
@@ -62,7 +62,8 @@ class StandIn(ApiServer):
                 for writer in self._writers:
                     writer.transport.abort()
 
-    def _update_next(self) -> None:
+    def _update_next(self, kind: str) -> None:
+        assert kind == "nodes"
         at = self._random.randrange(len(self._names))
         labels = {"seen": str(self._nodes.version)}
         changed = node(self._names[at], version=str(self._nodes.version + 1), labels=labels)

@@ -15,6 +15,7 @@ from bench.controlplane.process import isolated_environment
 from extender.commands.demo import demo
 from extender.commands.demo.cycle import CycleReport, NodeReport, VerbLatency
 from extender.commands.demo.demo import DemoReport
+from extender.commands.demo.gpus import GpuReport
 from extender.commands.demo.swap import SwapReport
 from extender.commands.terminal import cut, show
 from extender.telemetry.printable import escaped, printable
@@ -64,7 +65,11 @@ def test_what_a_guest_says_is_text_only_in_the_log_on_a_terminal(tmp_path: Path)
 def test_what_a_guest_says_is_text_only_in_the_demonstration(capsys: pytest.CaptureFixture[str]) -> None:
     verbs = [VerbLatency(verb, EVIL, 1.0, 1.0) for verb in ("filter", "prioritize", "preempt", "bind")]
     node = NodeReport(EVIL, passes=False, reason=EVIL, score=None, preemption=False, bound=True)
-    show(demo._nodes(DemoReport("", "", CycleReport(verbs, [node]), SwapReport(1, 0, 0.1, {}, {}), "")))
+    show(
+        demo._nodes(
+            DemoReport("", "", CycleReport(verbs, [node]), SwapReport(1, 0, 0.1, {}, {}), GpuReport({}, []), "")
+        )
+    )
     shown = capsys.readouterr().out
     assert shown.count(TAME) == 4
     assert [character for character in shown.replace("\n", "") if not character.isprintable()] == []

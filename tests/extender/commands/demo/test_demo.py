@@ -32,7 +32,7 @@ VERDICTS = {
 }
 """Reason of a rejection, score, and score after the swap of each node, for pod train-3."""
 
-GPU_VERDICTS = {
+GPU_VERDICTS: dict[str, tuple[str, dict[str, int | str]]] = {
     "half a GPU": ("gpu-2", {"gpu-1": 40, "gpu-2": 68, "gpu-3": 3}),
     "2 GPUs": ("gpu-1", {"gpu-1": 100, "gpu-2": 56, "gpu-3": 25}),
     "8 GPUs": (
