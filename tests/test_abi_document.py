@@ -11,7 +11,7 @@ from wasm_runtime import NodeTable, abi
 from wasm_runtime.abi import GroupSource, PodState
 from wasm_runtime.driver import layout
 from wasm_runtime.engine import KIBIBYTE, MAX_LONG_REASONS, POD_BUFFER_ALIGNMENT, Settings
-from wasm_runtime.engines.wasmtime.instance import MAX_TABLES
+from wasm_runtime.engines.wasmtime.limits import MAX_TABLES
 from wasm_runtime.guests.binding_annotations import MAX_ANNOTATIONS, MAX_BYTES, MAX_NAME_CHARS
 from wasm_runtime.guests.guest import name
 from wasm_runtime.guests.pool import CYCLE_TIMEOUT_S

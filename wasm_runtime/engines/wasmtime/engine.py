@@ -15,7 +15,8 @@ from wasm_runtime.blob import Blob
 from wasm_runtime.compile.cache import CodeFile
 from wasm_runtime.compile.compiler import Compiled
 from wasm_runtime.engine import DEFAULT_STACK_BYTES, MAX_STACK_BYTES, Handle, Settings
-from wasm_runtime.engines.wasmtime.instance import WasmtimeCode, WasmtimeInstance
+from wasm_runtime.engines.wasmtime.instance import WasmtimeInstance
+from wasm_runtime.engines.wasmtime.linker import WasmtimeCode
 from wasm_runtime.engines.wasmtime.ticker import Ticker
 from wasm_runtime.errors import ModuleError
 from wasm_runtime.module.binary import EMPTY, Interface, check_preamble, interface

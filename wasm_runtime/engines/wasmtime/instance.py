@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-import struct
 import time
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar, cast
 
 import wasmtime
-from wasmtime import Func, FuncType, Linker, Memory, Store, ValType, WasiConfig
+from wasmtime import Func, Instance, Memory, Store, WasiConfig
 
 from wasm_runtime import abi, driver
-from wasm_runtime.abi import GuestResult, HostDocument, Severity
 from wasm_runtime.driver import layout
 from wasm_runtime.engine import (
     MAX_LONG_REASONS,
-    MAX_UID_BYTES,
-    MEBIBYTE,
-    NO_JOURNAL,
     NO_RESULTS,
     Call,
     CallResult,
-    GuestEvent,
     GuestJournal,
     Handle,
     ListResults,
-    Log,
     NodeResults,
     Settings,
     check_pod_buffer,
     max_reason_bytes,
-    max_result_bytes,
     node_buffer_error,
 )
+from wasm_runtime.engines.wasmtime import journal
+from wasm_runtime.engines.wasmtime.callbacks import Callbacks
+from wasm_runtime.engines.wasmtime.limits import Limits
+from wasm_runtime.engines.wasmtime.linker import WasmtimeCode, link
 from wasm_runtime.engines.wasmtime.memory import CallMemory, GuestMemory, SnapshotMemory
-from wasm_runtime.engines.wasmtime.ticker import Ticker
-from wasm_runtime.engines.wasmtime.trap import EngineFailure, describe
+from wasm_runtime.engines.wasmtime.trap import describe
 from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
 from wasm_runtime.module.binary import Interface
 from wasm_runtime.nodes.node_feed import ALL_NODES, NodeFeed
@@ -47,9 +42,6 @@ from wasm_runtime.wasmtime_capi import EpochDeadline, Function
 from wasm_runtime.weak import weak_method
 
 T = TypeVar("T")
-
-MAX_TABLES: Final = 8
-"""Tables that a guest may have."""
 
 NO_DEADLINE: Final = 1 << 60
 """Ticks."""
@@ -72,29 +64,9 @@ _POINTS: Final = {
     for name, export in abi.EXPORTS.items()
 }
 
-_GUEST: Final = "guest"
-"""The linker's name of the guest's instance."""
-
-_CALLED: Final = frozenset({abi.MEMORY, *abi.START, *driver.POINTS})
-"""The exports that a host has any use for."""
-
 _IMAGES: Final = abi.Import("k8s.io/scheduler", "nodeImageStates")
-_RECORD: Final = struct.Struct("<IiIII")
-"""Head of a record of the journal: kind, severity, length of the node's name, of the message and of its pairs."""
 _SIGN: Final = 0x8000_0000
 _FINE: Final = CallResult(0, 0, "")
-
-
-class WasmtimeCode(NamedTuple):
-    """What the instances of a module share: its compiled code, and what the engine adds to every guest."""
-
-    engine: wasmtime.Engine
-    ticker: Ticker
-    trampoline: wasmtime.Module
-    driver: wasmtime.Module
-    guest: wasmtime.Module
-    interface: Interface
-    """Of the guest."""
 
 
 class WasmtimeInstance:
@@ -103,12 +75,11 @@ class WasmtimeInstance:
     def __init__(self, code: WasmtimeCode, settings: Settings, handle: Handle) -> None:
         """Links and starts the guest. Raises GuestError."""
         self._settings = settings
-        self._handle = handle
         self._ticker = code.ticker
         self._store = Store(code.engine)
         self._interrupt = EpochDeadline(self._store)
-        self._call: Call | None = None
-        self._callback_error: Exception | None = None
+        self._callbacks = Callbacks(handle)
+        self._limits = Limits(self._store, settings, self._callbacks)
         self._linked = False
         self.has_left = False
         wasi = WasiConfig()
@@ -253,13 +224,7 @@ class WasmtimeInstance:
 
     def take_journal(self) -> GuestJournal:
         """Takes what the guest logged and recorded since this was last called."""
-        header = self._memory.header
-        if not (header.journal_length or header.journal_dropped):
-            return NO_JOURNAL
-        records = self._memory.read(header.journal, header.journal_length)
-        journal = GuestJournal(list(_records(records)), header.journal_dropped)
-        header.journal_length = header.journal_dropped = 0
-        return journal
+        return journal.take(self._memory)
 
     def close(self) -> None:
         """Gives back memory and handles. Idempotent."""
@@ -267,38 +232,14 @@ class WasmtimeInstance:
 
     def _link(self, code: WasmtimeCode, deadline: float) -> None:
         store, (exports, imports) = self._store, code.interface
-        trampoline = wasmtime.Instance(store, code.trampoline, []).exports(store)
-        linker = Linker(code.engine)
-        linker.define_wasi()
-        random = linker.get(store, abi.WASI, "random_get")
-        linker.allow_shadowing = True
-        for function in imports.keys() & driver.HOST_FUNCTIONS.keys():
-            linker.define(store, function.module, function.name, trampoline[str(function)])
-        self._limit()
-        instance = self._run("instantiate", None, deadline, lambda: linker.instantiate(store, code.guest))
-        # By name: `Instance.exports` takes the square of their number, two minutes for 60,000.
-        linker.define_instance(store, _GUEST, instance)
-        guest = {name: linker.get(store, _GUEST, name) for name in exports.keys() & _CALLED}
-        self._lift_limits()
-        self._interrupt(NO_DEADLINE)
-        points = wasmtime.Table(
-            store,
-            wasmtime.TableType(ValType.funcref(), wasmtime.Limits(len(driver.POINTS), None)),
-            None,
-        )
-        for name, at in driver.POINTS.items():
-            if isinstance(exports.get(name), abi.FunctionType):
-                points.set(store, at, cast(Func, guest[name]))
-        supply = Func(store, FuncType([ValType.i32()], []), self._supply)
-        deliver = Func(store, FuncType([ValType.i32()] * 3, []), self._deliver)
-        waiting = Func(store, FuncType([ValType.i32()] * 3, [ValType.i32()]), self._waiting)
-        linked = wasmtime.Instance(
-            store,
-            code.driver,
-            [cast(Memory, guest[abi.MEMORY]), random, supply, deliver, waiting, trampoline["imports"], points],
-        ).exports(store)
+
+        def instantiate(make: Callable[[], Instance]) -> Instance:
+            instance = self._run("instantiate", None, deadline, make)
+            self._interrupt(NO_DEADLINE)
+            return instance
+
+        guest, linked = link(store, code, self._callbacks, self._limits, instantiate)
         self._guest = guest
-        self._limit()
         self._once = Function(store, cast(Func, linked["once"]), 2)
         self._each = Function(store, cast(Func, linked["each"]), 8)
         self._all = Function(store, cast(Func, linked["all"]), 10)
@@ -307,7 +248,7 @@ class WasmtimeInstance:
         self._pods = PodFeeds.of(exports)
         told = [name for name in ("podbuffer", *abi.RECORD_STREAMS) if isinstance(exports.get(name), abi.FunctionType)]
         self._record_exports = {name: Function(store, cast(Func, guest[name]), 1) for name in told}
-        grow = weak_method(self._grow)
+        grow = weak_method(self._limits.grow)
         self._guest_memory = GuestMemory(store, cast(Memory, guest[abi.MEMORY]))
         self._memory = CallMemory(store, cast(Memory, linked["call"]), grow)
         self._snapshot = SnapshotMemory(
@@ -320,6 +261,7 @@ class WasmtimeInstance:
             feed=self._feed,
             pods=self._pods,
         )
+        self._callbacks.memory, self._callbacks.guest_memory = self._memory, self._guest_memory
         self._linked = True
 
     def _configure(self, settings: Settings) -> None:
@@ -347,7 +289,8 @@ class WasmtimeInstance:
 
     def _run(self, export: str, call: Call | None, deadline: float, function: Callable[..., T], *arguments: int) -> T:
         """Runs something of the guest, which is interrupted at the deadline. Raises GuestError."""
-        self._call = call
+        callbacks = self._callbacks
+        callbacks.call = call
         try:
             self._ticker.start(self._interrupt, deadline)
             result = function(*arguments)
@@ -355,8 +298,8 @@ class WasmtimeInstance:
             raise self._guest_error(export, error) from None
         finally:
             self._ticker.stop(self._interrupt)
-            self._call = None
-            failure, self._callback_error = self._callback_error, None
+            callbacks.call = None
+            failure, callbacks.error = callbacks.error, None
             if failure is not None and not isinstance(failure, MemoryError):
                 raise failure
         if failure is not None:
@@ -381,12 +324,12 @@ class WasmtimeInstance:
         if self._linked:
             output = self._memory.output()
             node = self._node(self._memory.header.current)
-            if self._call and self._memory.header.data_absent:
+            if self._callbacks.call and self._memory.header.data_absent:
                 return GuestError(Fault.NO_NODE_DATA, export, NO_NODE_DATA, node=node, fatal=True)
-            if isinstance(self._callback_error, MemoryError):
-                cause = _beyond(self._callback_error)
+            if isinstance(self._callbacks.error, MemoryError):
+                cause = _beyond(self._callbacks.error)
                 return GuestError(Fault.LIMIT, export, cause, node=node, output=output, fatal=True)
-            failure = self._consider_memory(failure)
+            failure = failure.with_memory(len(self._guest_memory), self._settings.memory_limit)
             cause = failure.cause
         if failure.fault is Fault.DEADLINE:
             cause = f"interrupted at its timeout of {self._settings.timeout * 1000:.0f} ms"
@@ -400,101 +343,8 @@ class WasmtimeInstance:
             trap=failure.trap,
         )
 
-    def _consider_memory(self, failure: EngineFailure) -> EngineFailure:
-        """A guest that cannot grow its memory traps by itself, most at `unreachable`: says how much it has."""
-        used, limit = len(self._guest_memory), self._settings.memory_limit
-        if failure.fault is not Fault.TRAP or 2 * used < limit:
-            return failure
-        held = f"its memory has grown to {used // MEBIBYTE} of {limit // MEBIBYTE} MiB"
-        return failure._replace(fault=Fault.MEMORY, cause=f"{failure.cause}; {held}")
-
     def _node(self, index: int) -> str:
         return "" if index == layout.NONE else self._snapshot.name(index)
-
-    def _limit(self) -> None:
-        """Bounds what the guest may have. Numbers of memories and tables count when it is instantiated."""
-        self._store.set_limits(
-            memory_size=self._settings.memory_limit,
-            table_elements=self._settings.table_limit,
-            tables=1 + MAX_TABLES,
-            memories=1,
-        )
-
-    def _lift_limits(self) -> None:
-        self._store.set_limits()
-
-    def _grow(self, memory: Memory, pages: int) -> None:
-        """Grows a memory of the driver. Only between calls may it grow beyond the guest's limit.
-
-        A document for a guest never needs to: what is larger than its limit it could not take.
-        """
-        if self._call is None:
-            self._lift_limits()
-        try:
-            memory.grow(self._store, pages)
-        finally:
-            if self._call is None:
-                self._limit()
-
-    def _supply(self, document: int) -> None:
-        """Called by the driver when the guest asks for a document. Raises nothing: see `_run`."""
-        try:
-            self._memory.supply(document, self._call.document(HostDocument(document)) if self._call else b"")
-        except Exception as error:
-            self._callback_error = error
-
-    def _deliver(self, delivery: int, at: int, length: int) -> None:
-        """Called by the driver when the guest hands over a result, found to lie in its memory."""
-        if self._call is None:
-            return
-        try:
-            length &= layout.NONE
-            most = max_result_bytes(self._call.nodes)
-            if length > most:
-                raise MemoryError(f"a result of {length} bytes, at most {most} are taken")
-            data = self._guest_memory.read(at & layout.NONE, length)
-            self._call.guest_results[GuestResult(delivery)] = data
-        except Exception as error:
-            self._callback_error = error
-
-    def _waiting(self, at: int, length: int, reject: int) -> int:
-        """Called by the driver with the UID of a pod, to be rejected or to be handed over as a document."""
-        length &= layout.NONE
-        if self._call is None or length > MAX_UID_BYTES:
-            return 0
-        try:
-            uid = self._guest_memory.read(at & layout.NONE, length).decode(errors="replace")
-            if reject:
-                return int(self._handle.reject_waiting_pod(uid))
-            pod = self._handle.waiting_pod(uid)
-            if pod is None:
-                return 0
-            self._memory.supply(HostDocument.WAITING_POD, pod)
-            return 1
-        except Exception as error:
-            self._callback_error = error
-            return 0
-
-
-def _records(data: bytes) -> Iterator[Log | GuestEvent]:
-    at = 0
-    while at < len(data):
-        kind, severity, *lengths = _RECORD.unpack_from(data, at)
-        at += _RECORD.size
-        parts = []
-        for length in lengths:
-            parts.append(data[at : at + length])
-            at += length
-        node, message, pairs = parts
-        if kind == layout.EVENT:
-            yield GuestEvent(message)
-        else:
-            yield Log(
-                Severity(min(max(severity, Severity.INFO), Severity.FATAL)),
-                message.decode(errors="replace"),
-                tuple(abi.split_names(pairs)),
-                node.decode(errors="replace"),
-            )
 
 
 def _beyond(error: MemoryError) -> str:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from wasmtime import ExitTrap, Trap, TrapCode, WasmtimeError
 
+from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.errors import Fault, TrapKind, shorten
 
 MAX_FRAMES: Final = 12
@@ -39,6 +40,13 @@ class EngineFailure(NamedTuple):
     """A phrase, with the wasm backtrace of a trap."""
     trap: TrapKind | None = None
     exit_code: int | None = None
+
+    def with_memory(self, used: int, limit: int) -> EngineFailure:
+        """A guest that cannot grow its memory traps by itself, most at `unreachable`: says how much it has."""
+        if self.fault is not Fault.TRAP or 2 * used < limit:
+            return self
+        held = f"its memory has grown to {used // MEBIBYTE} of {limit // MEBIBYTE} MiB"
+        return self._replace(fault=Fault.MEMORY, cause=f"{self.cause}; {held}")
 
 
 def describe(error: Trap | WasmtimeError) -> EngineFailure:
