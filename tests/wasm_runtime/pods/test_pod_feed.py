@@ -229,7 +229,7 @@ class TestStreams:
     @pytest.mark.parametrize(
         ("exports", "streams"),
         [
-            (set(abi.RESIDENT), ["podschanged", "pendingpodschanged"]),
+            (set(abi.RESIDENT), ["groupschanged", "podschanged", "pendingpodschanged", "memberschanged"]),
             ({"podbuffer", "pendingpodschanged"}, ["pendingpodschanged"]),
             ({"podbuffer", "podschanged", "nodechanged"}, ["podschanged"]),
         ],
@@ -239,7 +239,7 @@ class TestStreams:
         assert feeds is not None
         assert [feed.export for feed in feeds._feeds] == streams
 
-    @pytest.mark.parametrize("exports", [set(abi.EXPORTS), set(abi.RESIDENT) - abi.POD_STREAMS.keys()])
+    @pytest.mark.parametrize("exports", [set(abi.EXPORTS), set(abi.RESIDENT) - set(abi.RECORD_STREAMS)])
     def test_are_none_for_a_guest_that_exports_neither(self, exports: set[str]) -> None:
         assert PodFeeds.of(exports) is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -222,7 +223,7 @@ class Copy:
 
     def check(self, node_table: NodeTable, truth: dict[str, ResidentPod]) -> None:
         self.follow(node_table.pods)
-        assert sorted(each.pod for each in self.pods.values()) == sorted(truth.values())
+        assert Counter(each.pod for each in self.pods.values()) == Counter(truth.values())
         names = {at: name for at, name, _ in node_table.everything().nodes}
         assert {names.get(each.node, "") for each in self.pods.values()} == {each.node for each in truth.values()}
         assert all(names.get(each.node, "") == each.pod.node for each in self.pods.values())
