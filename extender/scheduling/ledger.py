@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from heapq import heappop, heappush
 from typing import Final, NamedTuple, Protocol
@@ -31,6 +31,9 @@ MAX_TENTATIVE_BYTES: Final = 64 * MEBIBYTE
 
 POD_OVERHEAD_BYTES: Final = 1024
 """What a pod takes beside its object."""
+
+PODS_AT_ONCE: Final = 256
+"""Pods of a list that are taken while others wait."""
 
 EARLY_S: Final = 2.0
 """Seconds by which kube-scheduler may see earlier than the ledger that a pod has ended."""
@@ -199,7 +202,7 @@ class Ledger:
             entry = self._entries.get(uid)
             if entry is None or entry.state is not State.TENTATIVE:
                 return ""
-            self._change(Step.RETRY, uid)
+            self._step(Step.RETRY, uid)
             return entry.node
 
     def vacate(self, *, is_seen: bool = False) -> None:
@@ -233,7 +236,7 @@ class Ledger:
         with self._lock:
             if self._taken.get(node, self._forgotten) > since:
                 return False
-            self._change(Step.PLAN, uid, Entry(State.TENTATIVE, node, pod, self._clock() + seconds))
+            self._step(Step.PLAN, uid, Entry(State.TENTATIVE, node, pod, self._clock() + seconds))
             self.expire()
             return True
 
@@ -244,7 +247,7 @@ class Ledger:
             entry = self._entry(uid, node)
             if entry is None:
                 return False
-            self._change(Step.BIND, uid, entry._replace(expires=self._clock() + seconds))
+            self._step(Step.BIND, uid, entry._replace(expires=self._clock() + seconds))
             return True
 
     def annotate(
@@ -263,26 +266,26 @@ class Ledger:
             if annotations and self._taken.get(node, self._forgotten) > since:
                 return None
             if annotations and entry:  # Else it has ended, or is elsewhere, and the API server will refuse it.
-                self._change(Step.ANNOTATE, uid, entry._replace(object=pod, annotations=annotations))
+                self._step(Step.ANNOTATE, uid, entry._replace(object=pod, annotations=annotations))
             return annotations
 
     def confirm(self, uid: str, node: str) -> None:
         """Takes note that a pod was bound, unless the watch has shown by now that it has ended."""
         with self._lock:
             if entry := self._entries.get(uid):
-                self._change(Step.CONFIRM, uid, entry._replace(node=node, expires=math.inf))
+                self._step(Step.CONFIRM, uid, entry._replace(node=node, expires=math.inf))
 
     def release(self, uid: str, node: str) -> None:
         """Takes note that a pod was not bound to a node."""
         with self._lock:
             if self._entry(uid, node):
-                self._change(Step.RELEASE, uid)
+                self._step(Step.RELEASE, uid)
 
     def doubt(self, uid: str, node: str) -> None:
         """Takes note that a pod may be bound to a node. Until that is known it goes nowhere else."""
         with self._lock:
             if entry := self._entry(uid, node):
-                self._change(Step.DOUBT, uid, entry._replace(expires=self._clock() + UNCONFIRMED_S))
+                self._step(Step.DOUBT, uid, entry._replace(expires=self._clock() + UNCONFIRMED_S))
 
     def node_of(self, uid: str) -> str:
         """The node that a pod is on, or expected on; empty if there is none."""
@@ -309,9 +312,9 @@ class Ledger:
                 if expires > now and entry.state is not State.TENTATIVE:
                     kept.append((expires, uid))
                 elif entry.state is State.UNCONFIRMED and shown_by > now:  # The watch may still show it.
-                    self._change(Step.DOUBT, uid, entry._replace(expires=shown_by))
+                    self._step(Step.DOUBT, uid, entry._replace(expires=shown_by))
                 else:
-                    self._change(Step.EXPIRE, uid)
+                    self._step(Step.EXPIRE, uid)
             for each in kept:
                 heappush(self._expiries, each)
 
@@ -323,33 +326,38 @@ class Ledger:
         A pod that was bound here is on its node all the same: the watch may be behind.
         """
         with self._lock:
-            if node:
-                self._waiting.pop(uid, None)
-                self._change(Step.OBSERVE, uid, Entry(State.OBSERVED, node, pod))
-            else:
-                self._waiting[uid] = pod
-                self._tell(uid)
+            self._observe(uid, node, pod)
+            self._tell([uid])
 
     def delete(self, uid: str) -> None:
         """Forgets a pod that has ended."""
         with self._lock:
             self._waiting.pop(uid, None)
             self._change(Step.DELETE, uid)
-            self._tell(uid)
+            self._tell([uid])
 
     def replace(self, pods: Mapping[str, tuple[str, bytes]]) -> None:
-        """Takes a list of all pods that have not ended: the node and the object of each."""
+        """Takes a list of all pods that have not ended: the node and the object of each.
+
+        It takes them as if the watch showed some at a time, so that nobody has to wait until it has taken all.
+        """
         with self._lock:
-            gone = self._waiting.keys() - pods.keys()
-            for uid in gone:
-                del self._waiting[uid]
             expires = self._clock() + UNCONFIRMED_S
-            for uid in [uid for uid in self._entries if not pods.get(uid, ("",))[0]]:
-                self._change(Step.MISS, uid, self._entries[uid]._replace(expires=expires))
-            for uid in gone:
-                self._tell(uid)
-            for uid, (node, pod) in pods.items():
-                self.observe(uid, node, pod)
+            missed = [uid for uid in self._entries if not pods.get(uid, ("",))[0]]
+            missed += [uid for uid in self._waiting if uid not in pods and uid not in self._entries]
+        for uids in _batches(missed):
+            with self._lock:
+                for uid in uids:
+                    if uid not in pods:
+                        self._waiting.pop(uid, None)
+                    if entry := self._entries.get(uid):
+                        self._change(Step.MISS, uid, entry._replace(expires=expires))
+                self._tell(uids)
+        for uids in _batches(list(pods)):
+            with self._lock:
+                for uid in uids:
+                    self._observe(uid, *pods[uid])
+                self._tell(uids)
 
     def unfollow(self) -> None:
         """Forgets all pods: nobody watches them from now on. A bind that is under way ends without the ledger."""
@@ -388,8 +396,21 @@ class Ledger:
         entry = self._entries.get(uid)
         return entry if entry and entry.node == node else None
 
+    def _step(self, step: Step, uid: str, changed: Entry | None = None) -> None:
+        """Makes a transition, and tells guests of it; `changed` is the entry of the state that follows, if one does."""
+        with self._lock:
+            self._change(step, uid, changed)
+            self._tell([uid])
+
+    def _observe(self, uid: str, node: str, pod: bytes) -> None:
+        if node:
+            self._waiting.pop(uid, None)
+            self._change(Step.OBSERVE, uid, Entry(State.OBSERVED, node, pod))
+        else:
+            self._waiting[uid] = pod
+
     def _change(self, step: Step, uid: str, changed: Entry | None = None) -> None:
-        """Makes a transition; `changed` is the entry of the state that follows, if one does."""
+        """Makes a transition, of which guests are still to be told before anybody else has the lock."""
         with self._lock:
             before = self._entries.get(uid)
             state = before.state if before else None
@@ -407,7 +428,6 @@ class Ledger:
             if after and after.is_tentative:
                 heappush(self._expiries, (after.expires, uid))
             self._note_room(before, after)
-            self._tell(uid)
             if before and step is not Step.RETRY and (after is None or after.node != before.node):
                 self.vacate(is_seen=step in _SEEN and not before.is_tentative)
 
@@ -421,12 +441,19 @@ class Ledger:
         if len(self._taken) > MAX_NODES:
             _, self._forgotten = self._taken.popitem(last=False)
 
-    def _tell(self, uid: str) -> None:
-        """Brings what guests are told of a pod up to date."""
-        entry, waiting = self._entries.get(uid), self._waiting.get(uid)
-        if entry:
-            self._pods.put([(uid, ResidentPod(entry.node, entry.object, entry.is_tentative))])
-        elif waiting is not None:
-            self._pods.put([(uid, ResidentPod("", waiting))])
-        else:
-            self._pods.remove(uid)
+    def _tell(self, uids: Sequence[str]) -> None:
+        """Brings what guests are told of pods up to date."""
+        told: list[tuple[str, ResidentPod]] = []
+        for uid in uids:
+            entry, waiting = self._entries.get(uid), self._waiting.get(uid)
+            if entry:
+                told.append((uid, ResidentPod(entry.node, entry.object, entry.is_tentative)))
+            elif waiting is not None:
+                told.append((uid, ResidentPod("", waiting)))
+            else:
+                self._pods.remove(uid)
+        self._pods.put(told)
+
+
+def _batches(uids: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (uids[begin : begin + PODS_AT_ONCE] for begin in range(0, len(uids), PODS_AT_ONCE))

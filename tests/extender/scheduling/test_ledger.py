@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 
@@ -510,6 +510,45 @@ def test_pods_that_are_watched_no_more_are_forgotten(book: Book) -> None:
     assert book.states == {"later": (State.TENTATIVE, "node-1")}
     book.now += PLAN_S
     assert book.states == {}
+
+
+class Sink:
+    """Keeps what guests are told, call by call: the pods, or the one that is gone."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str] | str] = []
+
+    def put(self, pods: Iterable[tuple[str, ResidentPod]], /) -> None:
+        if uids := [uid for uid, _ in pods]:
+            self.calls.append(uids)
+
+    def remove(self, uid: str, /) -> None:
+        self.calls.append(uid)
+
+    def replace(self, pods: Mapping[str, ResidentPod], /) -> None:
+        raise AssertionError(pods)
+
+
+class TestTelling:
+    def test_guests_are_told_once_of_each_change(self) -> None:
+        sink = Sink()
+        ledger = Ledger(sink, lambda: 0.0)
+        ledger.observe("a", "", POD)
+        ledger.observe("a", "node-1", POD)
+        ledger.delete("a")
+        ledger.plan("b", "node-1", POD, ledger.position)
+        ledger.delete("b")
+        assert sink.calls == [["a"], ["a"], "a", ["b"], "b"]
+
+    def test_a_list_is_told_some_pods_at_a_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(ledger_module, "PODS_AT_ONCE", 2)
+        sink = Sink()
+        ledger = Ledger(sink, lambda: 0.0)
+        ledger.replace({uid: ("node-1" if uid < "d" else "", POD) for uid in "abcde"})
+        ledger.plan("e", "node-2", POD, ledger.position)
+        sink.calls.clear()
+        ledger.replace({"b": ("node-1", POD), "c": ("", POD), "e": ("", CHANGED), "f": ("node-1", POD)})
+        assert sink.calls == ["a", "c", "d", ["e"], ["b", "c"], ["e", "f"]]
 
 
 def test_pods_are_counted_by_their_state(book: Book) -> None:
