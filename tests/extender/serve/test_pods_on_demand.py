@@ -115,6 +115,7 @@ def test_what_was_known_of_pods_and_groups_is_forgotten_and_learnt_again(
         return {
             "kept": (link.pods.size, len(nodes.pods), link.ledger.count("observed")),
             "followed": link.ledger.is_followed,
+            "problem of groups": link.group_caches.problem,
             "checks": [line.split()[0] for line in health.report()[1].splitlines() if line.startswith("[")],
             "tasks": sorted(task.get_name() for task in background._tasks),
         }
@@ -123,10 +124,11 @@ def test_what_was_known_of_pods_and_groups_is_forgotten_and_learnt_again(
     all_pods = {
         "kept": (PODS, PODS, PODS),
         "followed": True,
+        "problem of groups": None,
         "checks": ["[+]nodes", "[+]pods", "[+]ledger", "[+]groups"],
         "tasks": sorted([*others, "pod cache", "group cache", "group cache"]),
     }
-    nothing = {"kept": (0, 0, 0), "followed": False, "checks": ["[+]nodes"], "tasks": others}
+    nothing = {"kept": (0, 0, 0), "followed": False, "problem of groups": None, "checks": ["[+]nodes"], "tasks": others}
     wait_until(lambda: known() == all_pods, known)
     is_wanted[0] = False
     wait_until(lambda: known() == nothing, known)
