@@ -27,7 +27,7 @@ MODULES = SDK / "rust" / "modules"
 
 EXAMPLES: Mapping[str, Path] = {
     name: SDK / "rust" / "examples" / f"{name}.rs"
-    for name in ("nodenumber", "headroom", "seats", "fullest", "usher", "nodeinfo")
+    for name in ("nodenumber", "headroom", "seats", "fullest", "usher", "nodeinfo", "gang")
 }
 """The example modules by name, each with its root source file."""
 

@@ -25,7 +25,7 @@ from wasm_runtime.protobuf import encode_node, encode_pod
 SDK: Final = Path(__file__).parents[2] / "sdk-guest"
 MODULES: Final = SDK / "rust" / "modules"
 
-EXAMPLES: Final = ("fullest", "headroom", "nodeinfo", "nodenumber", "seats", "usher")
+EXAMPLES: Final = ("fullest", "gang", "headroom", "nodeinfo", "nodenumber", "seats", "usher")
 
 LISTS: Final = ("filternodes", "scorenodes")
 RESIDENT: Final = ("nodechanged", "noderemoved", "nodebuffer", *LISTS)

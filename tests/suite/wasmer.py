@@ -16,6 +16,7 @@ TESTS: Final = (
     "tests/conformance",
     "tests/wasm_runtime/engines",
     "tests/extender/webhook/test_wasmer.py",
+    "tests/sdk_guest/test_rust_groups.py",
     "tests/sdk_guest/test_rust_nodeinfo.py",
     "tests/sdk_guest/test_rust_points.py",
 )

@@ -5,7 +5,9 @@
 /// - `export!(Type: prefilter, filter; pods)`, with any functions, for a plugin whose `Resident` is a
 ///   [`NodeInfo`](crate::NodeInfo): it is told which pods are on nodes;
 /// - `export!(Type: prefilter, filter; pending)` or `export!(Type: prefilter, filter; pods, pending)`, with any functions,
-///   for a plugin that is [`KeepsPending`](crate::KeepsPending): it is told which pods have no node yet.
+///   for a plugin that is [`KeepsPending`](crate::KeepsPending): it is told which pods have no node yet;
+/// - `; groups` behind any of these, or behind `pods` and `pending` as in `; pods, groups`: it is told of groups of pods,
+///   which [`groups`](crate::groups()) finds.
 ///
 /// The first one begins the pod's cycle, so it is there even if the plugin leaves it as it is. Natively, where only
 /// tests run and there is no host, nothing is exported.
@@ -41,6 +43,32 @@ macro_rules! export {
         $crate::export!($plugin: prefilter $(, $name)*);
         $crate::export!(@function podbuffer(length: usize) -> *mut u64 { pod_buffer });
         $crate::export!(@function pendingpodschanged(count: usize) { pending_pods_changed });
+    };
+    ($plugin:ty: prefilter $(, $name:ident)*; groups) => {
+        $crate::export!($plugin: prefilter $(, $name)*);
+        $crate::export!(@function podbuffer(length: usize) -> *mut u64 { pod_buffer });
+        $crate::export!(@groups);
+    };
+    ($plugin:ty: prescore, score $(, $name:ident)*; groups) => {
+        $crate::export!($plugin: prescore, score $(, $name)*);
+        $crate::export!(@function podbuffer(length: usize) -> *mut u64 { pod_buffer });
+        $crate::export!(@groups);
+    };
+    ($plugin:ty: prefilter $(, $name:ident)*; pods, groups) => {
+        $crate::export!($plugin: prefilter $(, $name)*; pods);
+        $crate::export!(@groups);
+    };
+    ($plugin:ty: prefilter $(, $name:ident)*; pending, groups) => {
+        $crate::export!($plugin: prefilter $(, $name)*; pending);
+        $crate::export!(@groups);
+    };
+    ($plugin:ty: prefilter $(, $name:ident)*; pods, pending, groups) => {
+        $crate::export!($plugin: prefilter $(, $name)*; pods, pending);
+        $crate::export!(@groups);
+    };
+    (@groups) => {
+        $crate::export!(@function groupschanged(count: usize) { groups_changed });
+        $crate::export!(@function memberschanged(count: usize) { members_changed });
     };
     (@guest $plugin:ty) => {
         #[cfg(target_arch = "wasm32")]

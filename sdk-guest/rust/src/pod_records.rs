@@ -35,9 +35,13 @@ impl Buffer {
 
     /// So many records as the host has written them.
     pub fn first(&self, count: usize) -> impl Iterator<Item = Record<'_>> {
+        Records(self.bytes()).take(count)
+    }
+
+    /// All that is there.
+    pub fn bytes(&self) -> &[u8] {
         // SAFETY: any bytes are a u8, and there are eight in each number.
-        let bytes = unsafe { slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() * 8) };
-        Records(bytes).take(count)
+        unsafe { slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() * 8) }
     }
 }
 

@@ -74,8 +74,9 @@ impl<R> Residents<R> {
         }
     }
 
+    /// The node of that number, which only [`Member`](crate::Member) tells; None where there is none.
     #[inline]
-    pub(crate) fn get(&self, number: u32) -> Option<&R> {
+    pub fn get(&self, number: u32) -> Option<&R> {
         match self.slots.get(number as usize)? {
             Slot::Node(resident) => Some(resident),
             _ => None,
