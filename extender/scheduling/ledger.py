@@ -11,6 +11,7 @@ from enum import Enum
 from heapq import heappop, heappush
 from typing import Final, NamedTuple, Protocol
 
+from extender.scheduling.rejected_pods import RejectedPods
 from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.pods.pod_table import ResidentPod
 
@@ -34,9 +35,6 @@ POD_OVERHEAD_BYTES: Final = 1024
 
 PODS_AT_ONCE: Final = 256
 """Pods of a list that are taken while others wait."""
-
-EARLY_S: Final = 2.0
-"""Seconds by which kube-scheduler may see earlier than the ledger that a pod has ended."""
 
 MAX_NODES: Final = 32_768
 """Nodes of which it is known when a pod came last. The others count as if one had come when the last was forgotten."""
@@ -160,7 +158,6 @@ class Ledger:
         `clock` in seconds.
         """
         self._pods = pods
-        self._wake = wake
         self._outdated = outdated
         self._clock = clock
         self._entries: dict[str, Entry] = {}
@@ -175,10 +172,7 @@ class Ledger:
         """By node, the position of the last change that may have taken room there; the oldest first."""
         self._forgotten = 0
         """The latest position that is not there any more."""
-        self._vacated = 0
-        """The position at which a pod last left room somewhere."""
-        self._rejected_at = -math.inf
-        """When a pod was last rejected everywhere, unless such pods were woken since."""
+        self._rejected = RejectedPods(wake, clock)
         self._lock = threading.RLock()
         self._behind_at = -math.inf
         """When the watch was last behind."""
@@ -206,26 +200,17 @@ class Ledger:
             return entry.node
 
     def vacate(self, *, is_seen: bool = False) -> None:
-        """Takes note that a pod has left room: pods that were rejected are worth another attempt.
-
-        With `is_seen` kube-scheduler sees it by itself, and tries them again. It may have done so a moment too early.
-        """
+        """Takes note that a pod has left room, which kube-scheduler sees by itself or not."""
         with self._lock:
-            self._vacated = self._position
-            if self._rejected_at > (self._clock() - EARLY_S if is_seen else -math.inf):
-                self._rejected_at = -math.inf
-                self._wake()
+            self._rejected.vacate(self._position, is_seen=is_seen)
 
     def reject(self, since: int) -> bool:
-        """Takes note that no node takes a pod. Returns False if room came free after the position `since`.
+        """Takes note that no node takes a pod.
 
-        The pod has to be judged again then. Otherwise rejected pods are woken as soon as room comes free.
+        Returns False if room came free after the position `since`: the pod has to be judged again.
         """
         with self._lock:
-            if self._vacated > since:
-                return False
-            self._rejected_at = self._clock()
-            return True
+            return self._rejected.reject(since)
 
     def plan(self, uid: str, node: str, pod: bytes, since: int, seconds: float = PLAN_S) -> bool:
         """Expects a pod, a protobuf v1.Pod, on a node for so many seconds.

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 import pytest
 
 from extender.scheduling import ledger as ledger_module
-from extender.scheduling.ledger import EARLY_S, PLAN_S, POD_OVERHEAD_BYTES, UNCONFIRMED_S, Entry, Ledger, State
+from extender.scheduling.ledger import PLAN_S, POD_OVERHEAD_BYTES, UNCONFIRMED_S, Entry, Ledger, State
+from extender.scheduling.rejected_pods import EARLY_S
 from wasm_runtime.nodes.node_table import NodeTable
 from wasm_runtime.pods.pod_table import ResidentPod
 
