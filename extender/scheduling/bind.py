@@ -2,230 +2,203 @@
 
 from __future__ import annotations
 
-import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
-from typing import Final, NamedTuple, TypeVar
+from contextlib import ExitStack, contextmanager
+from typing import Final
 
-from extender.scheduling import planning
+from extender.scheduling.binding_guests import Binding, BindingGuests, Seat, log_failure, require
 from extender.scheduling.ledger import Ledger
-from extender.scheduling.planning import Annotated
 from extender.scheduling.profile import PluginFailedError, Profile, ProfilePlugin
 from extender.scheduling.verb import Verb
-from extender.scheduling.waiting_pods import WaitingPods
 from wasm_runtime import abi
 from wasm_runtime.abi import Code
-from wasm_runtime.guests.guest import Guest, Pod, Status, name
+from wasm_runtime.errors import Fault, GuestError
+from wasm_runtime.guests.guest import CycleStage, Guest, Permission, Pod, Status
 from wasm_runtime.guests.plugin import Plugin
-from wasm_runtime.nodes.node_table import Nodes
-from wasm_runtime.protobuf.annotate import annotated
-
-T = TypeVar("T")
-
-logger = logging.getLogger(__name__)
-
-LEFT_FOR_BIND: Final = 0.25
-"""Part of the verb's time that a wait on Permit leaves to what comes after it."""
-
-Step = Callable[[Guest, Nodes, float], T]
-"""A method of Guest that takes the node and a deadline."""
-
-
-class RejectedError(Exception):
-    """A plugin does not let the pod on its node. `str()` names plugin, extension point and reason."""
-
-
-class Binding(NamedTuple):
-    """What is to be bound, and until when."""
-
-    pod: Pod
-    node: Nodes
-    """The one that was chosen."""
-    deadline: float
-    """When the verb must have been answered, on the clock of `time.monotonic`."""
-
-
-def run(
-    profile: Profile,
-    binding: Binding,
-    waiting: WaitingPods,
-    ledger: Ledger | None,
-    bind: Callable[[Mapping[str, str]], None],
-) -> None:
-    """Binds a pod as the framework does: with what the plugins do before and after, and `bind` if none binds it.
-
-    `bind` gets the annotations that they give the pod, which the `ledger` has by then. Takes as long as a plugin's
-    Permit makes the pod wait. Source of the order: `schedulingCycle` and `bindingCycle` in
-    `pkg/scheduler/schedule_one.go` of Kubernetes. Raises PluginFailedError, RejectedError, OvertakenError and what
-    `bind` raises.
-    """
-    with ExitStack() as stack:
-        cycle = _Cycle(binding, list(_enter(profile, binding, stack)))
-        try:
-            annotations = cycle.reserve(profile, ledger)
-            cycle.permit(waiting)
-            cycle.demand("prebind", lambda guest, *at: guest.pre_bind(*at))
-            if not cycle.bind():
-                bind(annotations)
-        except BaseException:
-            cycle.unreserve()
-            raise
-        cycle.tell("postbind", lambda guest, *at: guest.post_bind(*at))
-
 
 BIND: Final = Verb("bind", "bindVerb", tuple(name for name in abi.EXPORTS if name in abi.BIND_CYCLE))
 
+_AFTER_PERMIT: Final = ("prebind", "bind", "postbind")
 
-class _Seat(NamedTuple):
-    """A plugin's place in a binding cycle, and its guest."""
-
-    profile_plugin: ProfilePlugin
-    guest: Guest
-
-    def has(self, export: str) -> bool:
-        """Whether an extension point can be called here."""
-        return self.profile_plugin.plugin.runs(export) and not self.guest.is_broken
+_BUSY: Final = Permission(Status(Code.WAIT), 0.0)
+"""In the place of an answer: the plugin has no free guest."""
 
 
-def _enter(profile: Profile, binding: Binding, stack: ExitStack) -> Iterator[_Seat]:
-    for profile_plugin in profile.plugins:
-        if profile_plugin.plugin.has_binding_points:
-            guest = profile_plugin.attempt("bind", _guest, binding.pod, binding.node, stack)
-            if guest is not None:
-                yield _Seat(profile_plugin, guest)
+class BindingCycle:
+    """The binding cycle of a pod, as the framework has it. It may stop where the pod waits on Permit.
 
+    While it has stopped it has neither a thread nor a guest. It then goes on with `go_on` or `give_up`, once. Source of
+    the order: `schedulingCycle` and `bindingCycle` in `pkg/scheduler/schedule_one.go` of Kubernetes. May be used from
+    any thread: one goes on after the other.
+    """
 
-def _guest(plugin: Plugin, pod: Pod, node: Nodes, stack: ExitStack) -> Guest:
-    """The guest on the pod's cycle, which ends with the stack."""
-    stack.callback(plugin.end_cycle, pod)
-    guest, _ = stack.enter_context(plugin.guest(pod, node, "bind"))
-    return guest
+    def __init__(
+        self, profile: Profile, binding: Binding, ledger: Ledger | None, bind: Callable[[Mapping[str, str]], None]
+    ) -> None:
+        """`bind` binds the pod if no plugin does, with the annotations that plugins give it.
 
-
-class _Cycle:
-    """The binding cycle of a pod."""
-
-    def __init__(self, binding: Binding, seats: list[_Seat]) -> None:
-        self._binding = binding
-        self._seats = seats
-
-    def reserve(self, profile: Profile, ledger: Ledger | None) -> Mapping[str, str]:
-        """Calls Reserve of each plugin, again where it was overtaken. Returns the annotations that they give the pod.
-
-        Raises RejectedError at the first that says no, and for annotations that the pod cannot have.
+        The `ledger` has those by then.
         """
-        (node,) = self._binding.node.names
-        return planning.reserve(ledger, profile, self._binding.pod, node, self._reserve, self.unreserve)
+        self.binding = binding
+        self._profile = profile
+        self._ledger = ledger
+        self._bind = bind
+        self._annotations: Mapping[str, str] = {}
+        self._all = [each for each in profile.plugins if each.plugin.has_binding_points]
+        self._plugins = self._all
+        """Those that take part: not those that have failed where that is ignored."""
+        self._turn = threading.Lock()
+        """Of the thread that calls guests for the pod: Unreserve comes after the last Permit."""
 
-    def unreserve(self) -> None:
-        """Calls Unreserve of each plugin, the last one first."""
-        self.tell("unreserve", lambda guest, *at: guest.unreserve(*at), backwards=True)
+    def begin(self) -> Mapping[str, float]:
+        """Reserve, Permit and, unless a plugin says Wait, the rest.
 
-    def demand(self, export: str, step: Step[Status]) -> None:
-        """Calls an extension point of each plugin. Raises RejectedError at the first that says no."""
-        for seat, status in self._answers(export, step):
-            _require(seat, export, status)
+        Returns the seconds that the pod may wait for each plugin that said so; nothing if the pod is bound. Raises
+        PluginFailedError, RejectedError, OvertakenError and what `bind` raises, after Unreserve.
+        """
+        with self._turn, ExitStack() as ending:
+            ending.callback(self._end)
+            with self._guests("bind") as guests:
+                try:
+                    self._annotations = guests.reserve(self._profile, self._ledger)
+                    waits = guests.permit()
+                    if not waits:
+                        self._complete(guests)
+                except BaseException:
+                    guests.unreserve()
+                    raise
+                if not waits:
+                    guests.post_bind()
+            if waits:
+                ending.pop_all()  # A guest that no other pod needs meanwhile goes on with the cycle.
+            return waits
 
-    def permit(self, waiting: WaitingPods) -> None:
-        """Calls Permit of each plugin, then waits as long as the most impatient of those that say Wait."""
-        waits: dict[str, float] = {}
-        for seat, (status, timeout) in self._answers("permit", lambda guest, *at: guest.permit(*at)):
-            if status.code is Code.WAIT:
-                waits[seat.profile_plugin.plugin.name] = timeout
-            else:
-                _require(seat, "permit", status)
-        if waits:
-            self._wait(waiting, min(waits, key=waits.__getitem__), min(waits.values()))
+    def asks_again(self, plugin: str) -> bool:
+        """Whether Permit of a plugin is called again when pods or nodes have changed."""
+        return any(each.plugin.name == plugin and each.plugin.is_asked_again for each in self._all)
 
-    def bind(self) -> bool:
-        """Calls Bind plugin after plugin until one does not skip. Whether one has bound the pod."""
-        for seat, status in self._answers("bind", lambda guest, *at: guest.bind(*at)):
-            if status.code is not Code.SKIP:
-                _require(seat, "bind", status)
-                return True
-        return False
+    def permit_again(self, plugin: str, is_over: Callable[[], bool]) -> bool | None:
+        """Calls Permit of a plugin again. Returns whether it lets the pod go on; None if it has no free guest.
 
-    def tell(self, export: str, step: Step[None], *, backwards: bool = False) -> None:
-        """Calls an extension point that has no say: failures are only logged."""
-        for seat in reversed(self._seats) if backwards else self._seats:
-            try:
-                self._call(seat, export, step)
-            except PluginFailedError as error:
-                fields = {"verb": "bind", "pod": self._binding.pod.name, **error.fields}
-                logger.error("%s failed: %s", export, error, extra=fields)
-
-    def _reserve(self) -> Annotated:
-        pod, given = self._binding.pod, dict[str, dict[str, str]]()
-        for seat in self._seats:
-            status = self._ask(seat, "reserve", lambda guest, *at: guest.reserve(*at))
-            if status is not None:
-                _require(seat, "reserve", status)
-            elif seat.has("reserve"):
-                continue  # It has failed, which is to be ignored.
-            if found := self._ask(seat, "bindingannotations", lambda guest, *at: guest.binding_annotations(*at)):
-                given[seat.profile_plugin.plugin.name] = found
-        if not given:
-            return Annotated({}, pod.object)
-        together = _together(given)
+        Nothing is called once the wait `is_over`. A plugin that has failed where that is ignored lets the pod go on.
+        Raises PluginFailedError and RejectedError.
+        """
+        if not self._turn.acquire(blocking=False):
+            return None  # The cycle goes on, and may take long.
         try:
-            return Annotated(together, annotated(pod.object, together))
-        except ValueError as error:
-            raise RejectedError(f"pod {pod.name} cannot have the annotations that plugins give it: {error}") from None
+            if is_over():
+                return None
+            taking_part = next((each for each in self._plugins if each.plugin.name == plugin), None)
+            return taking_part is None or self._lets_go_on(taking_part)
+        finally:
+            self._turn.release()
 
-    def _wait(self, waiting: WaitingPods, plugin: str, timeout: float) -> None:
-        left = self._binding.deadline - time.monotonic()
-        allowed = left * (1 - LEFT_FOR_BIND)
-        if waiting.wait(self._binding.pod, min(timeout, allowed)):
-            raise RejectedError(f"plugin {plugin}: permit: the pod was rejected while it waited")
-        if timeout <= allowed:
-            raise RejectedError(
-                f"plugin {plugin}: permit: the pod waited for its {timeout:g} s and nobody let it go on"
-            )
-        raise RejectedError(
-            f"plugin {plugin}: permit: the pod was to wait for {timeout:g} s, but the verb ends before;"
-            " raise server.bindTimeout, and the extender's httpTimeout with it"
-        )
+    def go_on(self) -> None:
+        """PreBind, Bind and PostBind, after a wait. Raises what `begin` raises, after Unreserve."""
+        with self._turn, ExitStack() as ending:
+            ending.callback(self._end)
+            is_bound = False
+            try:
+                with self._guests("permit") as guests:
+                    self._complete(guests)
+                    is_bound = True
+                    guests.post_bind()
+            except BaseException:
+                if not is_bound:
+                    self._unreserve_apart()
+                raise
 
-    def _answers(self, export: str, step: Step[T]) -> Iterator[tuple[_Seat, T]]:
-        for seat in self._seats:
-            answer = self._ask(seat, export, step)
-            if answer is not None:
-                yield seat, answer
+    def give_up(self) -> None:
+        """Unreserve, after a wait that has come to nothing."""
+        with self._turn, ExitStack() as ending:
+            ending.callback(self._end)
+            self._unreserve_apart()
 
-    def _ask(self, seat: _Seat, export: str, step: Step[T]) -> T | None:
-        """The same as `_call` does while there is time. Raises RejectedError afterwards."""
-        if seat.has(export) and time.monotonic() > self._binding.deadline:
-            raise RejectedError(
-                f"plugin {seat.profile_plugin.plugin.name}: {export}: not called, the time of the verb was over;"
-                " raise server.bindTimeout, and the extender's httpTimeout with it"
-            )
-        return self._call(seat, export, step)
-
-    def _call(self, seat: _Seat, export: str, step: Step[T]) -> T | None:
-        """What an extension point of a plugin answers; None if it has none, or failed and that is to be ignored."""
-        if not seat.has(export):
+    def _lets_go_on(self, profile_plugin: ProfilePlugin) -> bool | None:
+        answer = profile_plugin.attempt("bind", self._permit_apart, self.binding.pod)
+        if answer is _BUSY:
             return None
-        return seat.profile_plugin.attempt(
-            "bind", lambda plugin, _: step(seat.guest, self._binding.node, plugin.deadline()), self._binding.pod
-        )
+        if answer is None:
+            self._leave_out(profile_plugin)
+        elif answer.status.code is Code.WAIT:
+            return False
+        else:
+            require(profile_plugin, "permit", answer.status)
+        return True
 
+    @contextmanager
+    def _guests(self, stage: CycleStage) -> Iterator[BindingGuests]:
+        """A guest of each plugin that takes part in what comes, as long as the context lasts.
 
-def _require(seat: _Seat, export: str, status: Status) -> None:
-    if status.code is not Code.SUCCESS:
-        reason = f": {status.reason}" if status.reason else ""
-        raise RejectedError(f"plugin {seat.profile_plugin.plugin.name}: {export}: {name(status.code)}{reason}")
+        Raises PluginFailedError.
+        """
+        with ExitStack() as stack:
+            guests = BindingGuests(self.binding, list(self._enter(stage, stack)))
+            try:
+                yield guests
+            finally:
+                for seat in guests.seats:
+                    if seat.guest.is_broken:
+                        self._leave_out(seat.profile_plugin)
 
+    def _enter(self, stage: CycleStage, stack: ExitStack) -> Iterator[Seat]:
+        for profile_plugin in self._plugins:
+            if stage == "bind" or any(map(profile_plugin.plugin.runs, _AFTER_PERMIT)):
+                guest = profile_plugin.attempt("bind", self._guest, self.binding.pod, stage, stack)
+                if guest is None:
+                    self._leave_out(profile_plugin)
+                else:
+                    yield Seat(profile_plugin, guest)
 
-def _together(given: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """The annotations of all plugins, `given` by the plugins' names. Raises RejectedError if they contradict."""
-    together: dict[str, str] = {}
-    givers: dict[str, str] = {}
-    for plugin, found in given.items():
-        for key, value in found.items():
-            giver = givers.setdefault(key, plugin)
-            if together.setdefault(key, value) != value:
-                raise RejectedError(
-                    f"plugins {giver} and {plugin} give annotation {key} different values; leave it to one of them"
-                )
-    return together
+    def _guest(self, plugin: Plugin, pod: Pod, stage: CycleStage, stack: ExitStack) -> Guest:
+        """A guest on the pod's cycle, as long as the stack lasts.
+
+        After a wait many pods may go on at once. If others have all guests, it waits for one as long as the verb lasts.
+        """
+        while True:
+            try:
+                return stack.enter_context(plugin.guest(pod, self.binding.node, stage))[0]
+            except GuestError as error:
+                may_wait = stage == "permit" and time.monotonic() < self.binding.deadline
+                if error.fault is not Fault.BUSY or not may_wait:
+                    raise
+
+    def _complete(self, guests: BindingGuests) -> None:
+        """PreBind and Bind."""
+        guests.demand("prebind", lambda guest, *at: guest.pre_bind(*at))
+        if not guests.bind():
+            self._bind(self._annotations)
+
+    def _permit_apart(self, plugin: Plugin, pod: Pod) -> Permission:
+        try:
+            with plugin.guest(pod, self.binding.node, "permit") as (guest, _):
+                return guest.permit(self.binding.node, plugin.deadline())
+        except GuestError as error:
+            if error.fault is Fault.BUSY:
+                return _BUSY
+            raise
+
+    def _unreserve_apart(self) -> None:
+        """Calls Unreserve of each plugin that takes part, the last first, whatever becomes of the others."""
+
+        def unreserve(plugin: Plugin, pod: Pod) -> None:
+            with ExitStack() as stack:
+                guest = self._guest(plugin, pod, "permit", stack)
+                guest.unreserve(self.binding.node, plugin.deadline())
+
+        for profile_plugin in reversed(self._plugins):
+            if profile_plugin.plugin.runs("unreserve"):
+                try:
+                    profile_plugin.attempt("bind", unreserve, self.binding.pod)
+                except PluginFailedError as error:
+                    log_failure("unreserve", self.binding.pod, error)
+
+    def _leave_out(self, profile_plugin: ProfilePlugin) -> None:
+        self._plugins = [each for each in self._plugins if each is not profile_plugin]
+
+    def _end(self) -> None:
+        """Lets the next call for the pod begin a new cycle."""
+        for profile_plugin in self._all:
+            profile_plugin.plugin.end_cycle(self.binding.pod)

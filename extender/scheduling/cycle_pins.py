@@ -47,7 +47,7 @@ class CyclePins:
         self._pins: OrderedDict[Key, _Pin] = OrderedDict()
         """The oldest first. A dict would look for it among all places of those that were before it, each time."""
         self._in_use: Counter[Profile] = Counter()
-        """How many cycles are on each profile."""
+        """How many cycles and binding cycles are on each profile."""
         self._scores = 0
         """How many all cycles have."""
         self._lock = threading.Lock()
@@ -102,8 +102,19 @@ class CyclePins:
                 if self._pins.get((uid, route)) is pin:
                     self._forget((uid, route))
 
+    @contextmanager
+    def holding(self, profile: Profile) -> Iterator[None]:
+        """Keeps a profile in use as long as the context lasts: a pod may wait longer than its cycle is kept."""
+        with self._lock:
+            self._in_use[profile] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._let_go(profile)
+
     def profiles_in_use(self) -> Collection[Profile]:
-        """The profiles that cycles are pinned to. Cycles that are over are forgotten first."""
+        """The profiles that cycles are pinned to, or binding cycles on. Cycles that are over are forgotten first."""
         with self._lock:
             self._expire(time.monotonic(), MAX_EXPIRED_AT_ONCE)
             return set(self._in_use)
@@ -119,6 +130,9 @@ class CyclePins:
     def _forget(self, key: Key) -> None:
         if pin := self._pins.pop(key, None):
             self._scores -= len(pin.scores)
-            self._in_use[pin.profile] -= 1
-            if not self._in_use[pin.profile]:
-                del self._in_use[pin.profile]
+            self._let_go(pin.profile)
+
+    def _let_go(self, profile: Profile) -> None:
+        self._in_use[profile] -= 1
+        if not self._in_use[profile]:
+            del self._in_use[profile]

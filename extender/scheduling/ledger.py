@@ -152,14 +152,16 @@ class Ledger:
         outdated: Callable[[], float],
         wake: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
+        on_end: Callable[[str], object] = lambda _: None,
     ) -> None:
         """`outdated` is for how many seconds the watch may have been behind; `wake` has rejected pods tried again.
 
-        `clock` in seconds.
+        `clock` in seconds. `on_end` is told the UID of each pod that the watch shows to have ended.
         """
         self._pods = pods
         self._outdated = outdated
         self._clock = clock
+        self._on_end = on_end
         self._entries: dict[str, Entry] = {}
         self._waiting: dict[str, bytes] = {}
         """Pods that the watch has last shown without a node."""
@@ -320,6 +322,7 @@ class Ledger:
             self._waiting.pop(uid, None)
             self._change(Step.DELETE, uid)
             self._tell([uid])
+        self._on_end(uid)
 
     def replace(self, pods: Mapping[str, tuple[str, bytes]]) -> None:
         """Takes a list of all pods that have not ended: the node and the object of each.
@@ -333,8 +336,8 @@ class Ledger:
         for uids in _batches(missed):
             with self._lock:
                 for uid in uids:
-                    if uid not in pods:
-                        self._waiting.pop(uid, None)
+                    if uid not in pods and self._waiting.pop(uid, None) is not None:
+                        self._on_end(uid)
                     if entry := self._entries.get(uid):
                         self._change(Step.MISS, uid, entry._replace(expires=expires))
                 self._tell(uids)

@@ -39,7 +39,7 @@ ARRIVAL_TIMEOUT_S: Final = 45.0
 ADMIN_ARRIVAL_TIMEOUT_S: Final = 75.0
 """More than a module may take to come in, which is told otherwise."""
 
-MAX_CONNECTIONS: Final = 512
+MAX_CONNECTIONS: Final = 2_048
 """Of clients of the verbs: kube-scheduler has one for each pod that is being bound."""
 
 MAX_ADMIN_CONNECTIONS: Final = 128

@@ -42,6 +42,7 @@ from extender.scheduling.groups import Groups
 from extender.scheduling.guest_log import GuestLog
 from extender.scheduling.ledger import Ledger, State
 from extender.scheduling.node_source import NodeSource
+from extender.scheduling.permit_rounds import PermitRounds
 from extender.scheduling.pod_source import PodSource
 from extender.scheduling.profile import PluginFailedError
 from extender.scheduling.request_samples import RequestSamples
@@ -91,6 +92,7 @@ class ClusterLink:
         health: Health,
         background: Background,
         wants_pods: Callable[[], bool],
+        waiting: WaitingPods,
     ) -> None:
         """`nodes` gets the nodes of the cluster; `wants_pods` is whether anybody wants its pods now.
 
@@ -107,7 +109,7 @@ class ClusterLink:
         self.node_cache = NodeCache(api, nodes, metrics.count_list_or_watch, stale_after=self._stale_after_s)
         self.waker = Waker(api, _namespace(), metrics.count_wake)
         self.groups = Groups(nodes.pods)
-        self.ledger = Ledger(self.groups, lambda: self.pods.outdated, self.waker.wake)
+        self.ledger = Ledger(self.groups, lambda: self.pods.outdated, self.waker.wake, on_end=waiting.delete)
         self.pods = PodsOnDemand(self._make_pod_cache, background, wants_pods, self._watch_over_pods, self._forget_pods)
         self.group_caches = GroupsOnDemand(self.groups, self._make_group_caches, background, self._watch_over_groups)
         self.recorder = EventRecorder(api)
@@ -183,15 +185,18 @@ class Wiring:
         self._health = Health()
         self._pins, self._samples = CyclePins(), RequestSamples()
         self._maintenance = GuestMaintenance(self._live_plugins, self._current_nodes, _report_maintenance)
-        nodes = NodeTable(self._maintenance.wake)
+        self._permit_rounds = PermitRounds(waiting)
+        nodes = NodeTable(self._on_change)
         watched, self._asked = _connect(file, configuration.cluster), _connect(file, configuration.cluster)
         self._link = (
-            ClusterLink(watched, configuration.cluster, nodes, metrics, self._health, background, self._wants_pods)
+            ClusterLink(
+                watched, configuration.cluster, nodes, metrics, self._health, background, self._wants_pods, waiting
+            )
             if watched
             else None
         )
         node_cache = self._link.node_cache if self._link else None
-        new_table = partial(NodeTable, self._maintenance.wake)
+        new_table = partial(NodeTable, self._on_change)
         self._source = NodeSource(node_cache, nodes, new_table, needs_sync=needs_sync)
         read = partial(read_pod, self._asked) if self._asked else None
         pods, groups = (self._link.pods, self._link.group_caches) if self._link else (None, None)
@@ -203,7 +208,7 @@ class Wiring:
     def start(self, access: TokenAccess, admin_socket: socket.socket) -> None:
         """Starts all but the server of the verbs."""
         for slot in self._loaded.live.slots:
-            self._metrics.expect_rollouts(slot.profile, slot.name, ENDS)
+            self._expect(slot.profile, slot.name)
         self._loaded.journal.listen(self._on_rollout)
         if self._link:
             self._guest_log.recorder = self._link.recorder
@@ -216,6 +221,7 @@ class Wiring:
             self._background.spawn(self._link.waker.run, "waker")
         self._background.spawn(partial(serve_admin, self._admin(access), admin_socket), "admin server")
         self._maintenance.start()
+        self._permit_rounds.start()
         self.service.start()
 
     def router(self) -> Router:
@@ -240,6 +246,7 @@ class Wiring:
     def stop(self) -> None:
         """Ends what is under way, and the threads."""
         self.service.stop()
+        self._permit_rounds.stop()
         self._maintenance.stop()
 
     def _admin(self, access: TokenAccess) -> FastAPI:
@@ -248,23 +255,33 @@ class Wiring:
         return create_app(
             self._health,
             self._metrics,
-            AdminContext(self.service.rollouts, recorders, ledger, groups),
+            AdminContext(self.service.rollouts, recorders, self._waiting, ledger, groups),
             access,
             self._loaded.configuration.runtime.module_limit,
         )
+
+    def _on_change(self) -> None:
+        """Nodes or pods have changed: guests have to learn of it, and may let pods go on that wait."""
+        self._maintenance.wake()
+        self._waiting.change()
+
+    def _expect(self, profile: str, plugin: str) -> None:
+        self._metrics.expect_rollouts(profile, plugin, ENDS)
+        self._metrics.expect_waits(plugin, self._waiting.count)
 
     def _live_plugins(self) -> list[Plugin]:
         return self._loaded.live.plugins
 
     def _wants_pods(self) -> bool:
-        """Whether a plugin wants pods, or may be about to."""
-        return self._loaded.live.wants_pods or bool(self._loaded.journal.under_way())
+        """Whether a plugin wants pods, may be about to, or still decides about a pod that waits on Permit."""
+        under_way = self._loaded.journal.under_way()
+        return self._loaded.live.wants_pods or bool(under_way) or bool(self._waiting.waits())
 
     def _current_nodes(self) -> NodeTable:
         return self._source.current
 
     def _on_rollout(self, _: int, rollout: Rollout) -> None:
-        self._metrics.expect_rollouts(rollout.profile, rollout.plugin, ENDS)
+        self._expect(rollout.profile, rollout.plugin)
         if rollout.end and not rollout.dry_run:
             self._metrics.count_rollout(rollout.profile, rollout.plugin, rollout.end)
         live = self._loaded.live

@@ -48,6 +48,7 @@ class Metrics:
         )
         self._runs = self._add(Histogram("kwx_guest_seconds", "In a guest and its host functions.", "plugin", "export"))
         self._guests: dict[str, _GuestSeries] = {}
+        self._waiting_pods = Gauge("kwx_waiting_pods", "Pods that wait on Permit.", ("plugin",), registry=self.registry)
 
         self._reads = Counter(
             "kwx_cluster_reads",
@@ -76,6 +77,10 @@ class Metrics:
     def count_rollout(self, profile: str, plugin: str, end: str) -> None:
         """Counts a rollout that ended."""
         self._rollouts.labels(profile, plugin, end).inc()
+
+    def expect_waits(self, plugin: str, count: Callable[[str], float]) -> None:
+        """Adds how many pods wait on Permit of a plugin, which are counted when somebody asks."""
+        self._waiting_pods.labels(plugin).set_function(partial(count, plugin))
 
     def count_list_or_watch(self, resource: str, verb: str, end: str) -> None:
         """Counts a list or a watch of the API server that ended."""

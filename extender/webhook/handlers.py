@@ -32,6 +32,7 @@ from extender.telemetry.metrics import Metrics
 from extender.webhook import encoding
 from extender.webhook.decoding import RequestDecoder
 from extender.webhook.failures import REASONS, UNANSWERABLE, log_failure, require_loaded
+from extender.webhook.protocol import STAYS, Caller
 from extender.webhook.workers import NoThreadError, Workers
 from wasm_runtime.nodes.node_table import Nodes
 
@@ -126,7 +127,7 @@ class JudgingHandler(ABC, Generic[S]):
             self._context.recorder.record(failed_scheduling_event(pod.object, REASONS[type(error)], str(error)))
         return self.nothing
 
-    def answer(self, body: bytes, named: Profile | None) -> bytes | Awaitable[bytes]:
+    def answer(self, body: bytes, named: Profile | None, _: Caller = STAYS) -> bytes | Awaitable[bytes]:
         """The answer, or what becomes it; `named` is the profile of the path. Raises RequestError."""
         phases, begun = self._phases, time.perf_counter()
         request, subject = self.decode(body)

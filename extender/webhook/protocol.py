@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final, NamedTuple, Protocol, cast
 
@@ -29,13 +29,30 @@ class Answer(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
+class Caller(Protocol):
+    """Who has asked. It may go before it is answered."""
+
+    def when_gone(self, tell: Callable[[], object]) -> None:
+        """Has `tell` be called on the loop if it goes before it is answered, also if it has gone by now."""
+
+
+class Stays:
+    """A caller that never goes."""
+
+    def when_gone(self, _: Callable[[], object]) -> None:
+        """Calls nothing."""
+
+
+STAYS: Final = Stays()
+
+
 class Application(Protocol):
     """What answers requests."""
 
     max_request_bytes: int
     """The longest body that it takes."""
 
-    def answer(self, method: str, path: str, body: bytes) -> Answer | Awaitable[Answer]:
+    def answer(self, method: str, path: str, body: bytes, caller: Caller, /) -> Answer | Awaitable[Answer]:
         """The answer, or what becomes it. Raises nothing."""
 
     def too_long(self) -> Answer:
@@ -60,6 +77,7 @@ class Connection(asyncio.Protocol):
         self._reader = Reader(application.max_request_bytes)
         self._turn: asyncio.Handle | None = None
         self._answering: asyncio.Task[None] | None = None
+        self._tell_gone: Callable[[], object] | None = None
         self._is_paused = self._is_clogged = self._is_ending = False
         self.heard = self._loop.time()
         self.began: float | None = None
@@ -76,7 +94,7 @@ class Connection(asyncio.Protocol):
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "there are too many connections; ask again later")
 
     def connection_lost(self, _: Exception | None) -> None:
-        """The client is gone. What is being done for it is done nevertheless: a bind, say."""
+        """The client is gone. What is being done for it is done nevertheless, unless that waits only for its sake."""
         self._state.connections.discard(self)
         self._clients.part(self)
         self._reader.close()
@@ -85,12 +103,16 @@ class Connection(asyncio.Protocol):
             self._turn.cancel()
             self._turn = None
         self._release()
+        if self._tell_gone:
+            self._tell_gone()
 
     def data_received(self, data: bytes) -> None:
         """Some bytes of a request, of the rest of one, or of several."""
         self.heard = self._loop.time()
         self._reader.add(data)
-        if self._turn is None:
+        if self._answering:
+            self._pause()  # It asks for more. Whether it goes is seen no more until it is answered.
+        elif self._turn is None:
             self._go_on()
 
     def pause_writing(self) -> None:
@@ -110,6 +132,17 @@ class Connection(asyncio.Protocol):
         self._is_ending = True
         if not (self._answering or self._turn or self._reader.is_owed):
             self._transport.close()
+
+    # -- what the application calls ----------------------------------------------------------------
+
+    def when_gone(self, tell: Callable[[], object]) -> None:
+        """Listens while it answers, so that it sees the client go. Of further requests it takes one piece meanwhile."""
+        self._tell_gone = tell
+        if self._transport.is_closing():
+            self._loop.call_soon(tell)
+        elif not self._reader.has_more:
+            self._is_paused = False
+            self._transport.resume_reading()
 
     # -- what those who look after all clients call ------------------------------------------------
 
@@ -192,7 +225,7 @@ class Connection(asyncio.Protocol):
     def _answer(self, request: Request) -> None:
         self._state.total_requests += 1
         try:
-            answer = self._application.answer(request.method, request.path, request.body)
+            answer = self._application.answer(request.method, request.path, request.body, self)
         except Exception as error:
             logger.error("a request failed for a fault of our own", exc_info=error)
             self._refuse(*OUR_FAULT)
@@ -216,7 +249,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()  # It has no answer, and none after it would be taken for its own.
             raise
         finally:
-            self._answering = None
+            self._answering = self._tell_gone = None
             self._release()
             self._listen()
 

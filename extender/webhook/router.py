@@ -15,13 +15,13 @@ from extender.webhook import encoding
 from extender.webhook.bind_handler import BindHandler
 from extender.webhook.decoding import RequestDecoder
 from extender.webhook.handlers import Context, FilterHandler, PreemptHandler, PrioritizeHandler
-from extender.webhook.protocol import Answer
+from extender.webhook.protocol import STAYS, Answer, Caller
 from extender.webhook.workers import Workers
 
 logger = logging.getLogger(__name__)
 
 MAX_BINDING_THREADS: Final = 64
-"""Binding cycles at a time, each in a thread of its own: one that waits on Permit must not hold up the others."""
+"""Binding cycles at a time, but for those that wait on Permit, each in a thread: a slow one holds no other up."""
 
 MAX_JUDGING_THREADS: Final = 16
 """Verbs at a time whose plugins are not known to be quick; kube-scheduler asks one after the other."""
@@ -30,7 +30,7 @@ MAX_JUDGING_THREADS: Final = 16
 class Handler(Protocol):
     """Answers a verb."""
 
-    def answer(self, body: bytes, named: Profile | None, /) -> bytes | Awaitable[bytes]:
+    def answer(self, body: bytes, named: Profile | None, caller: Caller, /) -> bytes | Awaitable[bytes]:
         """The answer, or what becomes it; `named` is the profile of the path. Raises RequestError."""
 
 
@@ -54,7 +54,7 @@ class Router:
         self._profiles = profiles
         self.max_request_bytes = max_request_bytes
 
-    def answer(self, method: str, path: str, body: bytes) -> Answer | Awaitable[Answer]:
+    def answer(self, method: str, path: str, body: bytes, caller: Caller = STAYS) -> Answer | Awaitable[Answer]:
         """The answer of a request, or what becomes it."""
         *prefix, name = path[1:].split("/")
         handler = self._handlers.get(name)
@@ -64,7 +64,7 @@ class Router:
         if method != "POST":
             return _problem(405, f"{path} takes POST, not {method}")._replace(headers=(("allow", "POST"),))
         try:
-            result = handler.answer(body, profile)
+            result = handler.answer(body, profile, caller)
         except Exception as error:
             return _failed(path, error)
         return Answer(200, result) if isinstance(result, bytes) else _answer_later(path, result)

@@ -66,6 +66,8 @@ class Stack:
     """More keys of the profile."""
     scheduler_flags: Sequence[str] = ()
     """More flags of the scheduler."""
+    server: Mapping[str, Any] = field(default_factory=dict)
+    """More keys of the server."""
     proxy: str | None = None
     """Where the scheduler finds the verbs, if not at the extender itself."""
     port: int = field(default_factory=free_port)
@@ -83,10 +85,10 @@ class Stack:
             self.start_extender()
             self.scheduler_config = self.directory / "scheduler.yaml"
             self.scheduler_config.write_text(self._print_scheduler_config())
-            scheduler = self.control_plane.start_scheduler(
+            self._scheduler = self.control_plane.start_scheduler(
                 self.scheduler_config, self.scheduler_port, flags=self.scheduler_flags
             )
-            self._cleanup.callback(scheduler.stop)
+            self._cleanup.callback(self._scheduler.stop)
         except BaseException:
             self._cleanup.close()
             raise
@@ -126,6 +128,10 @@ class Stack:
         file = self.directory / "second-scheduler.yaml"
         file.write_text(yaml.safe_dump(configuration))
         self._cleanup.callback(self.control_plane.start_scheduler(file).stop)
+
+    def stop_scheduler(self) -> None:
+        """Ends the scheduler before the rest."""
+        self._scheduler.stop()
 
     def create_pod(self, name: str, **changes: Any) -> dict[str, Any]:
         """Creates a pod in namespace default; see `pod` for `changes`."""
@@ -207,7 +213,11 @@ class Stack:
         return {
             "apiVersion": "kwx.dev/v1alpha1",
             "kind": "ExtenderConfiguration",
-            "server": {"address": f"{LOOPBACK}:{self.port}", "adminAddress": f"{LOOPBACK}:{self.admin_port}"},
+            "server": {
+                "address": f"{LOOPBACK}:{self.port}",
+                "adminAddress": f"{LOOPBACK}:{self.admin_port}",
+                **self.server,
+            },
             "cluster": {"mode": "kubeconfig", "kubeconfig": str(self.kubeconfig)},
             "profiles": [{"name": "default", "plugins": list(self.plugins), **self.profile}],
         }

@@ -14,7 +14,7 @@ from uvicorn.server import ServerState
 from extender.http.clients import Clients, RequestBudget
 from extender.serve.servers import uvicorn_config
 from extender.webhook import protocol
-from extender.webhook.protocol import Answer
+from extender.webhook.protocol import Answer, Caller
 from tests.extender.raw import Connection
 from tests.patience import wait_until
 
@@ -22,22 +22,32 @@ LIMIT = 1_000
 
 
 class Echo:
-    """Answers with what it was asked; at /later not before it may, and at /fault not at all."""
+    """Answers with what it was asked; at /later and /waits not before it may, and at /fault not at all.
+
+    While /waits is not answered it is noted when the client goes.
+    """
 
     max_request_bytes = LIMIT
 
     def __init__(self) -> None:
         self.may_answer = threading.Event()
         self.asked: list[str] = []
+        self.gone: list[bytes] = []
 
-    def answer(self, method: str, path: str, body: bytes) -> Answer | Awaitable[Answer]:
+    def answer(self, method: str, path: str, body: bytes, caller: Caller) -> Answer | Awaitable[Answer]:
         self.asked.append(path)
         answer = Answer(200, b"%s %s %d" % (method.encode(), path.encode(), len(body)))
         if path == "/large":
             return Answer(200, b"x" * 20_000_000)
         if path == "/fault":
             raise ZeroDivisionError
+        if path == "/waits":
+            return self._wait(answer, caller)
         return self._later(answer) if path == "/later" else answer
+
+    async def _wait(self, answer: Answer, caller: Caller) -> Answer:
+        caller.when_gone(lambda: self.gone.append(answer.body))
+        return await self._later(answer)
 
     async def _later(self, answer: Answer) -> Answer:
         await asyncio.get_running_loop().run_in_executor(None, self.may_answer.wait, 30)

@@ -52,7 +52,7 @@ MAX_CLUSTER_EVENTS: Final = 256
 GC_INTERVAL_S: Final = 10.0
 """Seconds between two collections of a guest that learns of nodes and is not called."""
 
-_ORDER: Final[tuple[CycleStage, ...]] = ("filter", "score", "preempt", "postFilter", "bind")
+_ORDER: Final[tuple[CycleStage, ...]] = ("filter", "score", "preempt", "postFilter", "bind", "permit")
 """Stages as they may follow each other in one cycle."""
 
 
@@ -74,11 +74,12 @@ class CoreGuest(Guest):
         """Goes on to a stage of the pod's cycle, beginning a new cycle where that is due.
 
         It is due when the guest is on another pod, at filter, which opens every cycle, and at a stage
-        that this cycle has come to or passed: the scheduler is then trying the pod again.
+        that this cycle has come to or passed: the scheduler is then trying the pod again. A pod that waits on
+        Permit comes to `permit` as often as it is asked about.
         """
         at = _ORDER.index(stage)
         self._is_called = True
-        if self.uid != pod.uid or at <= self._at:
+        if self.uid != pod.uid or (at <= self._at and stage != "permit"):
             self._begin(pod, nodes, deadline)
         self._at = at
 

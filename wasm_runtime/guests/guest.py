@@ -13,8 +13,9 @@ from wasm_runtime.nodes.node_table import Nodes
 GC_IDLE_S: Final = 0.25
 """Seconds without a call after which a guest collects its garbage."""
 
-CycleStage = Literal["filter", "score", "preempt", "postFilter", "bind"]
-"""Parts of a pod's cycle; `preempt` is Filter on the candidates for preemption, `bind` all of the binding cycle."""
+CycleStage = Literal["filter", "score", "preempt", "postFilter", "bind", "permit"]
+"""Parts of a pod's cycle; `preempt` is Filter on the candidates for preemption, `bind` all of the binding cycle, and
+`permit` what comes after a wait on Permit, also Permit itself once more."""
 
 
 class Pod(NamedTuple):
@@ -87,7 +88,8 @@ class Guest(ABC):
         """Goes on to a stage of the pod's cycle, beginning a new cycle where that is due.
 
         It is due when the guest is on another pod, at filter, which opens every cycle, and at a stage
-        that this cycle has come to or passed: the scheduler is then trying the pod again.
+        that this cycle has come to or passed: the scheduler is then trying the pod again. A pod that waits on
+        Permit comes to `permit` as often as it is asked about.
         """
 
     @abstractmethod

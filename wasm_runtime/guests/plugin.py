@@ -27,6 +27,9 @@ IMPLIED: Final = {"filter": {"preFilter"}, "score": {"preScore"}}
 MAX_PREPARE_TIMEOUTS: Final = 20
 """How many timeouts a new guest may spend on learning before a pod may have it. It learns the rest later."""
 
+_BINDING: Final[frozenset[CycleStage]] = frozenset({"bind", "permit"})
+"""The stages of the binding cycle, which leaves one guest to the scheduling cycle."""
+
 Sink = Callable[[str, Pod | None, GuestJournal], None]
 """Takes what a guest logged: name of the plugin, the pod if it was about one, journal."""
 
@@ -69,6 +72,8 @@ class Plugin:
         """Whether the guest is told of pods, or of groups and their members."""
         self.wants_groups = "groupschanged" in self._module.exports
         """Whether the guest is told of groups."""
+        self.is_asked_again = self.wants_pods and "permit" in self._enabled
+        """Whether Permit is called again for a pod that waits, when pods, nodes or groups have changed."""
         self._sink = sink
         self._observer = observer
         self._handle = handle or NoHandle()
@@ -124,7 +129,7 @@ class Plugin:
         begun = time.monotonic()
         deadline = begun + self.settings.timeout
         self._nodes = nodes.node_table
-        guest = self._pool.take(pod.uid, deadline, keep_free=1 if stage == "bind" else 0)
+        guest = self._pool.take(pod.uid, deadline, keep_free=int(stage in _BINDING))
         return guest, deadline, time.monotonic() - begun
 
     def _put_back(self, guest: Guest, pod: Pod, waited: float) -> None:

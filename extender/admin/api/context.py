@@ -22,6 +22,7 @@ from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import Slot
 from extender.scheduling.groups import Groups
 from extender.scheduling.ledger import Ledger
+from extender.scheduling.waiting_pods import WaitingPods
 
 MAX_UPLOADS: Final = 2
 """Modules that are read at a time; others wait."""
@@ -34,10 +35,16 @@ class AdminContext:
     """What the routes work with."""
 
     def __init__(
-        self, rollouts: RolloutController, recorders: Recorders, ledger: Ledger | None, groups: Groups | None
+        self,
+        rollouts: RolloutController,
+        recorders: Recorders,
+        waiting: WaitingPods,
+        ledger: Ledger | None,
+        groups: Groups | None,
     ) -> None:
         """`ledger` and `groups` are None without a cluster."""
         self.rollouts = rollouts
+        self.waiting = waiting
         self.ledger = ledger
         self.groups = groups
         self.recorders = recorders

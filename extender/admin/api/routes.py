@@ -17,7 +17,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from extender.admin.api import groups, ledger
+from extender.admin.api import groups, ledger, waits
 from extender.admin.api.context import (
     AdminContext,
     ContextDep,
@@ -280,6 +280,7 @@ async def _answer(context: AdminContext, rollout: Rollout, wait: float | None, r
 router.include_router(routes.router)
 router.include_router(ledger.router)
 router.include_router(groups.router)
+router.include_router(waits.router)
 
 
 def add_api(app: FastAPI, context: AdminContext) -> None:

@@ -33,6 +33,7 @@ from extender.sources.download import Limit
 from extender.sources.file import read
 from extender.telemetry.metrics import Metrics
 from extender.webhook.handlers import Context
+from extender.webhook.protocol import STAYS
 from extender.webhook.router import Handler, make_handlers
 from wasm_runtime.blob import Blob
 from wasm_runtime.compile.cache import CacheError
@@ -116,7 +117,7 @@ def _ask(verb: Verb, request: CallInput, profiles: LiveProfiles, waiting: Waitin
 
 async def _time(handler: Handler, body: bytes) -> tuple[bytes, float]:
     begun = time.perf_counter()
-    answer = handler.answer(body, None)
+    answer = handler.answer(body, None, STAYS)
     return answer if isinstance(answer, bytes) else await answer, time.perf_counter() - begun
 
 

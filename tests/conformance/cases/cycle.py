@@ -134,6 +134,27 @@ STORIES: Final = {
         [calls("filter", at=FIRST), calls("filter", at=FIRST, stage="preempt"), calls("postfilter", at=FIRST)],
         "prefilter filter filter postfilter",
     ),
+    "a cycle goes on after a wait on Permit, as often as the host comes back to it": Story(
+        "prefilter reserve permit prebind",
+        [
+            calls("reserve", "permit", at=FIRST),
+            calls("permit", at=FIRST, stage="permit"),
+            calls("permit", at=FIRST, stage="permit"),
+            calls("prebind", at=FIRST, stage="permit"),
+            calls("reserve", at=FIRST),
+        ],
+        "prefilter reserve permit permit permit prebind prefilter reserve",
+    ),
+    "another pod during a wait on Permit begins the cycle anew": Story(
+        "prefilter filter permit",
+        [
+            calls("permit", at=FIRST),
+            calls("filter", at=SECOND),
+            calls("permit", at=FIRST, stage="permit"),
+        ],
+        "prefilter permit prefilter filter prefilter permit",
+        instances=1,
+    ),
     "a cycle that has ended begins anew": Story(
         "prefilter filter reserve",
         [calls("filter", at=FIRST), _ends, calls("reserve", at=FIRST)],

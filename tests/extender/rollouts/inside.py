@@ -30,7 +30,7 @@ from extender.scheduling.top_nodes import TopNodes
 from extender.scheduling.waiting_pods import WaitingPods
 from extender.telemetry.metrics import Metrics
 from extender.webhook.handlers import Context
-from extender.webhook.protocol import Answer
+from extender.webhook.protocol import STAYS, Answer, Caller
 from extender.webhook.router import Router, make_handlers
 from tests.extender import kwx
 from tests.extender.objects import NODE_NAMES, binding_args, names_args, pod
@@ -65,9 +65,10 @@ class Inside:
         self.pins = CyclePins()
         self.woken = 0
         self.samples = RequestSamples()
-        self.nodes, waiting = NodeTable(), WaitingPods()
-        self.ledger = Ledger(self.nodes.pods, lambda: 0.0, self._wake, clock)
-        self._loaded = load(self.config, GuestLog().report, handle=waiting, keeps=True)
+        self.waiting = WaitingPods()
+        self.nodes = NodeTable(self.waiting.change)
+        self.ledger = Ledger(self.nodes.pods, lambda: 0.0, self._wake, clock, self.waiting.delete)
+        self._loaded = load(self.config, GuestLog().report, handle=self.waiting, keeps=True)
         self.live = self._loaded.live
         self.pods_problem: str | None = None
         """Why plugins that want to know pods have to wait."""
@@ -93,7 +94,7 @@ class Inside:
             TopNodes(),
             ledger=self.ledger,
         )
-        self._binding = binder or DryRunBinder(), waiting, bind_timeout
+        self._binding = binder or DryRunBinder(), self.waiting, bind_timeout
         self.router = self.serving(self.context)
         self._loop = asyncio.new_event_loop()
 
@@ -128,9 +129,9 @@ class Inside:
         assert status == 200, body
         return msgspec.json.decode(body)
 
-    def begin_to_ask(self, path: str, request: Any) -> Answer | Awaitable[Answer]:
+    def begin_to_ask(self, path: str, request: Any, caller: Caller = STAYS) -> Answer | Awaitable[Answer]:
         """What a verb gives at once; to be called on the loop."""
-        return self.router.answer("POST", path, msgspec.json.encode(request))
+        return self.router.answer("POST", path, msgspec.json.encode(request), caller)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Does something on the loop."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,11 +12,12 @@ import pytest
 
 from extender.cluster import BindError
 from extender.config import FailurePolicy
-from extender.scheduling import bind
-from extender.scheduling.bind import Binding, RejectedError
+from extender.scheduling.bind import BindingCycle
+from extender.scheduling.binding_guests import Binding, RejectedError
 from extender.scheduling.profile import PluginFailedError, Profile, ProfilePlugin
-from extender.scheduling.waiting_pods import WaitingPods
+from extender.scheduling.waiting_pods import Wait
 from tests.extender import guests
+from tests.patience import Beside, delay
 from tests.wasm_runtime.world import idle_guests
 from wasm_runtime.engine import Settings
 from wasm_runtime.engines.wasmtime import WasmtimeEngine
@@ -60,7 +62,6 @@ class Cycles:
         self._engine = engine
         self._plugins: list[Plugin] = []
         self.calls: list[str] = []
-        self.waiting = WaitingPods()
         self.annotations: Mapping[str, str] = {}
         """What the pod was bound with by default."""
         self.error: Exception | None = None
@@ -94,12 +95,34 @@ class Cycles:
     def bind(self, profile: Profile, seconds: float = LONG, pod: Pod = POD) -> str:
         """What is wrong, if anything is; then what was called is there, PreFilter aside."""
         self.calls.clear()
-        binding = Binding(pod, Nodes(NodeTable(), ["node-1"]), time.monotonic() + seconds)
         try:
-            bind.run(profile, binding, self.waiting, None, self._bind)
+            cycle, waits = self.begin(profile, seconds, pod)
+            if waits:
+                self.end(cycle, Wait(cycle, waits, 0))
         except (BindError, RejectedError, PluginFailedError) as error:
             return str(error)
         return ""
+
+    def begin(
+        self, profile: Profile, seconds: float = LONG, pod: Pod = POD
+    ) -> tuple[BindingCycle, Mapping[str, float]]:
+        """A cycle that has come to Permit, and for which plugins the pod waits how many seconds."""
+        cycle = self.cycle(profile, seconds, pod)
+        return cycle, cycle.begin()
+
+    def cycle(self, profile: Profile, seconds: float = LONG, pod: Pod = POD) -> BindingCycle:
+        """A cycle that has not begun."""
+        binding = Binding(pod, Nodes(NodeTable(), ["node-1"]), time.monotonic() + seconds)
+        return BindingCycle(profile, binding, None, self._bind)
+
+    def end(self, cycle: BindingCycle, wait: Wait) -> None:
+        """Waits, and brings the cycle to its end as bind does."""
+        try:
+            asyncio.run(wait.end())
+        except Exception:
+            cycle.give_up()
+            raise
+        cycle.go_on()
 
     def _bind(self, annotations: Mapping[str, str]) -> None:
         self.calls.append("default")
@@ -406,6 +429,128 @@ def test_a_wait_ends_before_the_verb_does(cycles: Cycles, seconds: float) -> Non
         " raise server.bindTimeout, and the extender's httpTimeout with it"
     )
     assert cycles.calls[-1] == "a unreserve"
+
+
+@pytest.mark.parametrize(
+    ("after", "message", "called_after"),
+    [
+        ({}, "", called("prebind", "bind", "default", "postbind")),
+        ({"prebind": "2"}, "plugin b: prebind: Unschedulable: not today", ["a prebind", "b prebind", *UNRESERVED]),
+        (
+            {"prebind": "t"},
+            failed("prebind of node node-1: trap: unreachable in answer < prebind"),
+            ["a prebind", "b prebind", *called("unreserve", plugins="ca")],
+        ),
+        (
+            {"bind": "3"},
+            "plugin b: bind: UnschedulableAndUnresolvable: not today",
+            [*called("prebind"), "a bind", "b bind", *UNRESERVED],
+        ),
+    ],
+)
+def test_a_cycle_goes_on_after_a_wait_on_the_guests_that_have_begun_it(
+    cycles: Cycles, after: dict[str, str], message: str, called_after: list[str]
+) -> None:
+    cycle, waits = cycles.begin(cycles.profile(steps(60_000), steps(30_000, **after), steps()))
+    assert waits == {"a": 60.0, "b": 30.0}
+    assert cycles.calls == [*BEGUN, *called("reserve", "permit")]
+    cycles.calls.clear()
+    try:
+        cycle.go_on()
+    except (PluginFailedError, RejectedError) as error:
+        assert str(error) == message
+    else:
+        assert message == ""
+    assert cycles.calls == called_after
+
+
+def test_other_pods_may_have_the_guests_of_one_that_waits(cycles: Cycles) -> None:
+    """Whatever is called for it then begins with PreFilter."""
+    profile = cycles.profile(steps(60_000), instances=1)
+    cycle, _ = cycles.begin(profile)
+    other, _ = cycles.begin(profile, pod=Pod("other", "default/other", b"POD"))
+    cycles.calls.clear()
+    cycle.go_on()
+    other.give_up()
+    assert cycles.calls == [
+        *called("prefilter", "prebind", "bind", "default", "postbind", plugins="a"),
+        *called("prefilter", "unreserve", plugins="a"),
+    ]
+
+
+def test_a_pod_goes_on_when_a_guest_has_come_free_however_long_that_takes(cycles: Cycles) -> None:
+    profile = Profile("default", [cycles.entry("a", steps(60_000), FAIL, timeout=0.5, instances=1)])
+    plugin, nodes = profile.plugins[0].plugin, Nodes(NodeTable(), ["node-1"])
+    first, _ = cycles.begin(profile)
+    second, _ = cycles.begin(profile, pod=Pod("second", "default/second", b"POD"))
+    with plugin.guest(Pod("other", "default/other", b"POD"), nodes, "bind"):
+        ends = [Beside(first.go_on), Beside(second.give_up)]
+        delay(0.7)
+        assert not any(end.is_over for end in ends)
+    for end in ends:
+        end.end()
+    assert (cycles.calls.count("a postbind"), cycles.calls.count("a unreserve")) == (1, 1)
+
+
+def test_nobody_waits_for_a_guest_after_the_end_of_the_verb(cycles: Cycles) -> None:
+    profile = Profile("default", [cycles.entry("a", steps(60_000), FAIL, timeout=0.5, instances=1)])
+    plugin, nodes = profile.plugins[0].plugin, Nodes(NodeTable(), ["node-1"])
+    cycle, _ = cycles.begin(profile, seconds=1.0)
+    with plugin.guest(Pod("other", "default/other", b"POD"), nodes, "bind"), pytest.raises(PluginFailedError) as caught:
+        cycle.go_on()
+    busy = "instance: all 1 that may be used here are in use; raise the plugin's instances"
+    assert str(caught.value) == failed(busy, "a")
+
+
+@pytest.mark.parametrize(
+    ("config", "policy", "answer"),
+    [
+        (steps(), FAIL, True),
+        (steps(60_000), FAIL, False),
+        (steps(permit="2"), FAIL, "plugin a: permit: Unschedulable: not today"),
+        (steps(permit="t"), FAIL, failed("permit of node node-1: trap: unreachable in answer < permit", "a")),
+        (steps(permit="t"), IGNORE, True),
+        (steps(prefilter="1"), FAIL, failed("prefilter: not today", "a")),
+        (steps(prefilter="1"), IGNORE, True),
+    ],
+)
+def test_what_a_plugin_says_when_it_is_asked_again(
+    cycles: Cycles, config: str, policy: FailurePolicy, answer: bool | str
+) -> None:
+    cycle = cycles.cycle(Profile("default", [cycles.entry("a", config, policy)]))
+    try:
+        assert cycle.permit_again("a", lambda: False) is answer
+    except (PluginFailedError, RejectedError) as error:
+        assert str(error) == answer
+
+
+def test_a_plugin_that_failed_when_it_was_asked_again_is_left_out_of_what_comes(cycles: Cycles) -> None:
+    plugins = [cycles.entry("a", steps(), IGNORE), cycles.entry("b", steps(permit="t"), IGNORE)]
+    cycle = cycles.cycle(Profile("default", plugins))
+    assert cycle.permit_again("b", lambda: False) is True
+    assert cycle.permit_again("b", lambda: False) is True
+    cycles.calls.clear()
+    cycle.go_on()
+    assert cycles.calls == called("prefilter", "prebind", "bind", "default", "postbind", plugins="a")
+
+
+def test_nobody_is_asked_about_a_pod_whose_wait_is_over_or_for_which_there_is_no_guest(cycles: Cycles) -> None:
+    profile = Profile("default", [cycles.entry("a", steps(60_000), FAIL, timeout=0.5, instances=1)])
+    cycle, _ = cycles.begin(profile)
+    cycles.calls.clear()
+    assert cycle.permit_again("a", lambda: True) is None
+    nodes = Nodes(NodeTable(), ["node-1"])
+    with profile.plugins[0].plugin.guest(Pod("other", "default/other", b"POD"), nodes, "bind"):
+        cycles.calls.clear()
+        assert cycle.permit_again("a", lambda: False) is None
+    assert cycles.calls == []
+
+
+def test_only_plugins_that_are_told_of_pods_are_asked_again(cycles: Cycles) -> None:
+    kinds = {"a": GUEST, "b": "gang", "c": "keep_nodes"}
+    plugins = [cycles.entry(name, "1-x", FAIL, guest=guest) for name, guest in kinds.items()]
+    cycle = cycles.cycle(Profile("default", plugins))
+    assert {name: cycle.asks_again(name) for name in kinds} == {"a": False, "b": True, "c": False}
 
 
 def test_all_guests_busy_is_a_failure_that_says_what_to_raise(cycles: Cycles) -> None:

@@ -175,3 +175,14 @@ def test_scores_are_bounded_and_make_room_when_their_cycle_ends(
 def test_a_cycle_that_is_over_is_given_none(begun: CyclePins) -> None:
     begun.keep_scores(("unknown", ""), OLD, {"node-1": 1})
     assert begun.scores(("unknown", ""), ["node-1"]) is None
+
+
+def test_a_profile_that_is_held_is_in_use_when_no_cycle_is_on_it_any_more(begun: CyclePins, clock: Clock) -> None:
+    with begun.holding(OLD), begun.holding(OLD), begun.holding(OTHER):
+        clock.now += CYCLE_TIMEOUT_S
+        assert begun.pinned("pod") is None
+        assert begun.profiles_in_use() == {OLD, OTHER}
+        with begun.holding(OTHER):
+            pass
+        assert begun.profiles_in_use() == {OLD, OTHER}
+    assert begun.profiles_in_use() == set()

@@ -564,3 +564,20 @@ def test_pods_are_counted_by_their_state(book: Book) -> None:
         "confirmed": 1,
         "observed": 1,
     }
+
+
+def test_it_tells_of_pods_that_have_ended(book: Book) -> None:
+    """Each once, those of which the watch has not told included; not those that a list may not have yet."""
+    ended: list[str] = []
+    book.ledger = Ledger(book.nodes.pods, lambda: 0.0, on_end=ended.append)
+    for uid in ("a", "b", "c"):
+        book.ledger.observe(uid, "", POD)
+    book.plan("planned")
+    assert ended == []
+    book.ledger.delete("a")
+    book.ledger.delete("unheard")
+    assert ended == ["a", "unheard"]
+    book.ledger.replace({"c": ("", POD)})
+    assert ended == ["a", "unheard", "b"]
+    book.ledger.replace({"c": ("node-1", POD)})
+    assert ended == ["a", "unheard", "b"]

@@ -13,6 +13,7 @@ from bench.peers.apiserver import Cluster, api_server
 from extender.admin.health import Health
 from extender.cluster import ApiServer, PodCache
 from extender.config import ClusterConfig
+from extender.scheduling.waiting_pods import WaitingPods
 from extender.serve import pods_on_demand, wiring
 from extender.serve.background import Background
 from extender.serve.pods_on_demand import UNWANTED_S, PodsOnDemand
@@ -108,7 +109,7 @@ def test_what_was_known_of_pods_and_groups_is_forgotten_and_learnt_again(
     api = ApiServer.from_kubeconfig(cluster.write_kubeconfig(tmp_path))
     config = ClusterConfig.model_validate({"mode": "kubeconfig", "kubeconfig": "config"})
     nodes, health, is_wanted = NodeTable(), Health(), [True]
-    link = ClusterLink(api, config, nodes, Metrics(), health, background, lambda: is_wanted[0])
+    link = ClusterLink(api, config, nodes, Metrics(), health, background, lambda: is_wanted[0], WaitingPods())
     link.start(wants_groups=True)
 
     def known() -> dict[str, Any]:

@@ -99,7 +99,7 @@ def heaps(pid: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("descriptors", "verbs", "admin"), [(1_048_576, 512, 128), (1_024, 512, 128), (256, 85, 42), (64, 21, 10)]
+    ("descriptors", "verbs", "admin"), [(1_048_576, 2_048, 128), (1_024, 597, 128), (256, 85, 42), (64, 21, 10)]
 )
 def test_clients_leave_descriptors_to_the_extender(
     monkeypatch: pytest.MonkeyPatch, descriptors: int, verbs: int, admin: int

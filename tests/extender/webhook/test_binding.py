@@ -6,20 +6,25 @@ import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.json import encode
 
+from extender.webhook.bind_handler import GONE
 from tests.extender import guests
 from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import binding_args, filtered, names_args, pod
+from tests.extender.raw import Connection, request
 from tests.patience import PATIENCE_S
 from wasm_runtime.blob import digest
 
 DONE = {"Error": ""}
 NODES = ["node-1", "node-2", "node-3"]
-MOST_WAITING = 4
+MOST_WAITING = 12
+"""Pods that wait at once: more than there are guests."""
 
 
 def steps(name: str, answers: str = "aaaaafa", **more: Any) -> dict[str, Any]:
@@ -56,7 +61,7 @@ PROFILES = [
     ),
     profile("remembers", plugin("reserve_after_filter")),
     profile("forgets", plugin("reserve_after_filter", instances=1)),
-    profile("patient", steps("p", "aaaeafa60000", instances=MOST_WAITING + 1)),
+    profile("patient", steps("p", "aaaeafa60000", instances=2)),
     profile("sees", plugin("waiting_pod", "g")),
     profile("ends", plugin("waiting_pod", "r")),
 ]
@@ -286,25 +291,72 @@ def test_a_pod_that_waits_is_seen_and_rejected_by_the_guest_of_another_plugin(ex
     assert bound(extender, "patient-1") == []
 
 
-def test_pods_are_scheduled_and_bound_while_as_many_wait_as_may(extender: Extender) -> None:
+def test_more_pods_wait_than_there_are_guests_while_others_are_scheduled_and_bound(extender: Extender) -> None:
     names = [f"crowd-{at}" for at in range(MOST_WAITING)]
     with waiting(extender, *names) as patients:
         for name in ("passing-0", "passing-1", "passing-2"):
             show(extender, "patient", name)
             show(extender, "default", name)
             assert bind(extender, "default", name) == DONE
-        show(extender, "patient", "passing-0")
-        assert bind(extender, "patient", "passing-0") == {
-            "Error": failure(
-                steps("p"),
-                f"instance: all {MOST_WAITING} that may be used here are in use; raise the plugin's instances",
-            )
-        }
         assert [patient.done() for patient in patients] == [False] * MOST_WAITING
         assert extender.admin.get("/livez").text == "ok"
+        metrics = extender.admin.get("/metrics").text
+        assert f'kwx_waiting_pods{{plugin="p"}} {MOST_WAITING}.0' in metrics.splitlines()
+        assert 'kwx_waiting_pods{plugin="a"} 0.0' in metrics.splitlines()
     assert [patient.result(PATIENCE_S) for patient in patients] == [REJECTED] * MOST_WAITING
-    with waiting(extender, "passing-0") as (patient,):
-        assert not patient.done()
+
+
+def test_a_pod_that_waits_is_rejected_when_its_caller_hangs_up(extender: Extender) -> None:
+    name = "hang-up-1"
+    show(extender, "patient", name)
+    with Connection(extender.address) as client:
+        client.send(request("/profiles/patient/bind", encode(binding_args("node-2", name))))
+        extender.wait_until(lambda: ask(extender, "sees", name) == name)
+    error = f"bind failed: plugin p: permit: {GONE}"
+    extender.wait_until(lambda: [line["pod"] for line in extender.events(error)] == [f"default/{name}"])
+    assert ask(extender, "sees", name) == "does not wait"
+    assert lines(extender, name)[-1] == ("p", "node-2", "unreserve")
+
+
+def test_operators_see_pods_that_wait_and_end_their_waits(extender: Extender) -> None:
+    names = ["operated-1", "operated-2", "operated-3"]
+    with waiting(extender, *names) as (first, second, third):
+        waits = extender.admin.get("/api/v1/waits").json()
+        assert sorted((wait["name"], wait["uid"], wait["node"]) for wait in waits) == [
+            (name, f"uid-of-{name}", "node-2") for name in names
+        ]
+        for wait in waits:
+            (patience,) = wait["plugins"]
+            begun, end = (datetime.fromisoformat(at.replace("Z", "+00:00")) for at in _times(wait))
+            assert (patience["name"], wait["namespace"]) == ("p", "default")
+            assert timedelta(seconds=59) <= end - begun <= timedelta(seconds=61)
+
+        allowed = extender.admin.post("/api/v1/waits/uid-of-operated-1/allow")
+        assert (allowed.status_code, allowed.json()["name"]) == (200, "operated-1")
+        assert first.result(PATIENCE_S) == DONE
+        assert bound(extender, "operated-1") == ["node-2"]
+
+        extender.admin.post("/api/v1/waits/uid-of-operated-2/reject").raise_for_status()
+        assert second.result(PATIENCE_S) == {"Error": "plugin p: permit: local rejected the pod while it waited"}
+        reason = {"reason": "make room"}
+        extender.admin.post("/api/v1/waits/uid-of-operated-3/reject", json=reason).raise_for_status()
+        assert third.result(PATIENCE_S) == {
+            "Error": "plugin p: permit: local rejected the pod while it waited: make room"
+        }
+        assert extender.admin.get("/api/v1/waits").json() == []
+    said = [(line["pod"], line["requested_by"], line["node"]) for line in extender.log() if "requested_by" in line]
+    assert said[-3:] == [(f"default/{name}", "local", "node-2") for name in names]
+    for act in ("allow", "reject"):
+        refused = extender.admin.post(f"/api/v1/waits/uid-of-operated-1/{act}")
+        assert (refused.status_code, refused.json()["message"]) == (
+            404,
+            "no pod of UID 'uid-of-operated-1' waits on Permit; GET /api/v1/waits lists those that do",
+        )
+
+
+def _times(wait: dict[str, Any]) -> tuple[str, str]:
+    """When a wait began, and when it ends."""
+    return wait["startTime"], wait["plugins"][0]["expirationTime"]
 
 
 def test_binds_at_once_are_answered_each_with_its_own(extender: Extender) -> None:
@@ -356,5 +408,7 @@ def test_pods_that_wait_are_rejected_when_the_process_is_to_end(tmp_path: Path) 
         waits = threads.submit(bind, extender, "patient", "last-1")
         extender.wait_until(lambda: ask(extender, "sees", "last-1") == "last-1")
         extender.process.send_signal(signal.SIGTERM)
-        assert waits.result(PATIENCE_S) == REJECTED
+        assert waits.result(PATIENCE_S) == {
+            "Error": "plugin p: permit: the extender ends, and the pod waited; kube-scheduler tries the pod again"
+        }
         assert extender.process.wait(10) == 0

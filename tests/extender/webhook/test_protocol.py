@@ -11,6 +11,7 @@ import pytest
 
 from extender.http import clients
 from extender.http.request_parser import MAX_HEAD_BYTES
+from extender.webhook.protocol import Answer, Caller
 from tests.extender.raw import Connection, chunked, request
 from tests.extender.served import LIMIT, Echo, Served, head, is_gone
 from tests.patience import delay
@@ -511,3 +512,65 @@ def trickle(client: Connection) -> None:
     """Sends byte after byte until the other side has said something."""
     while not select.select([client._socket], [], [], 0.05)[0]:
         client.send(b"x")
+
+
+# -- clients that go before they are answered ------------------------------------------------------
+
+
+def test_an_application_that_waits_is_told_when_the_client_goes(served: Served) -> None:
+    with Connection(served.address) as client, Connection(served.address) as other:
+        for each in (client, other):
+            each.send(request("/waits", b"123"))
+        served.wait_until(lambda: len(served.application.asked) == 2)
+        assert served.application.gone == []
+        client._socket.close()
+        client._file.close()
+        served.wait_until(lambda: served.application.gone == [b"POST /waits 3"])
+        served.application.may_answer.set()
+        assert other.read().body == b"POST /waits 3"
+        assert other.ask("/a", b"1").body == b"POST /a 1"
+    served.wait_until(lambda: not served.connections)
+    assert served.application.gone == [b"POST /waits 3"]
+
+
+class Slow(Echo):
+    """Wants to know whether the client goes only after a while."""
+
+    async def _wait(self, answer: Answer, caller: Caller) -> Answer:
+        await self._later(answer)
+        caller.when_gone(lambda: self.gone.append(answer.body))
+        return answer
+
+
+def test_an_application_is_told_of_a_client_that_has_gone_before(served: Served) -> None:
+    served.application = Slow()
+    with Connection(served.address) as client:
+        client.send(request("/waits", b"123"))
+        served.wait_until(lambda: served.application.asked == ["/waits"])
+        (connection,) = served.connections
+        connection._loop.call_soon_threadsafe(connection.leave)
+        served.wait_until(lambda: not served.connections)
+        served.application.may_answer.set()
+        served.wait_until(lambda: served.application.gone == [b"POST /waits 3"])
+
+
+def test_what_a_client_asks_while_it_waits_is_answered_afterwards(served: Served, client: Connection) -> None:
+    client.send(request("/waits", b"123"))
+    served.wait_until(lambda: served.application.asked == ["/waits"])
+    client.send(request("/a", b"1") + request("/b", b"22"))
+    served.application.may_answer.set()
+    assert [client.read().body for _ in range(3)] == [b"POST /waits 3", b"POST /a 1", b"POST /b 2"]
+    assert (served.application.asked, served.application.gone) == (["/waits", "/a", "/b"], [])
+
+
+def test_a_client_that_waits_can_make_the_server_hold_little(served: Served, client: Connection) -> None:
+    """Requests that come while one is answered are left in the socket, but for one piece."""
+    client.send(request("/waits", b"123"))
+    served.wait_until(lambda: served.application.asked == ["/waits"])
+    (connection,) = served.connections
+    more = request("/a", b"x" * 900)
+    client._socket.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        while True:
+            client.send(more)
+    assert connection._reader._received.size <= 256 * 1024

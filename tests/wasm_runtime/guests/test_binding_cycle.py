@@ -163,6 +163,31 @@ def test_binding_leaves_one_guest_to_the_scheduling_cycle(load: Loader) -> None:
         assert filter_nodes(plugin, second).called == 1
 
 
+KEEPS_NODES = ['(func (export "nodechanged") (param i32))', '(func (export "noderemoved") (param i32))']
+BUFFER = '(func (export "podbuffer") (param i32) (result i32) (i32.const 0))'
+KEEPS_PODS = [*KEEPS_NODES, BUFFER, '(func (export "podschanged") (param i32))']
+KEEPS_PENDING = [BUFFER, '(func (export "pendingpodschanged") (param i32))']
+PERMIT, RESERVE = export("permit", "(i64.const 0)"), export("reserve", "(i32.const 0)")
+
+
+@pytest.mark.parametrize(
+    ("exports", "points", "is_asked_again"),
+    [
+        ([PERMIT], None, False),
+        ([PERMIT, *KEEPS_NODES], None, False),
+        ([PERMIT, *KEEPS_PODS], None, True),
+        ([PERMIT, *KEEPS_PENDING], None, True),
+        ([PERMIT, RESERVE, *KEEPS_PODS], ["reserve"], False),
+        ([RESERVE, *KEEPS_PODS], None, False),
+    ],
+)
+def test_permit_is_asked_again_of_guests_that_are_told_of_pods(
+    load: Loader, exports: list[str], points: list[str] | None, *, is_asked_again: bool
+) -> None:
+    """A guest that keeps nodes alone may run on the upstream host as well, and mean the same there."""
+    assert load.plugin(module(*exports), points).is_asked_again is is_asked_again
+
+
 def delivers_events(*pairs: tuple[int, int], ending: str = "") -> str:
     words = "".join(f"\\{byte:02x}" for pair in pairs for number in pair for byte in number.to_bytes(4, "little"))
     return module(

@@ -573,6 +573,9 @@ def test_everything_the_api_takes_and_answers_is_described(extender: Extender) -
         (f"{API}/events", "get"),
         (f"{API}/ledger", "get"),
         (f"{API}/groups", "get"),
+        (f"{API}/waits", "get"),
+        (f"{API}/waits/{{uid}}/allow", "post"),
+        (f"{API}/waits/{{uid}}/reject", "post"),
         (f"{API}/traffic", "get"),
     }
     for methods in described["paths"].values():

@@ -1,0 +1,113 @@
+"""The admin API's part for pods that wait on Permit."""
+
+from __future__ import annotations
+
+import logging
+import time
+from datetime import datetime, timedelta, timezone
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, HTTPException, Path
+from pydantic import BaseModel, ConfigDict
+
+from extender.admin.api.context import ContextDep, CurrentUser
+from extender.admin.api.requests import Reason
+from extender.admin.api.views import ApiModel, Time
+from extender.scheduling.waiting_pods import Wait
+from wasm_runtime.protobuf.read import identity
+
+logger = logging.getLogger(__name__)
+
+router = APIRouter(prefix="/waits")
+
+
+class PatienceView(ApiModel):
+    """A plugin that does not let a pod go on."""
+
+    name: str
+    expiration_time: Time
+    """When the pod is rejected unless the plugin lets it go on."""
+
+
+class WaitView(ApiModel):
+    """A pod that waits on Permit."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    """The node that the pod is to come to."""
+    start_time: Time
+    plugins: list[PatienceView]
+    """Those that do not let the pod go on yet."""
+
+    @classmethod
+    def of(cls, wait: Wait) -> WaitView:
+        """Shows a wait."""
+        pod = identity(wait.pod.object)
+        return cls(
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=wait.pod.uid,
+            node=wait.node,
+            start_time=_time(wait.began),
+            plugins=[PatienceView(name=name, expiration_time=_time(until)) for name, until in wait.plugins.items()],
+        )
+
+
+class RejectRequest(BaseModel):
+    """Why a pod is to be tried again."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    reason: Reason = ""
+    """Why, for the pod's Event and the log."""
+
+
+def _wait(context: ContextDep, uid: Annotated[str, Path(description="The pod's UID.")]) -> Wait:
+    wait = context.waiting.find(uid)
+    if wait is None:
+        raise HTTPException(404, f"no pod of UID {uid!r} waits on Permit; GET /api/v1/waits lists those that do")
+    return wait
+
+
+_WaitDep = Annotated[Wait, Depends(_wait)]
+
+
+@router.get("")
+async def list_waits(context: ContextDep) -> list[WaitView]:
+    """The pods that wait on Permit, the oldest first."""
+    return [WaitView.of(wait) for wait in context.waiting.waits()]
+
+
+@router.post("/{uid}/allow")
+async def allow(wait: _WaitDep, user: CurrentUser) -> WaitView:
+    """Lets a pod go on, whatever the plugins say. Shows the wait as it was."""
+    view = WaitView.of(wait)
+    _require(wait, ended=wait.allow())
+    logger.info("a pod that waited on Permit was let go on", extra=_fields(wait, user.name))
+    return view
+
+
+@router.post("/{uid}/reject")
+async def reject(wait: _WaitDep, user: CurrentUser, request: RejectRequest | None = None) -> WaitView:
+    """Ends a pod's wait with a rejection; kube-scheduler tries the pod again. Shows the wait as it was."""
+    view, reason = WaitView.of(wait), request.reason if request else ""
+    cause = f"{user.name} rejected the pod while it waited" + (f": {reason}" if reason else "")
+    _require(wait, ended=wait.reject(cause))
+    logger.info("a pod that waited on Permit was rejected", extra={**_fields(wait, user.name), "reason": reason})
+    return view
+
+
+def _require(wait: Wait, *, ended: bool) -> None:
+    if not ended:
+        raise HTTPException(409, f"pod {wait.pod.name} does not wait on Permit any more")
+
+
+def _fields(wait: Wait, user: str) -> dict[str, str]:
+    return {"pod": wait.pod.name, "node": wait.node, "requested_by": user}
+
+
+def _time(at: float) -> datetime:
+    """A moment on the clock of `time.monotonic` as a date."""
+    return datetime.now(timezone.utc) + timedelta(seconds=at - time.monotonic())
