@@ -141,7 +141,8 @@ def test_kube_scheduler_waits_longer_than_all_plugins_may_take_in_both_halves_of
 
 
 @pytest.mark.parametrize(
-    ("bind_timeout", "http_timeout"), [("1s", "5s"), ("4s", "5s"), ("4500ms", "5500ms"), ("20s", "21s")]
+    ("bind_timeout", "http_timeout"),
+    [("1s", "5s"), ("4s", "5s"), ("4500ms", "5500ms"), ("20s", "21s"), ("10m", "601s"), ("1h", "3601s")],
 )
 def test_kube_scheduler_waits_longer_than_bind_may_take(tmp_path: Path, bind_timeout: str, http_timeout: str) -> None:
     answer = built(tmp_path, BOTH, Choices(), server={"bindTimeout": bind_timeout})
@@ -242,8 +243,8 @@ def test_the_command_refuses_an_ignorable_extender_that_may_refuse_to_bind(tmp_p
     result = kwx.run("scheduler-config", "--config", file, "--ignorable", home=tmp_path)
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr == (
-        "kwx: --ignorable: plugin every_export of profile default has a part in binding (reserve, unreserve, permit,"
-        " prebind, bind, postbind) and plugin gang of profile gang has a part in binding (permit), and kube-scheduler"
-        " binds by itself what an ignorable extender refuses to bind: leave out --ignorable, or those exports by"
-        " extensionPoints\n"
+        "kwx: --ignorable: plugin every_export of profile default has a part in binding (reserve, bindingannotations,"
+        " unreserve, permit, prebind, bind, postbind) and plugin gang of profile gang has a part in binding (permit),"
+        " and kube-scheduler binds by itself what an ignorable extender refuses to bind: leave out --ignorable, or"
+        " those exports by extensionPoints\n"
     )
