@@ -14,7 +14,6 @@ from wasm_runtime.abi import FunctionType, Import
 from wasm_runtime.driver.layout import NONE, PAGE, REASON_ROOM
 from wasm_runtime.engine import (
     MAX_LONG_REASONS,
-    MEBIBYTE,
     NO_RESULTS,
     Call,
     CallResult,
@@ -28,12 +27,12 @@ from wasm_runtime.engine import (
     node_buffer_error,
 )
 from wasm_runtime.engines.wasmer import start
+from wasm_runtime.engines.wasmer.guard import Guard, beyond
 from wasm_runtime.engines.wasmer.host import Host
 from wasm_runtime.engines.wasmer.linker import Trampoline
 from wasm_runtime.engines.wasmer.node_snapshot import NodeSnapshot
 from wasm_runtime.engines.wasmer.thread import OneThread
-from wasm_runtime.engines.wasmer.trap import describe
-from wasm_runtime.engines.wasmer.wasi import ExitError, Wasi
+from wasm_runtime.engines.wasmer.wasi import Wasi
 from wasm_runtime.errors import NO_NODE_DATA, Fault, GuestError
 from wasm_runtime.module.binary import Interface
 from wasm_runtime.nodes.node_feed import ALL_NODES, NodeFeed
@@ -81,6 +80,7 @@ class WasmerInstance:
         self._pods = PodFeeds.of(exports)
         nodes = NodeSnapshot(images=_IMAGES in imports, feed=self._feed, pods=self._pods)
         self._host = Host(settings, handle, nodes)
+        self._guard = Guard(self._host, settings)
         self._native: Any = None
         self._imports: dict[str, dict[str, Any]] = {}
         self._functions: dict[str, Any] = {}
@@ -150,12 +150,12 @@ class WasmerInstance:
 
     def _start(self, code: WasmerCode, deadline: float) -> None:
         """Makes the instance and runs the guest's start export; a command may leave by exit status 0."""
-        self._guarded("instantiate", deadline, lambda: self._instantiate(code))
+        self._guard.run("instantiate", deadline, lambda: self._instantiate(code))
         name = next((name for name in abi.START if code.interface.exports.get(name) == FunctionType()), None)
         if name is None:
             return
         try:
-            self._guarded(name, deadline, getattr(self._native.exports, name))
+            self._guard.run(name, deadline, getattr(self._native.exports, name))
         except GuestError as error:
             if error.fault is not Fault.EXIT or error.exit_code != 0:
                 raise
@@ -223,7 +223,7 @@ class WasmerInstance:
             return None
 
         def answers() -> tuple[int, bytes]:
-            self._check_time(export, call.deadline)
+            self._guard.check_time(export, call.deadline)
             host.enter()
             at = self._functions["nodebuffer"](count) & NONE
             if not host.memory.has(at, 4 * count):
@@ -287,7 +287,7 @@ class WasmerInstance:
         def loop() -> None:
             for index in nodes:
                 host.current = index if export == "nodechanged" else None
-                self._check_time(export, deadline)
+                self._guard.check_time(export, deadline)
                 host.enter()
                 self._functions[export](index)
             host.current = None
@@ -307,7 +307,7 @@ class WasmerInstance:
         host = self._host
 
         def enter() -> int:
-            self._check_time(export, deadline)
+            self._guard.check_time(export, deadline)
             host.enter()
             return self._functions[export](number) or 0
 
@@ -316,81 +316,27 @@ class WasmerInstance:
 
     def _enter(self, export: str, deadline: float) -> tuple[int, int]:
         """Calls the guest, if there is time. Returns the halves of its result, both signed."""
-        self._check_time(export, deadline)
+        self._guard.check_time(export, deadline)
         self._host.enter()
         result = self._functions[export]() or 0
         low = ((result & NONE) ^ _SIGN) - _SIGN
         return low, result >> 32 if export in _PACKED else 0
 
-    def _check_time(self, export: str, deadline: float) -> None:
-        if time.monotonic() > deadline:
-            cause = f"not called: {self._timeout} was over"
-            raise GuestError(Fault.DEADLINE, export, cause, node=self._host.node.decode(), fatal=False)
-
     def _run(self, export: str, deadline: float, does: Callable[[], T]) -> T:
         host = self._host
         try:
-            result = self._guarded(export, deadline, does)
+            result = self._guard.run(export, deadline, does)
         finally:
             host.end()
             error = host.error
             if error is not None and not isinstance(error, MemoryError):
                 raise error
         if error is not None:
-            raise GuestError(Fault.LIMIT, export, _beyond(error))
+            raise GuestError(Fault.LIMIT, export, beyond(error))
         if host.is_data_absent:
             raise GuestError(Fault.NO_NODE_DATA, export, NO_NODE_DATA)
         return result
 
-    def _guarded(self, export: str, deadline: float, does: Callable[[], T]) -> T:
-        """Runs something of the guest, and looks at its memory and the clock afterwards."""
-        memory = self._host.memory
-        try:
-            result = does()
-        except (RuntimeError, ExitError) as error:
-            raise self._guest_error(export, error) from None
-        finally:
-            memory.rest()
-        if len(memory) > self._settings.memory_limit:
-            raise GuestError(Fault.MEMORY, export, self._held)
-        if time.monotonic() > deadline:
-            cause = f"returned after {self._timeout}: wasmer interrupts no guest"
-            raise GuestError(Fault.DEADLINE, export, cause, fatal=False)
-        return result
-
-    @property
-    def _timeout(self) -> str:
-        return f"its timeout of {self._settings.timeout * 1000:.0f} ms"
-
-    @property
-    def _held(self) -> str:
-        used, limit = len(self._host.memory), self._settings.memory_limit
-        return f"its memory has grown to {used // MEBIBYTE} of {limit // MEBIBYTE} MiB"
-
-    def _guest_error(self, export: str, error: Exception) -> GuestError:
-        host, failure = self._host, describe(error)
-        node = host.node.decode()
-        if host.is_data_absent:
-            return GuestError(Fault.NO_NODE_DATA, export, NO_NODE_DATA, node=node, fatal=True)
-        if isinstance(host.error, MemoryError):
-            cause = _beyond(host.error)
-            return GuestError(Fault.LIMIT, export, cause, node=node, output=self.output(), fatal=True)
-        if failure.fault is Fault.TRAP and 2 * len(host.memory) >= self._settings.memory_limit:
-            failure = failure._replace(fault=Fault.MEMORY, cause=f"{failure.cause}; {self._held}")
-        return GuestError(
-            failure.fault,
-            export,
-            failure.cause,
-            node=node,
-            output=self.output(),
-            exit_code=failure.exit_code,
-            trap=failure.trap,
-        )
-
 
 def _is_tolerated(code: int, tolerated: int) -> bool:
     return 0 <= code < _CODES and bool(tolerated >> code & 1)
-
-
-def _beyond(error: Exception) -> str:
-    return f"more than the host gives or takes in one call: {error}"
