@@ -261,7 +261,7 @@ class Wiring:
         )
 
     def _on_change(self) -> None:
-        """Nodes or pods have changed: guests have to learn of it, and may let pods go on that wait."""
+        """Nodes, pods or groups have changed: guests have to learn of it, and may let pods go on that wait."""
         self._maintenance.wake()
         self._waiting.change()
 
