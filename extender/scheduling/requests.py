@@ -45,6 +45,8 @@ class PodRequest(NamedTuple):
     scheduler_name: str
     is_in_group: bool = False
     """Whether kube-scheduler may try it with others, as a group that fits or does not."""
+    nominated_node: str = ""
+    """Where kube-scheduler has evicted pods for it."""
 
 
 class Candidates(NamedTuple):

@@ -37,6 +37,7 @@ from extender.rollouts.revision import RolloutStage
 from extender.rollouts.rollout import ENDS, Rollout
 from extender.rollouts.service import RolloutService
 from extender.scheduling.cycle_pins import CyclePins
+from extender.scheduling.evictions import Evictions
 from extender.scheduling.feasible_nodes import FeasibleNodes
 from extender.scheduling.groups import Groups
 from extender.scheduling.guest_log import GuestLog
@@ -238,6 +239,7 @@ class Wiring:
             TopNodes(),
             self._link.recorder if self._link else None,
             self._link.ledger if self._link else None,
+            Evictions(self._link.ledger) if self._link else None,
         )
         binder = _binder(configuration, self._asked)
         handlers = make_handlers(context, binder, self._waiting, configuration.server.bind_timeout)

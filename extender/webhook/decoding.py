@@ -115,9 +115,14 @@ class _PodSpec(Struct):
     schedulingGroup: _SchedulingGroup | None = None  # noqa: N815 - the API's name
 
 
+class _PodStatus(Struct):
+    nominatedNodeName: Name | None = None  # noqa: N815 - the API's name
+
+
 class _PodHead(Struct):
     metadata: _ObjectMeta
     spec: _PodSpec | None = None
+    status: _PodStatus | None = None
 
 
 class _Named(Struct):
@@ -215,8 +220,8 @@ def _read_pod(find_pod: FindPod, json: bytes) -> PodRequest:
         pod = Pod(meta.uid or name, name, known or convert_pod(json))
     except UNREADABLE as error:
         raise RequestError(f"Pod: {error}") from None
-    spec = head.spec or _PodSpec()
-    return PodRequest(pod, spec.schedulerName or "", is_in_group=spec.schedulingGroup is not None)
+    spec, status = head.spec or _PodSpec(), head.status or _PodStatus()
+    return PodRequest(pod, spec.schedulerName or "", spec.schedulingGroup is not None, status.nominatedNodeName or "")
 
 
 class _Head(NamedTuple):

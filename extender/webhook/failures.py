@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
+from extender.scheduling.evictions import RoomAwaitedError
 from extender.scheduling.node_source import NotSyncedError
 from extender.scheduling.planning import OvertakenError
 from extender.scheduling.pod_source import PodNotKnownError
@@ -25,6 +26,7 @@ REASONS: Final[dict[type[Exception], str]] = {
     NotLoadedError: "NotLoaded",
     NoThreadError: "NoThread",
     OvertakenError: "Overtaken",
+    RoomAwaitedError: "RoomAwaited",
 }
 """What the Event about a pod gives as its reason."""
 

@@ -14,6 +14,7 @@ from extender.cluster import Recorder, failed_scheduling_event
 from extender.scheduling import filter as filter_verb
 from extender.scheduling import preempt, prioritize
 from extender.scheduling.cycle_pins import CyclePins, Key
+from extender.scheduling.evictions import Evictions, RoomAwaitedError
 from extender.scheduling.feasible_nodes import FeasibleNodes
 from extender.scheduling.filter import FILTER, Verdict
 from extender.scheduling.ledger import GROUP_PLAN_S, PLAN_S, Ledger
@@ -51,6 +52,8 @@ class Context(NamedTuple):
     recorder: Recorder | None = None
     """Gets an Event for each failure that a verb's answer has no words for."""
     ledger: Ledger | None = None
+    """None without a cluster."""
+    evictions: Evictions | None = None
     """None without a cluster."""
 
 
@@ -221,7 +224,17 @@ class FilterHandler(JudgingHandler[Candidates]):
             return filter_verb.run(profile, pod, nodes)
         expected = GROUP_PLAN_S if asked.request.is_in_group else PLAN_S
         seconds = expected if profile.top_nodes == 1 else None
-        return plan(self._context.ledger, profile, pod, nodes, partial(self._ask_plugins, asked), seconds)
+        left = self._count_victims(asked.request, nodes)
+        verdict = plan(self._context.ledger, profile, pod, nodes, partial(self._ask_plugins, asked), seconds)
+        if left and not verdict.kept.names:
+            raise RoomAwaitedError(pod.name, asked.request.nominated_node, left)
+        return verdict
+
+    def _count_victims(self, request: PodRequest, nodes: Nodes) -> int:
+        """How many evicted pods are yet on the pod's own node, if that is asked about."""
+        evictions, node = self._context.evictions, request.nominated_node
+        left = evictions.count_left(request.pod.uid, node) if evictions and node else 0
+        return left if left and node in nodes.names else 0
 
     def _ask_plugins(self, asked: Asked[Candidates], nodes: Nodes) -> Verdict:
         """PreFilter and Filter; with topNodes PreScore, Score and NormalizeScore of the nodes that pass."""
@@ -300,4 +313,8 @@ class PreemptHandler(JudgingHandler[Preemption]):
 
     def encode(self, asked: Asked[Preemption], _: Nodes, result: Sequence[str]) -> bytes:
         """The candidates that stay, with their victims."""
-        return encoding.encode_victims({name: asked.subject.victims[name] for name in result})
+        victims = {name: asked.subject.victims[name] for name in result}
+        if self._context.evictions:
+            uids = {name: [pod.UID for pod in each.Pods or ()] for name, each in victims.items()}
+            self._context.evictions.remember(asked.request.pod.uid, uids)
+        return encoding.encode_victims(victims)

@@ -20,6 +20,7 @@ from extender.rollouts.service import RolloutService
 from extender.rollouts.slot import Slot
 from extender.rollouts.swap_command import FromUpload, SwapCommand
 from extender.scheduling.cycle_pins import CyclePins
+from extender.scheduling.evictions import Evictions
 from extender.scheduling.feasible_nodes import FeasibleNodes
 from extender.scheduling.guest_log import GuestLog
 from extender.scheduling.ledger import Ledger
@@ -93,6 +94,7 @@ class Inside:
             FeasibleNodes(),
             TopNodes(),
             ledger=self.ledger,
+            evictions=Evictions(self.ledger),
         )
         self._binding = binder or DryRunBinder(), self.waiting, bind_timeout
         self.router = self.serving(self.context)

@@ -87,6 +87,15 @@ def test_a_pod_of_a_group_is_known_as_such(spec: object, is_in_group: bool) -> N
     assert DECODER.decode_args(args(Pod=the_pod, NodeNames="[]"))[0].is_in_group == is_in_group
 
 
+@pytest.mark.parametrize(
+    ("status", "nominated"),
+    [({"nominatedNodeName": "node-1"}, "node-1"), ({"nominatedNodeName": None}, ""), ({}, ""), (None, "")],
+)
+def test_the_node_that_a_pod_is_nominated_for_is_known(status: object, nominated: str) -> None:
+    the_pod = json.dumps({"metadata": {"name": "a"}, "status": status})
+    assert DECODER.decode_args(args(Pod=the_pod, NodeNames="[]"))[0].nominated_node == nominated
+
+
 def test_a_pod_that_is_known_at_its_version_is_not_converted() -> None:
     """Nor is it looked for without a UID and a version."""
     asked = []
