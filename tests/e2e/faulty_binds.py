@@ -66,6 +66,8 @@ class FaultyBinds:
         self._share = share
         self._left: dict[str, tuple[str, int]] = {}
         """By the path of its binds, what a pod meets, and how often."""
+        self._tasks: set[asyncio.Task[None] | None] = set()
+        """Those of the connections: the loop knows its tasks weakly."""
         self.met: Counter[str] = Counter()
         """How often each fault was met."""
 
@@ -99,6 +101,7 @@ class FaultyBinds:
 
     async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
         """One request, and the end of the connection."""
+        self._tasks.add(asyncio.current_task())
         with closing(writer), suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             request = await read_request(reader)
             fault = self._next(request)
@@ -106,6 +109,7 @@ class FaultyBinds:
                 await self._pass_on(request, None if fault else writer)
             if fault:
                 writer.write(fault.answer)
+        self._tasks.discard(asyncio.current_task())
 
     async def _pass_on(self, request: Received, writer: StreamWriter | None) -> None:
         """Has the API server answer. Without a `writer` nobody learns what."""
