@@ -125,7 +125,7 @@ class Pool:
         asked: _GuestPlace | None = None
         with self._lock:
             while True:
-                found = self._find(uid, len(self._places) < max_guests) if self._in_use < max_guests else None
+                found = self._find(uid, self._grows(max_guests)) if self._in_use < max_guests else None
                 if found and found.guest:
                     found.state = "used"
                     return found.guest
@@ -136,6 +136,7 @@ class Pool:
                     asked = self._grow()
                     if asked.state == "used":
                         break
+                    continue
                 if not self._wait(deadline):
                     raise GuestError(Fault.BUSY, "instance", self._in_the_way(max_guests))
         return self._make(asked)
@@ -149,7 +150,7 @@ class Pool:
         if thread in self._reserved:
             return True
         with self._lock:
-            found = self._find(uid, len(self._places) < self._limit)
+            found = self._find(uid, self._grows(self._limit))
             if found is None:
                 return False
             self._reserved[thread] = found
@@ -245,6 +246,10 @@ class Pool:
             return self._changed.wait(deadline - time.monotonic())
         finally:
             self._waiting -= 1
+
+    def _grows(self, max_guests: int) -> bool:
+        """Whether a pod may have another guest. While one is being made, which may take seconds, none waits for it."""
+        return len(self._places) < max_guests and not self._count("due")
 
     def _find(self, uid: str, grows: bool) -> _GuestPlace | None:
         """Which idle guest a pod gets: the one on its cycle, and no other while that is maintained.

@@ -655,6 +655,19 @@ class TestLearning:
         settle(pool)
         assert idle_guests(pool) == pools.made[1:]
 
+    def test_lets_a_pod_have_a_guest_that_is_kept_for_another_meanwhile(self, pools: Pools) -> None:
+        """To learn all pods of a large cluster takes seconds."""
+        pool = pools(3, learns=True, keeps_cycles=True)
+        (kept,) = on_cycle(pool, "a")
+        pools.may_make.clear()
+        assert not at_once(pool, "b")
+        assert take(pool, "b") is kept
+        pool.put_back(kept)
+        assert at_once(pool, "c")
+        pools.may_make.set()
+        settle(pool)
+        assert idle_guests(pool) == [kept, pools.made[1]]
+
     def test_of_several_is_one_after_the_other(self, pools: Pools, pool: Pool, prepared: list[Guest]) -> None:
         guests = [pool.take(NOBODY, time.monotonic() + 60) for _ in range(3)]
         assert guests == prepared == pools.made
