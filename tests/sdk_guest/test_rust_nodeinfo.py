@@ -155,6 +155,33 @@ def test_a_pod_that_cannot_be_read_is_logged_and_does_not_count(load: Load, logg
     assert told(plugin, node_table, ["node"]) == [twice]
 
 
+def test_a_pod_may_have_thousands_of_resources_and_containers(load: Load) -> None:
+    """One that took all of a guest's time would keep all pods from being scheduled."""
+    node_table = NodeTable()
+    node = {"metadata": {"name": "node"}, "status": {"allocatable": {"cpu": "4"}}}
+    node_table.put([("node", encode_node(node))])
+    one: Object = {"name": "c", "resources": {"requests": {"cpu": "1", "memory": "0"}}}
+    many: list[Object] = [
+        {"name": f"c-{at}", "resources": {"requests": {"cpu": "0", "memory": "0", f"example.com/{at}": "0"}}}
+        for at in range(10_000)
+    ]
+    resources = {name: "0" for each in many for name in each["resources"]["requests"]}
+    for name, spec, status in [
+        ("resources", {"containers": [{**one, "resources": {"requests": {**resources, "cpu": "1"}}}]}, {}),
+        ("containers", {"containers": [one, *many]}, {"containerStatuses": [{"name": each["name"]} for each in many]}),
+        (
+            "sidecars",
+            {"containers": [one], "initContainers": [{**each, "restartPolicy": "Always"} for each in many]},
+            {},
+        ),
+    ]:
+        pod = {"metadata": {"name": name, "namespace": "ns"}, "spec": spec, "status": status}
+        node_table.pods.put([(name, ResidentPod("node", encode_pod(pod)))])
+    names = ["ns/containers", "ns/resources", "ns/sidecars"]
+    expected = node_info.node_info(node, [{"spec": {"containers": [one]}}] * 3) | {"pods": names, "tentative": []}
+    assert told(load(), node_table, ["node"]) == [expected]
+
+
 VECTORS: Final = Path(__file__).with_name("nodeinfo.jsonl")
 """A line a node: random nodes and pods as protobuf, and what NodeInfo of kube-scheduler 1.37 counted of these bytes."""
 

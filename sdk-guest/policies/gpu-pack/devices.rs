@@ -2,6 +2,9 @@ use crate::policy::Policy;
 use crate::share::{self, Share};
 use std::cmp::Reverse;
 
+/// A node with more of the first resource than that has no devices one by one: the resource counts something else.
+pub const MAX_DEVICES: usize = 256;
+
 /// The devices of a node, and how much of each is free.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Devices {
@@ -28,25 +31,24 @@ impl Devices {
     }
 
     pub fn demand_of_whole(&self, count: i64) -> Demand {
-        Demand { amount: self.size, devices: count as usize }
+        Demand { amount: self.size, devices: usize::try_from(count).unwrap_or(usize::MAX) }
     }
 
     pub fn demand_of_share(&self, share: Share) -> Demand {
         Demand { amount: share.part.of_device(self.mebibytes, self.size), devices: share.devices }
     }
 
-    /// Takes what pods have: each with the devices that it is known to have. Those of the others are not known: they
-    /// are thought to be packed, the largest first, on what the known ones leave.
+    /// Takes what pods have: each with the devices that it is known to have. Those of the others are not known, as are
+    /// those that are not there any more: they are thought to be packed, the largest first, on what is left.
     pub fn take<'a>(&mut self, pods: impl Iterator<Item = (Demand, &'a [usize])>) {
         let mut others = Vec::new();
         for (demand, devices) in pods {
-            let is_known = devices.len() == demand.devices && devices.iter().all(|index| *index < self.free.len());
-            if is_known {
-                self.take_from(devices, demand.amount);
-            } else {
-                others.push(demand);
-            }
+            let known = if devices.len() == demand.devices { devices } else { &[] };
+            self.take_from(known, demand.amount);
+            let there = known.iter().filter(|index| **index < self.free.len()).count();
+            others.push(Demand { devices: demand.devices - there, ..demand });
         }
+        others.retain(|demand| demand.devices > 0);
         others.sort_by_key(|demand| Reverse((demand.amount, demand.devices)));
         for demand in others {
             let devices = self.choose(demand, Policy::Binpack).unwrap_or_else(|| self.freest(demand.devices));
@@ -86,9 +88,10 @@ impl Devices {
 
     /// How full all of them are with a demand more, in percent.
     pub fn level_with(&self, demand: Option<Demand>) -> i64 {
-        let more = demand.map_or(0, |demand| demand.amount.saturating_mul(demand.devices as i64));
+        let more = demand.map_or(0, |demand| demand.amount.saturating_mul(demand.devices.min(MAX_DEVICES) as i64));
+        let all = self.size * self.free.len() as i64;
         let free: i64 = self.free.iter().map(|free| (*free).max(0)).sum();
-        percent(self.size * self.free.len() as i64 - free + more, self.size * self.free.len() as i64)
+        percent(all - free + more, all)
     }
 
     fn take_from(&mut self, devices: &[usize], amount: i64) {
@@ -186,12 +189,30 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_keeps_its_other_devices_when_one_is_not_there_any_more() {
+        let mut some = devices(&[MILLION; 4]);
+        some.take([(demand(MILLION, 2), &[2, 4][..]), (half(1), &[3])].into_iter());
+        assert_eq!(some, devices(&[0, MILLION, 0, MILLION / 2]));
+    }
+
+    #[test]
     fn more_than_there_is_leaves_less_than_nothing() {
         let mut some = devices(&[MILLION; 2]);
         let whole = demand(MILLION, 2);
         some.take([(whole, &[][..]), (half(1), &[]), (demand(MILLION, 9), &[])].into_iter());
         assert_eq!(some, devices(&[-MILLION * 3 / 2, -MILLION]));
         assert_eq!((some.level_with(None), some.level_with(Some(whole))), (100, 100));
+    }
+
+    #[test]
+    fn numbers_may_be_as_large_as_can_be() {
+        let (all, largest) = (crate::share::size(crate::share::MAX_MEMORY), i64::MAX);
+        let mut some = Devices::new(super::MAX_DEVICES, crate::share::MAX_MEMORY);
+        let whole = some.demand_of_whole(largest);
+        assert_eq!((whole.amount, whole.devices as u64 >= u64::from(u32::MAX)), (all, true));
+        assert_eq!((some.level_with(None), some.level_with(Some(whole)), some.fit(whole)), (0, 100, false));
+        some.take([(whole, &[][..]), (whole, &[])].into_iter());
+        assert_eq!((some.free.iter().all(|free| *free == -all), some.level_with(Some(whole))), (true, 100));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 use crate::config::{Config, Resource};
-use crate::devices::{percent, Demand, Devices};
+use crate::devices::{percent, Demand, Devices, MAX_DEVICES};
 use crate::placed_pod::PlacedPod;
 use crate::policy::Policy;
 use crate::request::Request;
@@ -7,9 +7,6 @@ use crate::share::{self, Part, Share};
 use guest::{Label, Node, NodeInfo, Result, Status};
 use std::cell::RefCell;
 use std::slice;
-
-/// A node with more of the first resource than that has no devices one by one: the resource counts something else.
-const MAX_DEVICES: i64 = 256;
 
 /// What is kept of a node beside its pods.
 #[derive(Default)]
@@ -38,10 +35,11 @@ pub struct Judge<'a> {
 impl Judge<'_> {
     /// Whether the node has enough, without the pods that have these UIDs.
     pub fn filter(&self, info: &Info, without: &[Label]) -> Status {
-        match self.request.share {
-            Some(share) => self.filter_share(share, info, without),
-            None => self.filter_whole(info, without),
+        let status = self.request.share.map_or(Status::SUCCESS, |share| self.filter_share(share, info, without));
+        if status != Status::SUCCESS {
+            return status;
         }
+        self.filter_whole(info, without)
     }
 
     /// How good the node is for the pod, from 0 to 100.
@@ -79,7 +77,7 @@ impl Judge<'_> {
             if count > allocatable {
                 return Status::unresolvable(resource.insufficient);
             }
-            if count > allocatable - requested(info, resource, without) {
+            if count > allocatable.saturating_sub(requested(info, resource, without)) {
                 return Status::unschedulable(resource.insufficient);
             }
             if at == 0 && self.has_devices(info) && !self.with_devices(info, without, |devices| self.fit(devices)) {
@@ -106,6 +104,9 @@ impl Judge<'_> {
 
     /// To pack shares is to leave devices free first, and nodes second.
     fn score_share(&self, share: Share, info: &Info) -> i64 {
+        if !self.has_devices(info) {
+            return 0;
+        }
         let (node_policy, gpu_policy) = (self.request.node_policy, self.request.gpu_policy);
         self.with_devices(info, &[], |devices| {
             let demand = devices.demand_of_share(share);
@@ -160,7 +161,7 @@ impl Judge<'_> {
 
     /// Whether devices of the first resource are told apart.
     fn has_devices(&self, info: &Info) -> bool {
-        (1..=MAX_DEVICES).contains(&self.count(info))
+        (1..=MAX_DEVICES as i64).contains(&self.count(info))
     }
 
     fn count(&self, info: &Info) -> i64 {
@@ -202,12 +203,13 @@ fn demand(devices: &Devices, whole: i64, share: Option<Share>) -> Option<Demand>
     }
 }
 
-/// How much of a resource the pods of a node ask for, without those of these UIDs.
+/// How much of a resource the pods of a node ask for, without those of these UIDs. As in the sum of all, what leaves
+/// 64 bits wraps, and so comes back.
 fn requested(info: &Info, resource: &Resource, without: &[Label]) -> i64 {
     let all = info.requested().resources.scalar(&resource.name);
     if without.is_empty() {
         return all;
     }
     let gone = info.pods().filter(|pod| without.contains(&pod.pod.uid));
-    all - gone.map(|pod| pod.requests.resources.scalar(&resource.name)).sum::<i64>()
+    gone.fold(all, |left, pod| left.wrapping_sub(pod.requests.resources.scalar(&resource.name)))
 }

@@ -1,3 +1,4 @@
+use crate::devices::MAX_DEVICES;
 use crate::share::Share;
 use guest::{Label, Pod, ResidentPod, Result};
 
@@ -34,12 +35,12 @@ pub fn annotation(devices: &[usize]) -> Option<(String, String)> {
     Some((DEVICES.into(), indices.join(",")))
 }
 
-/// Indices, of which none comes twice.
+/// Indices, of which none comes twice, and no more than a node has.
 fn indices(text: &[u8]) -> Option<Vec<usize>> {
     let mut found = Vec::new();
     for index in std::str::from_utf8(text).ok()?.split(',') {
         let index = index.parse().ok()?;
-        if found.contains(&index) {
+        if found.len() == MAX_DEVICES || found.contains(&index) {
             return None;
         }
         found.push(index);
@@ -49,7 +50,7 @@ fn indices(text: &[u8]) -> Option<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{annotation, indices};
+    use super::{annotation, indices, MAX_DEVICES};
 
     #[test]
     fn devices_are_told_and_read_again() {
@@ -60,5 +61,12 @@ mod tests {
         for text in ["", ",", "1,", "a", "-1", "1,1", "1 2", "99999999999999999999"] {
             assert_eq!(indices(text.as_bytes()), None, "{}", text);
         }
+    }
+
+    #[test]
+    fn no_pod_has_more_devices_than_a_node() {
+        let text = |count| (0..count).map(|index| index.to_string()).collect::<Vec<_>>().join(",");
+        assert_eq!(indices(text(MAX_DEVICES).as_bytes()).map(|found| found.len()), Some(MAX_DEVICES));
+        assert_eq!(indices(text(MAX_DEVICES + 1).as_bytes()), None);
     }
 }

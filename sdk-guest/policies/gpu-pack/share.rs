@@ -9,8 +9,8 @@ const MEMORY: &str = "gpu-memory";
 const DEVICES: &str = "gpu-fraction-num-devices";
 
 pub const MILLION: i64 = 1_000_000;
-/// Millions of MiB: sums of shares stay within 64 bits.
-const MAX_MEMORY: i64 = MILLION * MILLION;
+/// 1,000 TiB or so: what all devices of a node have is within 64 bits, in millionths too.
+pub const MAX_MEMORY: i64 = 1000 * MILLION;
 const MAX_DEVICES: i64 = 64;
 
 /// As much of each of some devices.

@@ -1,6 +1,7 @@
 use crate::protobuf::Message;
 use crate::quantity::Quantity;
 use crate::status::Result;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::ops::Add;
 
 const BILLION: u32 = 1_000_000_000;
@@ -43,7 +44,7 @@ impl Add for Amount {
 
 /// Amounts by the names of their resources: a ResourceList.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Amounts<'a>(Vec<(&'a [u8], Amount)>);
+pub struct Amounts<'a>(BTreeMap<&'a [u8], Amount>);
 
 impl<'a> Amounts<'a> {
     /// A field of type `map<string, Quantity>`.
@@ -71,11 +72,11 @@ impl<'a> Amounts<'a> {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], Amount)> + '_ {
-        self.0.iter().copied()
+        self.0.iter().map(|(name, amount)| (*name, *amount))
     }
 
     pub fn get(&self, name: &[u8]) -> Option<Amount> {
-        self.iter().find(|(known, _)| *known == name).map(|(_, amount)| amount)
+        self.0.get(name).copied()
     }
 
     pub fn set(&mut self, name: &'a [u8], amount: Amount) {
@@ -84,6 +85,11 @@ impl<'a> Amounts<'a> {
 
     pub fn add(&mut self, other: &Amounts<'a>) {
         other.iter().for_each(|(name, amount)| self.put(name, amount, Amount::add));
+    }
+
+    /// Adds those of `other` that it has already.
+    pub fn add_known(&mut self, other: &Amounts<'a>) {
+        self.0.iter_mut().for_each(|(name, amount)| *amount = *amount + other.get(name).unwrap_or_default());
     }
 
     /// Takes those of `other` that are larger, or that it lacks.
@@ -97,10 +103,10 @@ impl<'a> Amounts<'a> {
     }
 
     fn put(&mut self, name: &'a [u8], amount: Amount, both: impl Fn(Amount, Amount) -> Amount) {
-        match self.0.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, known)) => *known = both(*known, amount),
-            None => self.0.push((name, amount)),
-        }
+        match self.0.entry(name) {
+            Entry::Occupied(mut known) => known.insert(both(*known.get(), amount)),
+            Entry::Vacant(place) => *place.insert(amount),
+        };
     }
 }
 
@@ -138,6 +144,7 @@ mod tests {
             both
         };
         assert_eq!(with(Amounts::add), amounts(&[("a", 3), ("b", 3), ("c", 4)]));
+        assert_eq!(with(Amounts::add_known), amounts(&[("a", 3), ("b", 3)]));
         assert_eq!(with(Amounts::raise), amounts(&[("a", 3), ("b", 2), ("c", 4)]));
         assert_eq!(with(Amounts::fill), amounts(&[("a", 3), ("b", 1), ("c", 4)]));
     }

@@ -4,6 +4,7 @@
 use crate::amount::Amounts;
 use crate::protobuf::Message;
 use crate::status::Result;
+use std::collections::BTreeMap;
 
 /// The containers of a pod.
 pub struct Containers<'a> {
@@ -19,16 +20,20 @@ pub struct Container<'a> {
     pub actuated: Amounts<'a>,
 }
 
+/// The first status of each container, by its name.
+type Statuses<'a> = BTreeMap<&'a [u8], Message<'a>>;
+
 /// Which of them is asked for.
 pub type Ask<'a> = for<'c> fn(&'c Container<'a>) -> &'c Amounts<'a>;
 
 impl<'a> Containers<'a> {
     /// The containers of a PodSpec and a PodStatus. If a resize is infeasible, the spec is not taken for the status.
     pub fn read(spec: Message<'a>, status: Message<'a>, is_infeasible: bool) -> Result<Containers<'a>> {
-        let mut statuses = Vec::new();
+        let mut statuses = Statuses::new();
         for number in [8, 10] {
             for bytes in status.repeated(number) {
-                statuses.push(Message(bytes?));
+                let status = Message(bytes?);
+                statuses.entry(name(status)?).or_insert(status);
             }
         }
         let read = |number| -> Result<Vec<Container<'a>>> {
@@ -50,12 +55,12 @@ impl<'a> Containers<'a> {
         let (mut sidecars, mut peak) = (Amounts::default(), Amounts::default());
         for container in &self.init {
             let own = of(container);
-            let mut now = sidecars.clone();
-            now.add(&own);
+            let mut now = own.clone();
+            now.add_known(&sidecars);
             peak.raise(&now);
             if container.is_sidecar {
                 sum.add(&own);
-                sidecars = now;
+                sidecars.add(&own);
             }
         }
         sum.raise(&peak);
@@ -64,8 +69,8 @@ impl<'a> Containers<'a> {
 }
 
 impl<'a> Container<'a> {
-    fn read(container: Message<'a>, statuses: &[Message<'a>], is_infeasible: bool) -> Result<Container<'a>> {
-        let status = status_of(container, statuses)?;
+    fn read(container: Message<'a>, statuses: &Statuses<'a>, is_infeasible: bool) -> Result<Container<'a>> {
+        let status = statuses.get(name(container)?).copied().unwrap_or_default();
         let spec = Amounts::read(container.child(8)?, 2)?;
         let unknown = if is_infeasible { Amounts::default() } else { spec.clone() };
         let allocated = Amounts::read(status, 10)?.or(unknown);
@@ -75,13 +80,7 @@ impl<'a> Container<'a> {
     }
 }
 
-/// The first status of that container, the empty one if there is none.
-fn status_of<'a>(container: Message<'a>, statuses: &[Message<'a>]) -> Result<Message<'a>> {
-    let name = container.bytes(1)?.unwrap_or_default();
-    for status in statuses {
-        if status.bytes(1)?.unwrap_or_default() == name {
-            return Ok(*status);
-        }
-    }
-    Ok(Message::default())
+/// The name of a container, or of the one that a status is about.
+fn name(message: Message) -> Result<&[u8]> {
+    Ok(message.bytes(1)?.unwrap_or_default())
 }

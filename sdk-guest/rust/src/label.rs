@@ -2,8 +2,9 @@ use crate::texts::Texts;
 use std::cell::Cell;
 
 /// A label's value to be kept and compared, of any length. Equal ones share their bytes, so comparing two is
-/// comparing two numbers. The empty one stands for an absent label as well.
-#[derive(Debug, PartialEq, Eq)]
+/// comparing two numbers. The empty one stands for an absent label as well. The order of labels is not that of their
+/// bytes, and stays as it is while they are kept.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Label(u32);
 
 /// The number of the empty label, which has no entry in `Labels`.

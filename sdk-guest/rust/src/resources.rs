@@ -11,7 +11,7 @@ pub struct Resources {
     pub ephemeral_storage: i64,
     /// How many pods.
     pub pods: i64,
-    /// Others than 0.
+    /// Others than 0, each once, in the order of their labels.
     scalars: Vec<(Label, i64)>,
 }
 
@@ -30,6 +30,7 @@ impl Resources {
                 _ => {}
             }
         }
+        resources.scalars.sort();
         resources
     }
 
@@ -53,13 +54,13 @@ impl Resources {
         ] {
             *own = own.wrapping_add(times.wrapping_mul(more));
         }
-        for (name, amount) in &other.scalars {
-            let more = times.wrapping_mul(*amount);
-            match self.scalars.iter_mut().find(|(known, _)| known == name) {
-                Some((_, own)) => *own = own.wrapping_add(more),
-                None => self.scalars.push((name.clone(), more)),
-            }
-        }
+        self.scalars.extend(other.scalars().map(|(name, amount)| (name.clone(), times.wrapping_mul(amount))));
+        self.scalars.sort(); // Not one by one: a pod may name thousands of them.
+        self.scalars.dedup_by(|(name, more), (known, amount)| {
+            let is_known = name == known;
+            *amount = amount.wrapping_add(if is_known { *more } else { 0 });
+            is_known
+        });
         self.scalars.retain(|(_, amount)| *amount != 0);
     }
 }
