@@ -224,7 +224,7 @@ class FilterHandler(JudgingHandler[Candidates]):
             return filter_verb.run(profile, pod, nodes)
         expected = GROUP_PLAN_S if asked.request.is_in_group else PLAN_S
         seconds = expected if profile.top_nodes == 1 else None
-        left = self._count_victims(asked.request, nodes)
+        left = self._count_victims(asked.request, nodes) if asked.request.nominated_node else 0
         verdict = plan(self._context.ledger, profile, pod, nodes, partial(self._ask_plugins, asked), seconds)
         if left and not verdict.kept.names:
             raise RoomAwaitedError(pod.name, asked.request.nominated_node, left)
@@ -233,7 +233,7 @@ class FilterHandler(JudgingHandler[Candidates]):
     def _count_victims(self, request: PodRequest, nodes: Nodes) -> int:
         """How many evicted pods are yet on the pod's own node, if that is asked about."""
         evictions, node = self._context.evictions, request.nominated_node
-        left = evictions.count_left(request.pod.uid, node) if evictions and node else 0
+        left = evictions.count_left(request.pod.uid, node) if evictions else 0
         return left if left and node in nodes.names else 0
 
     def _ask_plugins(self, asked: Asked[Candidates], nodes: Nodes) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -20,6 +21,10 @@ FIRST_RETRY_S: Final = 1.0
 MAX_RETRY_S: Final = 30.0
 """After a guest could not be made, maintenance tries again so much later, each time twice as late."""
 
+MAX_WAIT_FOR_NEW_S: Final = 0.05
+"""Seconds that a pod waits for a guest that is being made, while there is one that is kept for another pod. A guest
+that has tens of thousands of pods to learn takes longer."""
+
 _BEING_MADE: Final = "another one is still being made"
 
 _State = Literal["idle", "used", "maintained", "due"]
@@ -29,10 +34,11 @@ _State = Literal["idle", "used", "maintained", "due"]
 class _GuestPlace:
     """Room for a guest. Always in one state, which changes by one assignment: no failure leaves it between two."""
 
-    __slots__ = ("error", "guest", "state")
+    __slots__ = ("error", "guest", "since", "state")
 
     def __init__(self, state: _State) -> None:
         self.state: _State = state
+        self.since = time.monotonic()
         self.guest: Guest | None = None
         self.error: Exception | None = None
         """What has kept the maker from making a guest here."""
@@ -136,7 +142,6 @@ class Pool:
                     asked = self._grow()
                     if asked.state == "used":
                         break
-                    continue
                 if not self._wait(deadline):
                     raise GuestError(Fault.BUSY, "instance", self._in_the_way(max_guests))
         return self._make(asked)
@@ -240,16 +245,27 @@ class Pool:
         return _BEING_MADE if self._count("due") else "it still learns of nodes or pods, or collects garbage"
 
     def _wait(self, deadline: float) -> bool:
-        """Waits for a change. False if there was none before the deadline."""
+        """Waits for a change, or until a guest takes long to be made. False if the deadline is over."""
+        now = time.monotonic()
+        late_at = self._late_at()
         self._waiting += 1
         try:
-            return self._changed.wait(deadline - time.monotonic())
+            return (
+                self._changed.wait(min(deadline, late_at if late_at > now else deadline) - now)
+                or time.monotonic() < deadline
+            )
         finally:
             self._waiting -= 1
 
     def _grows(self, max_guests: int) -> bool:
-        """Whether a pod may have another guest. While one is being made, which may take seconds, none waits for it."""
-        return len(self._places) < max_guests and not self._count("due")
+        """Whether a pod may have another guest. While one takes long to be made, none waits for it."""
+        return len(self._places) < max_guests and time.monotonic() < self._late_at()
+
+    def _late_at(self) -> float:
+        """When a guest that is being made takes long."""
+        return (
+            min((place.since for place in self._places if place.state == "due"), default=math.inf) + MAX_WAIT_FOR_NEW_S
+        )
 
     def _find(self, uid: str, grows: bool) -> _GuestPlace | None:
         """Which idle guest a pod gets: the one on its cycle, and no other while that is maintained.

@@ -233,7 +233,7 @@ def test_a_fault_of_our_own_is_counted_and_all_is_read_again(
         changed = stream(told("MODIFIED", "a", "8"), linger=60)
         async with play(tmp_path, listed("7", "a"), changed, listed("9", "a"), QUIET) as scene:
             with monkeypatch.context() as patched:
-                patched.setattr(reflector, "decode_event", None)
+                patched.setattr(reflector.Reflector, "_apply", None)
                 await until(lambda: len(scene.ends.all) == 2)
             await until(lambda: scene.nodes == {"a": node("a", "9")})
             assert scene.ends.all[1:] == [("nodes", "watch", "internal"), ("nodes", "list", "done")]

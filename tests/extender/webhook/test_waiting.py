@@ -24,6 +24,7 @@ from tests.extender.kwx import plugin, profile
 from tests.extender.objects import NODE_NAMES, binding_args, names_args, pod
 from tests.extender.rollouts.inside import Inside
 from tests.patience import PATIENCE_S
+from wasm_runtime.guests import pool
 from wasm_runtime.protobuf.encode import encode_pod
 
 MANY = 60
@@ -32,6 +33,12 @@ LONG = 600.0
 """Seconds that no test waits for."""
 MEMBER = "a-member-of-the-gang"
 """What the guest looks for in pods."""
+
+
+@pytest.fixture(autouse=True)
+def pods_keep_their_guests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long another one is being made."""
+    monkeypatch.setattr(pool, "MAX_WAIT_FOR_NEW_S", PATIENCE_S)
 
 
 class Caller:

@@ -661,7 +661,7 @@ class TestLearning:
         (kept,) = on_cycle(pool, "a")
         pools.may_make.clear()
         assert not at_once(pool, "b")
-        assert take(pool, "b") is kept
+        assert pool.take("b", time.monotonic() + 60) is kept
         pool.put_back(kept)
         assert at_once(pool, "c")
         pools.may_make.set()
