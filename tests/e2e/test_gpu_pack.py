@@ -75,7 +75,6 @@ def test_pods_of_one_device_fill_nodes_or_spread_over_them(
     assert witness.judged == 40
 
 
-@pytest.mark.oldest
 @pytest.mark.parametrize(
     ("count", "timeout_s"),
     [
