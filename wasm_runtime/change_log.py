@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from itertools import takewhile
 
 
@@ -24,6 +26,16 @@ class ChangeLog:
         self._last.pop(at, None)
         self._last[at] = self.position
         return self.position
+
+    @contextmanager
+    def changing(self, lock: AbstractContextManager[object], on_change: Callable[[], object]) -> Iterator[None]:
+        """Holds the table's lock for some changes. Without the lock calls `on_change` afterwards, if there were any."""
+        with lock:
+            before = self.position
+            yield
+            changed = self.position != before
+        if changed:
+            on_change()
 
     def since(self, position: int) -> list[int]:
         """The entries that changed after a position, by their numbers."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Final, NamedTuple
 
 from wasm_runtime.abi import GroupSource
@@ -120,14 +120,8 @@ class GroupTable:
             groups = [(number, self._groups[number]) for number in self._log.since(position)]
             return GroupChanges(self._log.position, len(self._groups), groups)
 
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        with self._lock:
-            before = self._log.position
-            yield
-            changed = self._log.position != before
-        if changed:
-            self._on_change()
+    def _changing(self) -> AbstractContextManager[None]:
+        return self._log.changing(self._lock, self._on_change)
 
     def _write(self, entry: NumberedGroup) -> None:
         number = self._numbers.get(entry.key)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from wasm_runtime.abi import NO_GROUP, NO_NODE, PodState
@@ -123,14 +123,8 @@ class PodTable:
             pods = [(number, self._placed[number]) for number in self._log.since(position)]
             return PodChanges(self._log.position, len(self._placed), pods)
 
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        with self._lock:
-            before = self._log.position
-            yield
-            changed = self._log.position != before
-        if changed:
-            self._on_change()
+    def _changing(self) -> AbstractContextManager[None]:
+        return self._log.changing(self._lock, self._on_change)
 
     def _write(self, uid: str, pod: ResidentPod) -> None:
         number = self._numbers.get(uid)
