@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from builders import LANGUAGES, POLICIES, Language
-from builders.errors import BuildError
+from builders import POLICIES, SOURCES
+
+from extender.commands.build import LANGUAGES, BuildError, describe, find
+from extender.commands.build.metadata import describe_plugin
+from wasm_runtime.module.metadata import Metadata, embed
 
 
 def main() -> int:
@@ -18,9 +20,9 @@ def main() -> int:
     try:
         for name, sources in chosen(arguments.sources, arguments.language).items():
             if arguments.test:
-                LANGUAGES[name].builder.test(sources)
+                LANGUAGES[name].builder.test(sources or SOURCES[name].tests)
             else:
-                build(LANGUAGES[name], sources, arguments.out)
+                build(name, sources, arguments.out)
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -74,27 +76,25 @@ def those_there() -> list[str]:
     return there
 
 
-def build(language: Language, sources: Sequence[Path], out: Path | None) -> None:
+def build(language: str, sources: Sequence[Path], out: Path | None) -> None:
     """Builds sources of one language; without any, its examples and policies."""
-    language.builder.check()
+    LANGUAGES[language].builder.check()
     if sources:
         build_all(language, {source.stem: source for source in sources}, out or Path())
     else:
-        build_all(language, language.builder.EXAMPLES, out or language.examples)
-        build_all(language, language.policies, out or POLICIES)
+        build_all(language, SOURCES[language].examples, out or SOURCES[language].modules)
+        build_all(language, SOURCES[language].policies, out or POLICIES)
 
 
-def build_all(language: Language, plugins: Mapping[str, Path], directory: Path) -> None:
+def build_all(language: str, plugins: Mapping[str, Path], directory: Path) -> None:
     """Builds plugins by name into a directory."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, source in plugins.items():
-        report(language.builder.build(source, directory / f"{name}.wasm"))
-
-
-def report(module: Path) -> None:
-    """Prints where the module is, its size and its digest."""
-    contents = module.read_bytes()
-    print(f"{module.name:<26}{len(contents):>9} bytes  sha256:{hashlib.sha256(contents).hexdigest()}", flush=True)
+        module = LANGUAGES[language].builder.build(source, directory / f"{name}.wasm")
+        told = describe_plugin(find(source))
+        if told.config_schema:  # The library's version is not told: the bytes are to be those of the sources alone.
+            module.write_bytes(embed(module.read_bytes(), Metadata(config_schema=told.config_schema)))
+        print(describe(module), flush=True)
 
 
 if __name__ == "__main__":

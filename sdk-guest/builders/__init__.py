@@ -1,47 +1,32 @@
-"""A builder for each language that has a library for guests."""
+"""The guests of the checkout, of each language that has a library: examples, and the policies that are shipped."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from builders import go, rust, zig
-
-
-class Builder(Protocol):
-    """What the module of a language has."""
-
-    EXAMPLES: Mapping[str, Path]
-    """The example modules by name, each with its root source file."""
-
-    def check(self) -> None:
-        """Raises BuildError, with how to get the compiler, unless it is there."""
-
-    def build(self, source: Path, module: Path) -> Path:
-        """Compiles the plugin whose root file is `source` to `module`."""
-
-    def test(self, sources: Sequence[Path]) -> None:
-        """Runs the tests of the sources, or of the library and its examples, natively."""
-
-
-class Language(NamedTuple):
-    """A language that guests are written in."""
-
-    suffix: str
-    """Of a source file."""
-    examples: Path
-    """Where its example modules go."""
-    builder: Builder
-    policies: Mapping[str, Path] = {}
-    """The policies that the extender is shipped with, by name, each with its root source file."""
-
+from builders import assemblyscript, go, rust, zig
 
 POLICIES = Path(__file__).resolve().parents[2] / "extender" / "policies"
 """Where the modules of policies go."""
 
-LANGUAGES: Mapping[str, Language] = {
-    "zig": Language(".zig", zig.MODULES, zig),
-    "go": Language(".go", go.MODULES, go),
-    "rust": Language(".rs", rust.MODULES, rust, rust.POLICIES),
+
+class Sources(NamedTuple):
+    """The guests in a language."""
+
+    modules: Path
+    """Where the modules of examples go."""
+    examples: Mapping[str, Path]
+    """By name, each with its root source file."""
+    tests: Sequence[Path]
+    """The files whose tests are those of library, examples and policies."""
+    policies: Mapping[str, Path] = {}
+
+
+SOURCES: Mapping[str, Sources] = {
+    "zig": Sources(zig.MODULES, zig.EXAMPLES, zig.TESTS),
+    "go": Sources(go.MODULES, go.EXAMPLES, go.TESTS),
+    "rust": Sources(rust.MODULES, rust.EXAMPLES, rust.TESTS, rust.POLICIES),
+    "typescript": Sources(assemblyscript.MODULES, assemblyscript.EXAMPLES, assemblyscript.TESTS),
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 
-	"guest/internal/host"
+	"kwx.dev/guest/internal/hooks"
+	"kwx.dev/guest/internal/host"
 )
 
 // Config fills a struct with the plugin's configuration: the host's
@@ -15,10 +17,24 @@ import (
 // belongs into func init: with a text that is anything but an object of the
 // struct's keys, the instance ends, and the host tells why.
 func Config(into any) {
-	if err := parse(host.Config(), into); err != nil {
+	defaults, err := json.Marshal(into)
+	if err == nil {
+		err = parse(host.Config(), into)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	hooks.Configs = append(hooks.Configs, func(text []byte) error { return configure(text, into, defaults) })
+}
+
+// configure begins with the defaults, whatever is there.
+func configure(text []byte, into any, defaults []byte) error {
+	reflect.ValueOf(into).Elem().SetZero()
+	if err := json.Unmarshal(defaults, into); err != nil {
+		return err
+	}
+	return parse(text, into)
 }
 
 // parse takes an empty text for the defaults.

@@ -1,4 +1,4 @@
-module guest
+module kwx.dev/guest
 
 go 1.26.0
 

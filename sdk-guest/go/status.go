@@ -5,7 +5,7 @@ package guest
 import (
 	"encoding/json"
 
-	"guest/internal/host"
+	"kwx.dev/guest/internal/host"
 )
 
 // Status is what a plugin answers. The zero value is success.
@@ -45,6 +45,9 @@ func Unresolvable(reason string) Status { return Status{unschedulableAndUnresolv
 // Error ends the call: the plugin has no answer.
 func Error(err error) Status { return Status{failure, err.Error()} }
 
+// StatusOf is the one of a code and a reason, as hosts are told them.
+func StatusOf(number int32, reason string) Status { return Status{code(number), reason} }
+
 // Code is the number that an export returns.
 func (s Status) Code() int32 { return int32(s.code) }
 
@@ -55,7 +58,7 @@ func (s Status) Reason() string { return s.reason }
 func (s *Status) UnmarshalJSON(text []byte) error {
 	var number int32
 	err := json.Unmarshal(text, &number)
-	*s = Status{code: code(number)}
+	*s = StatusOf(number, "")
 	return err
 }
 

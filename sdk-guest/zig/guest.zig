@@ -11,6 +11,7 @@ pub const Status = @import("status.zig").Status;
 
 pub const exportPlugin = @import("plugin.zig").exportPlugin;
 pub const fail = @import("status.zig").fail;
+pub const panic = @import("panic.zig").panic;
 
 pub const config = @import("config.zig").config;
 pub const configText = @import("config.zig").text;

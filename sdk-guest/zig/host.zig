@@ -5,6 +5,11 @@
 //! answer longer than `limit` is not written at all, and the length that it needs is returned:
 //! see `memory.read`.
 
+/// Bytes that `fd_write` writes.
+pub const Part = extern struct { at: [*]const u8, len: usize };
+
+pub extern "wasi_snapshot_preview1" fn fd_write(fd: i32, parts: [*]const Part, count: usize, written: *usize) i32;
+
 pub extern "k8s.io/api" fn node(name: [*]const u8, name_len: usize, buf: [*]u8, limit: usize) usize;
 pub extern "k8s.io/api" fn nodeList(buf: [*]u8, limit: usize) usize;
 

@@ -6,10 +6,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"guest"
-	"guest/internal/host"
-	"guest/nodes"
-	"guest/pods"
+	"kwx.dev/guest"
+	"kwx.dev/guest/internal/host"
+	"kwx.dev/guest/nodes"
+	"kwx.dev/guest/pods"
 )
 
 func TestTheAnswer(t *testing.T) {

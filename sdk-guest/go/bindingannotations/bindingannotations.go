@@ -6,9 +6,10 @@ import (
 	"slices"
 	"unsafe"
 
-	"guest/internal/onnode"
-	"guest/nodes"
-	"guest/pods"
+	"kwx.dev/guest/internal/hooks"
+	"kwx.dev/guest/internal/onnode"
+	"kwx.dev/guest/internal/podview"
+	"kwx.dev/guest/internal/residents"
 )
 
 var (
@@ -18,21 +19,27 @@ var (
 	texts []byte
 )
 
+func init() { hooks.BindingAnnotations = annotate }
+
 // Register makes annotations the function that is asked, after Reserve, which
 // annotations the pod gets with its bind: what was chosen on the node, for the
 // node's agent and for all others that look at the pod.
-func Register[P, N any](pod *pods.View[P], node *nodes.View[N], annotations func(P, N) map[string]string) {
+func Register[P, N any](pod *podview.View[P], node *residents.View[N], annotations func(P, N) map[string]string) {
 	plugin = onnode.Notice(pod, node, func(pod P, node N) { given = annotations(pod, node) })
 }
 
 //go:wasmexport bindingannotations
 func bindingannotations() int64 {
-	plugin()
-	texts = terminated(given)
+	texts = annotate()
 	if len(texts) == 0 {
 		return 0
 	}
 	return int64(uintptr(unsafe.Pointer(&texts[0])))<<32 | int64(len(texts))
+}
+
+func annotate() []byte {
+	plugin()
+	return terminated(given)
 }
 
 // terminated has keys and values in turn, each ended by a NUL.

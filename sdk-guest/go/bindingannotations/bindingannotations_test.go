@@ -6,9 +6,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"guest/internal/host"
-	"guest/nodes"
-	"guest/pods"
+	"kwx.dev/guest/internal/host"
+	"kwx.dev/guest/nodes"
+	"kwx.dev/guest/pods"
 )
 
 func TestKeysAndValuesComeInTurn(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package cyclestate keeps data for a pod's cycle.
 package cyclestate
 
-import "guest/internal/cycle"
+import "kwx.dev/guest/internal/cycle"
 
 // New is data for a pod's cycle: what PreFilter writes there Filter, Score and
 // Reserve read. It is zero when a cycle begins.

@@ -3,8 +3,8 @@ package cyclestate
 import (
 	"testing"
 
-	"guest"
-	"guest/internal/cycle"
+	"kwx.dev/guest"
+	"kwx.dev/guest/internal/cycle"
 )
 
 func TestWhatPreFilterWritesLastsForItsCycle(t *testing.T) {

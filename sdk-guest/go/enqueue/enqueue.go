@@ -4,7 +4,7 @@ package enqueue
 import (
 	"encoding/binary"
 
-	"guest/internal/host"
+	"kwx.dev/guest/internal/host"
 )
 
 // Resource is what has changed in the cluster, by the number that hosts know it by.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"guest/internal/host"
+	"kwx.dev/guest/internal/host"
 )
 
 func TestEventsArePairsOfNumbers(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"guest/internal/host"
+	"kwx.dev/guest/internal/host"
 )
 
 // Reference names an object of the cluster.

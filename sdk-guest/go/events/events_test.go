@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"guest/internal/host"
+	"kwx.dev/guest/internal/host"
 )
 
 func TestAnEventAsTheHostTakesIt(t *testing.T) {

@@ -4,12 +4,13 @@
 package filter
 
 import (
-	"guest"
-	"guest/internal/host"
-	"guest/internal/list"
-	"guest/internal/onnode"
-	"guest/nodes"
-	"guest/pods"
+	"kwx.dev/guest"
+	"kwx.dev/guest/internal/hooks"
+	"kwx.dev/guest/internal/host"
+	"kwx.dev/guest/internal/list"
+	"kwx.dev/guest/internal/onnode"
+	"kwx.dev/guest/internal/podview"
+	"kwx.dev/guest/internal/residents"
 )
 
 var (
@@ -17,8 +18,10 @@ var (
 	all func(numbers []uint32)
 )
 
+func init() { hooks.Filter, hooks.FilterNodes = filter, filternodes }
+
 // Register makes filter the plugin's Filter: whether the pod may run on the node.
-func Register[P, N any](pod *pods.View[P], node *nodes.View[N], filter func(P, N) guest.Status) {
+func Register[P, N any](pod *podview.View[P], node *residents.View[N], filter func(P, N) guest.Status) {
 	one = onnode.Answer(pod, node, filter)
 	all = func(numbers []uint32) {
 		pod := pod.Current()

@@ -1,7 +1,7 @@
 // Package handle does what a plugin may do beyond answering.
 package handle
 
-import "guest/internal/host"
+import "kwx.dev/guest/internal/host"
 
 // RejectWaitingPod ends the wait of a pod on Permit: it is not bound. It is
 // false if no pod of that UID waits.

@@ -3,7 +3,7 @@ package handle
 import (
 	"testing"
 
-	"guest/internal/host"
+	"kwx.dev/guest/internal/host"
 )
 
 func TestAPodIsRejectedOnce(t *testing.T) {

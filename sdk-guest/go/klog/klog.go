@@ -4,7 +4,7 @@ package klog
 import (
 	"fmt"
 
-	"guest/internal/host"
+	"kwx.dev/guest/internal/host"
 )
 
 // Severities of k8s.io/klog.

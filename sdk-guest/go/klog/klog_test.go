@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"guest/internal/host"
+	"kwx.dev/guest/internal/host"
 )
 
 func TestLinesBelowTheHostsSeverityAreNotSent(t *testing.T) {

@@ -9,12 +9,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"guest/internal/cycle"
-	"guest/internal/podfeed"
-	"guest/internal/podsonnodes"
-	"guest/internal/residents"
-	"guest/klog"
-	"guest/nodes"
+	"kwx.dev/guest/internal/cycle"
+	"kwx.dev/guest/internal/decoded"
+	"kwx.dev/guest/internal/podfeed"
+	"kwx.dev/guest/internal/podsonnodes"
+	"kwx.dev/guest/internal/residents"
+	"kwx.dev/guest/klog"
+	"kwx.dev/guest/nodes"
 )
 
 // NodeInfo is a node with its pods, each as what a plugin needs of it. A plugin
@@ -92,7 +93,7 @@ type table[N, P any] struct {
 
 // node is what is known of a node, with its object as it is now.
 func (t *table[N, P]) node(number uint32, name string) (*NodeInfo[N, P], error) {
-	object, err := residents.Object(name)
+	object, err := decoded.Node(name)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +158,7 @@ func (t *table[N, P]) tell(change podfeed.Change) {
 
 func (t *table[N, P]) read(pod *PodInfo[P], change podfeed.Change) {
 	var err error
-	object := Pod(change.Object)
+	object := podfeed.PodOf(change.Object)
 	if pod.Requests, err = requestsOf(change.Object); err != nil {
 		klog.Errorf("pod %s/%s counts without requests: %v", object.Namespace(), object.Name(), err)
 	}
@@ -201,6 +202,9 @@ func (n *NodeInfo[N, P]) take(requests *Requests, times int64) {
 		} else if at := slices.Index(n.UsedPorts, port); at >= 0 {
 			n.UsedPorts = slices.Delete(n.UsedPorts, at, at+1)
 		}
+	}
+	if times < 0 {
+		n.Requested.dropZeros()
 	}
 	n.count()
 }

@@ -10,11 +10,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"guest/internal/host"
-	"guest/internal/podfeed"
-	"guest/internal/podsonnodes"
-	"guest/internal/residents"
-	"guest/nodes"
+	"kwx.dev/guest/internal/host"
+	"kwx.dev/guest/internal/podfeed"
+	"kwx.dev/guest/internal/podsonnodes"
+	"kwx.dev/guest/internal/residents"
+	"kwx.dev/guest/nodes"
 )
 
 func sorted(scalars []ScalarResource) []ScalarResource {
@@ -92,13 +92,13 @@ func TestPodsComeChangeMoveAndGo(t *testing.T) {
 		"left 2500m 89 8 [{example.com/gpu 6}], scored 1500m 11")
 	tell(0, 0, podfeed.There, named("x", "cpu", "2", "memory", "10"))
 	tell(3, 0, podfeed.There, nil)
-	expect(t, told(view, 0), "a [x y] 2: 2500m 11 [{example.com/gpu 0}] of 4000m 100 [{example.com/gpu 8}], "+
+	expect(t, told(view, 0), "a [x y] 2: 2500m 11 [] of 4000m 100 [{example.com/gpu 8}], "+
 		"left 1500m 89 8 [{example.com/gpu 8}], scored 2500m 11")
 	tell(0, 1, podfeed.Tentative, nil)
 	expect(t, told(view, 1), "b [x?] 1: 2000m 10 [] of 1000m 0 [], left -1000m -10 -1 [], scored 2000m 10")
 	tell(0, residents.Unannounced, podfeed.Gone, nil)
 	tell(3, residents.Unannounced, podfeed.Gone, nil)
-	expect(t, told(view, 0), "a [] 0: 0m 0 [{example.com/gpu 0}] of 4000m 100 [{example.com/gpu 8}], "+
+	expect(t, told(view, 0), "a [] 0: 0m 0 [] of 4000m 100 [{example.com/gpu 8}], "+
 		"left 4000m 100 10 [{example.com/gpu 8}], scored 0m 0")
 	expect(t, told(view, 1), "b [] 0: 0m 0 [] of 1000m 0 [], left 1000m 0 0 [], scored 0m 0")
 	residents.NodeRemoved(0)

@@ -1,11 +1,9 @@
 package nodeinfo
 
 import (
-	"bytes"
-
 	v1 "k8s.io/api/core/v1"
 
-	"guest/internal/protobuf"
+	"kwx.dev/guest/internal/protobuf"
 )
 
 // Fields of messages, by their numbers in generated.proto of k8s.io/api/core/v1.
@@ -135,7 +133,7 @@ func (p *pod) readPorts(container []byte) error {
 }
 
 func (p *pod) readStatus(status []byte) error {
-	hasResize := false
+	hasResize, unreported := false, p.byName()
 	err := protobuf.Each(status, func(field *protobuf.Fields) (err error) {
 		switch field.Number {
 		case statusConditions:
@@ -145,7 +143,9 @@ func (p *pod) readStatus(status []byte) error {
 				p.isInfeasible = string(protobuf.Bytes(field.Bytes, conditionReason)) == v1.PodReasonInfeasible
 			}
 		case statusContainers, statusInitContainers:
-			if container := p.container(protobuf.Bytes(field.Bytes, containerStatusName)); container != nil {
+			name := protobuf.Bytes(field.Bytes, containerStatusName)
+			if container := unreported[string(name)]; container != nil {
+				delete(unreported, string(name))
 				container.reported, err = readReported(field.Bytes, containerStatusAllocated, containerStatusResources)
 			}
 		}
@@ -157,16 +157,15 @@ func (p *pod) readStatus(status []byte) error {
 	return err
 }
 
-// container is the one of a name of which kubelet has said nothing so far.
-func (p *pod) container(name []byte) *container {
+// byName are the containers by their names.
+func (p *pod) byName() map[string]*container {
+	found := make(map[string]*container, len(p.containers)+len(p.initContainers))
 	for _, containers := range [][]container{p.containers, p.initContainers} {
 		for i := range containers {
-			if !containers[i].reported.isThere && bytes.Equal(containers[i].name, name) {
-				return &containers[i]
-			}
+			found[string(containers[i].name)] = &containers[i]
 		}
 	}
-	return nil
+	return found
 }
 
 func readReported(status []byte, allocated, resources int) (reported, error) {

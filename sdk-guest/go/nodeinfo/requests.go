@@ -41,7 +41,7 @@ func PodRequests(pod *v1.Pod) Requests {
 
 // defaults are what a container without a request counts for in scoring
 // (pkg/scheduler/util/pod_resources.go).
-var defaults = list{
+var defaults = []amount{
 	{string(v1.ResourceCPU), *resource.NewMilliQuantity(100, resource.DecimalSI)},
 	{string(v1.ResourceMemory), *resource.NewQuantity(200<<20, resource.BinarySI)},
 }
@@ -52,9 +52,9 @@ func requestsOf(object []byte) (Requests, error) {
 	if err != nil {
 		return Requests{}, err
 	}
-	requests := pod.requests(nil)
+	requests := pod.requests(list{})
 	scored := requests
-	if missing := pod.missing(requests); len(missing) > 0 {
+	if missing := pod.missing(requests); missing.len() > 0 {
 		scored = pod.requests(missing)
 	}
 	nonZero := scored.resource()
@@ -70,7 +70,7 @@ func (p *pod) missing(requests list) (missing list) {
 			continue
 		}
 		if p.isReported() || p.lacks(each.name) {
-			missing = append(missing, each)
+			missing.set(each.name, each.quantity)
 		}
 	}
 	return missing
@@ -83,7 +83,7 @@ func (p *pod) lacks(name string) bool {
 }
 
 func (p *pod) hasPodLevel() bool {
-	return slices.ContainsFunc(p.podLevel, func(each amount) bool { return isPodLevel(each.name) })
+	return slices.ContainsFunc(p.podLevel.amounts, func(each amount) bool { return isPodLevel(each.name) })
 }
 
 // requests are all that counts for the pod, as in PodRequests of
@@ -92,7 +92,7 @@ func (p *pod) hasPodLevel() bool {
 func (p *pod) requests(missing list) list {
 	sum := p.containersRequest(missing)
 	if p.hasPodLevel() {
-		for _, each := range p.podLevelRequests() {
+		for _, each := range p.podLevelRequests().amounts {
 			if isPodLevel(each.name) {
 				sum.set(each.name, each.quantity.DeepCopy())
 			}
@@ -113,22 +113,22 @@ func (p *pod) containersRequest(missing list) list {
 	if !p.isInfeasible {
 		most = p.total(wished, missing)
 	}
-	if len(p.reported.allocated) > 0 && len(p.reported.actuated) > 0 {
+	if p.reported.allocated.len() > 0 && p.reported.actuated.len() > 0 {
 		most.raise(p.reported.actuated)
 		most.raise(p.reported.allocated)
 		return most
 	}
 	granted := func(c *container) list {
-		if len(c.reported.allocated) > 0 {
+		if c.reported.allocated.len() > 0 {
 			return c.reported.allocated
 		}
 		if p.isInfeasible {
-			return nil
+			return list{}
 		}
 		return c.requested
 	}
 	setUp := func(c *container) list {
-		if len(c.reported.actuated) > 0 {
+		if c.reported.actuated.len() > 0 {
 			return c.reported.actuated
 		}
 		return granted(c)
@@ -142,10 +142,10 @@ func (p *pod) containersRequest(missing list) list {
 // while a pod is resized.
 func (p *pod) isReported() bool {
 	differs := func(c container) bool {
-		isGranted := len(c.reported.allocated) == 0 || c.reported.allocated.equals(c.requested)
-		return !isGranted || len(c.reported.actuated) > 0 && !c.reported.actuated.equals(c.requested)
+		isGranted := c.reported.allocated.len() == 0 || c.reported.allocated.equals(c.requested)
+		return !isGranted || c.reported.actuated.len() > 0 && !c.reported.actuated.equals(c.requested)
 	}
-	return p.isInfeasible || len(p.reported.allocated) > 0 && len(p.reported.actuated) > 0 ||
+	return p.isInfeasible || p.reported.allocated.len() > 0 && p.reported.actuated.len() > 0 ||
 		slices.ContainsFunc(p.containers, differs) || slices.ContainsFunc(p.initContainers, differs)
 }
 
@@ -168,21 +168,19 @@ func (p *pod) podLevelRequests() list {
 func (p *pod) total(of func(*container) list, missing list) list {
 	var sum, sidecars, peak list
 	for i := range p.containers {
-		sum.add(of(&p.containers[i]).with(missing))
+		requests := of(&p.containers[i])
+		sum.add(requests.with(missing))
 	}
 	for i := range p.initContainers {
 		container := &p.initContainers[i]
-		requests := of(container).with(missing)
+		requests := of(container)
+		requests = requests.with(missing)
+		// Of what this container does not name, the peak has as much as the sidecars already.
+		peak.raise(requests.beside(sidecars))
 		if container.isSidecar {
 			sum.add(requests)
 			sidecars.add(requests)
-			peak.raise(sidecars)
-			continue
 		}
-		var beside list
-		beside.add(requests)
-		beside.add(sidecars)
-		peak.raise(beside)
 	}
 	sum.raise(peak)
 	return sum

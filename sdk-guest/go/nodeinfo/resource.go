@@ -13,7 +13,7 @@ type Resource struct {
 	MilliCPU, Memory, EphemeralStorage int64
 	// AllowedPodNumber is how many pods there may be.
 	AllowedPodNumber int64
-	// ScalarResources are extended resources, huge pages and attachable volumes.
+	// ScalarResources are extended resources, huge pages and attachable volumes, by name.
 	ScalarResources []ScalarResource
 }
 
@@ -25,23 +25,16 @@ type ScalarResource struct {
 
 // Scalar is the amount of an extended resource, of huge pages or attachable volumes.
 func (r *Resource) Scalar(name string) int64 {
-	if at := r.index(name); at >= 0 {
+	at, isThere := slices.BinarySearchFunc(r.ScalarResources, ScalarResource{Name: name}, compareNames)
+	if isThere {
 		return r.ScalarResources[at].Value
 	}
 	return 0
 }
 
-func (r *Resource) index(name string) int {
-	return slices.IndexFunc(r.ScalarResources, func(scalar ScalarResource) bool { return scalar.Name == name })
-}
+func (r *Resource) sort() { slices.SortFunc(r.ScalarResources, compareNames) }
 
-func (r *Resource) addScalar(name string, value int64) {
-	if at := r.index(name); at >= 0 {
-		r.ScalarResources[at].Value += value
-	} else {
-		r.ScalarResources = append(r.ScalarResources, ScalarResource{name, value})
-	}
-}
+func compareNames(a, b ScalarResource) int { return strings.Compare(a.Name, b.Name) }
 
 // add adds another amount so many times.
 func (r *Resource) add(other *Resource, times int64) {
@@ -49,13 +42,30 @@ func (r *Resource) add(other *Resource, times int64) {
 	r.Memory += times * other.Memory
 	r.EphemeralStorage += times * other.EphemeralStorage
 	r.AllowedPodNumber += times * other.AllowedPodNumber
+	known, at := len(r.ScalarResources), 0
 	for _, scalar := range other.ScalarResources {
-		r.addScalar(scalar.Name, times*scalar.Value)
+		for at < known && r.ScalarResources[at].Name < scalar.Name {
+			at++
+		}
+		if at < known && r.ScalarResources[at].Name == scalar.Name {
+			r.ScalarResources[at].Value += times * scalar.Value
+		} else {
+			r.ScalarResources = append(r.ScalarResources, ScalarResource{scalar.Name, times * scalar.Value})
+		}
+	}
+	if len(r.ScalarResources) > known {
+		r.sort()
 	}
 }
 
-// addQuantity adds what is rounded up to a whole number. Names of no resource
-// that kube-scheduler counts are left out.
+// dropZeros forgets the scalars of which there are none: a pod that is gone may have had thousands.
+func (r *Resource) dropZeros() {
+	isZero := func(scalar ScalarResource) bool { return scalar.Value == 0 }
+	r.ScalarResources = slices.DeleteFunc(r.ScalarResources, isZero)
+}
+
+// addQuantity adds what is rounded up to a whole number, of each name once. Names
+// of no resource that kube-scheduler counts are left out.
 func (r *Resource) addQuantity(name string, quantity *resource.Quantity) {
 	switch v1.ResourceName(name) {
 	case v1.ResourceCPU:
@@ -68,7 +78,7 @@ func (r *Resource) addQuantity(name string, quantity *resource.Quantity) {
 		r.AllowedPodNumber += quantity.Value()
 	default:
 		if isScalar(name) {
-			r.addScalar(name, quantity.Value())
+			r.ScalarResources = append(r.ScalarResources, ScalarResource{name, quantity.Value()})
 		}
 	}
 }
@@ -92,5 +102,6 @@ func allocatable(node *v1.Node) Resource {
 	for name, quantity := range node.Status.Allocatable {
 		found.addQuantity(string(name), &quantity)
 	}
+	found.sort()
 	return found
 }

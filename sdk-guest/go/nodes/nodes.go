@@ -4,7 +4,8 @@ package nodes
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"guest/internal/residents"
+	"kwx.dev/guest/internal/decoded"
+	"kwx.dev/guest/internal/residents"
 )
 
 // View is every node as an N. A host that announces nodes has each made an N
@@ -14,22 +15,16 @@ type View[N any] = residents.View[N]
 // As makes each node an N. N may be *v1.Node, but the less it holds, the less
 // there is to keep and to look through for garbage.
 func As[N any](derive func(*v1.Node) N) *View[N] {
-	return register(func(name string) (N, error) {
-		node, err := residents.Object(name)
+	newNode := func(_ uint32, name string) (made N, err error) {
+		node, err := decoded.Node(name)
 		if err != nil {
-			var none N
-			return none, err
+			return made, err
 		}
 		return derive(node), nil
-	})
+	}
+	return residents.NewView(newNode, func(uint32) {})
 }
 
 // NamesAs makes the name of each node an N, for plugins that never look at the
 // object: they run where the host has none.
-func NamesAs[N any](derive func(name string) N) *View[N] {
-	return register(func(name string) (N, error) { return derive(name), nil })
-}
-
-func register[N any](derive func(name string) (N, error)) *View[N] {
-	return residents.NewView(func(_ uint32, name string) (N, error) { return derive(name) }, func(uint32) {})
-}
+func NamesAs[N any](derive func(name string) N) *View[N] { return residents.Names(derive) }

@@ -8,8 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"guest/internal/host"
-	"guest/internal/residents"
+	"kwx.dev/guest/internal/host"
+	"kwx.dev/guest/internal/residents"
 )
 
 // put gives the host a node that says which version it is.
@@ -51,6 +51,24 @@ func TestANodeThatIsNotAnnouncedIsAskedForEachTime(t *testing.T) {
 	put("a", "2")
 	expect(t, current(view, "a"), "a 2 <nil> [a]")
 	expect(t, current(view, "b"), " node b is not known [b]")
+}
+
+func TestANodeIsFoundByItsNumberWhileItIsAnnouncedAndCanBeRead(t *testing.T) {
+	view := newView()
+	put("a", "1")
+	announce(1, "a")
+	host.Native.Nodes["b"] = []byte("\x0a")
+	announce(2, "b")
+	find := func(number uint32) string {
+		value, isFound := view.Find(number)
+		return fmt.Sprint(value, " ", isFound)
+	}
+	for number, want := range map[uint32]string{0: " false", 1: "a 1 true", 2: " false", 7: " false", 1<<32 - 1: " false"} {
+		expect(t, find(number), want)
+	}
+	residents.NodeRemoved(1)
+	residents.NodeRemoved(2)
+	expect(t, find(1), " false")
 }
 
 func TestAnAnnouncedNodeIsKeptUntilItIsAnnouncedAgainOrRemoved(t *testing.T) {

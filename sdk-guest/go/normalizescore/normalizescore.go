@@ -5,16 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"guest"
-	"guest/internal/host"
-	"guest/pods"
+	"kwx.dev/guest"
+	"kwx.dev/guest/internal/hooks"
+	"kwx.dev/guest/internal/host"
+	"kwx.dev/guest/internal/podview"
 )
 
 var plugin func(scores map[string]int32) guest.Status
 
+func init() { hooks.NormalizeScore = normalizescore }
+
 // Register makes normalize the plugin's NormalizeScore: it brings the scores
 // that the plugin gave the nodes, which may be any, to 0 to 100 in place.
-func Register[P any](pod *pods.View[P], normalize func(pod P, scores map[string]int32) guest.Status) {
+func Register[P any](pod *podview.View[P], normalize func(pod P, scores map[string]int32) guest.Status) {
 	plugin = func(scores map[string]int32) guest.Status { return normalize(pod.Current(), scores) }
 }
 

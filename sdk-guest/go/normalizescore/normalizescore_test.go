@@ -6,9 +6,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"guest"
-	"guest/internal/host"
-	"guest/pods"
+	"kwx.dev/guest"
+	"kwx.dev/guest/internal/host"
+	"kwx.dev/guest/pods"
 )
 
 func normalizes(scores string, status guest.Status) string {

@@ -6,7 +6,8 @@ import (
 	"iter"
 	"maps"
 
-	"guest/internal/podfeed"
+	"kwx.dev/guest/internal/hooks"
+	"kwx.dev/guest/internal/podfeed"
 )
 
 // Pod is a pod without a node, of which is read what is asked for.
@@ -37,9 +38,11 @@ func (l *List[P]) tell(change podfeed.Change) {
 	if change.State == podfeed.Gone {
 		delete(l.pods, change.Pod)
 	} else if len(change.Object) > 0 {
-		l.pods[change.Pod] = l.derive(Pod(change.Object))
+		l.pods[change.Pod] = l.derive(podfeed.PodOf(change.Object))
 	}
 }
+
+func init() { hooks.PendingPodsChanged = pendingpodschanged }
 
 var pending podfeed.Feed
 

@@ -7,7 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"guest/internal/podfeed"
+	"kwx.dev/guest/internal/podfeed"
 )
 
 func named(name string) []byte {

@@ -5,17 +5,20 @@ import (
 	"math"
 	"time"
 
-	"guest"
-	"guest/internal/onnode"
-	"guest/nodes"
-	"guest/pods"
+	"kwx.dev/guest"
+	"kwx.dev/guest/internal/hooks"
+	"kwx.dev/guest/internal/onnode"
+	"kwx.dev/guest/internal/podview"
+	"kwx.dev/guest/internal/residents"
 )
 
 var plugin func() (guest.Status, time.Duration)
 
+func init() { hooks.Permit = permit }
+
 // Register makes permit the plugin's Permit: whether the pod may be bound to
 // the node, or waits, and for how long at most.
-func Register[P, N any](pod *pods.View[P], node *nodes.View[N], permit func(P, N) (guest.Status, time.Duration)) {
+func Register[P, N any](pod *podview.View[P], node *residents.View[N], permit func(P, N) (guest.Status, time.Duration)) {
 	plugin = func() (status guest.Status, timeout time.Duration) {
 		ask := onnode.Answer(pod, node, func(pod P, node N) guest.Status {
 			status, timeout = permit(pod, node)

@@ -5,8 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"guest/internal/cycle"
-	"guest/internal/host"
+	"kwx.dev/guest/internal/cycle"
+	"kwx.dev/guest/internal/host"
 )
 
 func TestAPodIsReadOnceInItsCycle(t *testing.T) {

@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"guest"
-	"guest/internal/host"
-	"guest/pods"
+	"kwx.dev/guest"
+	"kwx.dev/guest/internal/hooks"
+	"kwx.dev/guest/internal/host"
+	"kwx.dev/guest/internal/podview"
 )
 
 // override is the nominating mode that has the named node be the pod's.
@@ -15,10 +16,12 @@ const override = 1
 
 var plugin func(nodes map[string]guest.Status) (string, guest.Status)
 
+func init() { hooks.PostFilter = postfilter }
+
 // Register makes postFilter the plugin's PostFilter, for a pod that no node
 // passed: the node to nominate for it, if any. Nodes have their statuses,
 // without reasons.
-func Register[P any](pod *pods.View[P], postFilter func(pod P, nodes map[string]guest.Status) (string, guest.Status)) {
+func Register[P any](pod *podview.View[P], postFilter func(pod P, nodes map[string]guest.Status) (string, guest.Status)) {
 	plugin = func(nodes map[string]guest.Status) (string, guest.Status) { return postFilter(pod.Current(), nodes) }
 }
 

@@ -2,17 +2,20 @@
 package prebind
 
 import (
-	"guest"
-	"guest/internal/onnode"
-	"guest/nodes"
-	"guest/pods"
+	"kwx.dev/guest"
+	"kwx.dev/guest/internal/hooks"
+	"kwx.dev/guest/internal/onnode"
+	"kwx.dev/guest/internal/podview"
+	"kwx.dev/guest/internal/residents"
 )
 
 var plugin func() guest.Status
 
+func init() { hooks.PreBind = prebind }
+
 // Register makes preBind the plugin's PreBind: what has to be done, or to be
 // so, before the pod is bound to the node.
-func Register[P, N any](pod *pods.View[P], node *nodes.View[N], preBind func(P, N) guest.Status) {
+func Register[P, N any](pod *podview.View[P], node *residents.View[N], preBind func(P, N) guest.Status) {
 	plugin = onnode.Answer(pod, node, preBind)
 }
 

@@ -4,10 +4,10 @@ package prefilter
 import (
 	"strings"
 
-	"guest"
-	"guest/internal/cycle"
-	"guest/internal/host"
-	"guest/pods"
+	"kwx.dev/guest"
+	"kwx.dev/guest/internal/cycle"
+	"kwx.dev/guest/internal/host"
+	"kwx.dev/guest/internal/podview"
 )
 
 // Nodes are the ones to look at for a pod.
@@ -24,7 +24,7 @@ func Only(names ...string) Nodes { return Nodes{true, names} }
 
 // Register makes preFilter the plugin's PreFilter: which nodes to look at, or
 // why none; Skip for a pod that needs no Filter.
-func Register[P any](pod *pods.View[P], preFilter func(P) (Nodes, guest.Status)) {
+func Register[P any](pod *podview.View[P], preFilter func(P) (Nodes, guest.Status)) {
 	cycle.PreFilter = func() guest.Status {
 		nodes, status := preFilter(pod.Current())
 		if status != guest.Success || !nodes.isNarrowed {

@@ -7,10 +7,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"guest"
-	"guest/internal/cycle"
-	"guest/internal/host"
-	"guest/pods"
+	"kwx.dev/guest"
+	"kwx.dev/guest/internal/cycle"
+	"kwx.dev/guest/internal/host"
+	"kwx.dev/guest/pods"
 )
 
 func TestWhatThePodIsToldOfNodes(t *testing.T) {

@@ -7,20 +7,23 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"guest"
-	"guest/internal/host"
-	"guest/internal/onnode"
-	"guest/nodes"
-	"guest/pods"
+	"kwx.dev/guest"
+	"kwx.dev/guest/internal/hooks"
+	"kwx.dev/guest/internal/host"
+	"kwx.dev/guest/internal/onnode"
+	"kwx.dev/guest/internal/podview"
+	"kwx.dev/guest/internal/residents"
 )
 
 var add, remove func() guest.Status
+
+func init() { hooks.AddPod, hooks.RemovePod = addpod, removepod }
 
 // Register makes addPod and removePod the plugin's AddPod and RemovePod: what
 // Filter is to find of the node if the target, as a T, were on it as well, or
 // were not on it any more. Each removal is made good by an addition.
 func Register[P, T, N any](
-	pod *pods.View[P], derive func(*v1.Pod) T, node *nodes.View[N], addPod, removePod func(P, T, N) guest.Status,
+	pod *podview.View[P], derive func(*v1.Pod) T, node *residents.View[N], addPod, removePod func(P, T, N) guest.Status,
 ) {
 	about := func(ask func(P, T, N) guest.Status) func() guest.Status {
 		return onnode.Answer(pod, node, func(pod P, node N) guest.Status {

@@ -6,11 +6,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"guest"
-	"guest/internal/cycle"
-	"guest/internal/host"
-	"guest/nodes"
-	"guest/pods"
+	"kwx.dev/guest"
+	"kwx.dev/guest/internal/cycle"
+	"kwx.dev/guest/internal/host"
+	"kwx.dev/guest/nodes"
+	"kwx.dev/guest/pods"
 )
 
 func name(pod *v1.Pod) string { return pod.Name }

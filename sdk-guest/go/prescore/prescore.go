@@ -2,14 +2,17 @@
 package prescore
 
 import (
-	"guest"
-	"guest/pods"
+	"kwx.dev/guest"
+	"kwx.dev/guest/internal/hooks"
+	"kwx.dev/guest/internal/podview"
 )
 
 var plugin func() guest.Status
 
+func init() { hooks.PreScore = prescore }
+
 // Register makes preScore the plugin's PreScore: Skip for a pod that needs no score.
-func Register[P any](pod *pods.View[P], preScore func(P) guest.Status) {
+func Register[P any](pod *podview.View[P], preScore func(P) guest.Status) {
 	plugin = func() guest.Status { return preScore(pod.Current()) }
 }
 

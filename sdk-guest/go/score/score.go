@@ -3,10 +3,11 @@
 package score
 
 import (
-	"guest"
-	"guest/internal/list"
-	"guest/nodes"
-	"guest/pods"
+	"kwx.dev/guest"
+	"kwx.dev/guest/internal/hooks"
+	"kwx.dev/guest/internal/list"
+	"kwx.dev/guest/internal/podview"
+	"kwx.dev/guest/internal/residents"
 )
 
 var (
@@ -14,8 +15,10 @@ var (
 	all func(numbers []uint32) guest.Status
 )
 
+func init() { hooks.ScoreNodes = scorenodes }
+
 // Register makes score the plugin's Score: how good the node is for the pod, from 0 to 100.
-func Register[P, N any](pod *pods.View[P], node *nodes.View[N], score func(P, N) int32) {
+func Register[P, N any](pod *podview.View[P], node *residents.View[N], score func(P, N) int32) {
 	one = func() (int32, guest.Status) {
 		node, err := node.Current()
 		if err != nil {

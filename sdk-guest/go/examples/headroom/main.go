@@ -10,11 +10,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"guest"
-	"guest/filter"
-	"guest/nodes"
-	"guest/pods"
-	"guest/score"
+	"kwx.dev/guest"
+	"kwx.dev/guest/filter"
+	"kwx.dev/guest/nodes"
+	"kwx.dev/guest/pods"
+	"kwx.dev/guest/score"
 )
 
 // resources are millicores and bytes.

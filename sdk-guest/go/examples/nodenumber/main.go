@@ -6,13 +6,10 @@
 package main
 
 import (
-	v1 "k8s.io/api/core/v1"
-
-	"guest"
-	"guest/nodes"
-	"guest/pods"
-	"guest/prescore"
-	"guest/score"
+	"kwx.dev/guest"
+	"kwx.dev/guest/lazy"
+	"kwx.dev/guest/prescore"
+	"kwx.dev/guest/score"
 )
 
 var config struct {
@@ -24,8 +21,8 @@ const none = -1
 
 func init() {
 	guest.Config(&config)
-	pod := pods.As(func(pod *v1.Pod) int { return lastDigit(pod.Name) })
-	node := nodes.NamesAs(lastDigit)
+	pod := lazy.Pods(func(pod lazy.Pod) int { return lastDigit(pod.Name()) })
+	node := lazy.Names(lastDigit)
 	prescore.Register(pod, preScore)
 	score.Register(pod, node, rate)
 }

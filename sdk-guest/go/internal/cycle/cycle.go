@@ -2,7 +2,7 @@
 // it looks at pods or keeps something for a cycle, also without a PreFilter.
 package cycle
 
-import "guest"
+import "kwx.dev/guest"
 
 // PreFilter is the plugin's; it is called when what was kept of the last cycle is forgotten.
 var PreFilter = func() guest.Status { return guest.Success }

@@ -8,7 +8,12 @@ import (
 )
 
 // Native is the host of tests, which run natively.
-var Native struct {
+var Native struct{ state }
+
+// Reset forgets all that it was told.
+func Reset() { Native.state = state{} }
+
+type state struct {
 	Pod, Target, Config []byte
 	// Waiting has the UIDs of pods that wait on Permit.
 	Waiting map[string]bool

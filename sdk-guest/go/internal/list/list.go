@@ -7,7 +7,7 @@ import "unsafe"
 var numbers []uint32
 
 //go:wasmexport nodebuffer
-func nodebuffer(count uint32) unsafe.Pointer {
+func Buffer(count uint32) unsafe.Pointer {
 	if uint32(len(numbers)) < count || numbers == nil {
 		numbers = make([]uint32, max(count, 1))
 	}

@@ -8,7 +8,7 @@ import (
 
 func TestTheBufferHasRoomAndStays(t *testing.T) {
 	for _, count := range []uint32{0, 1, 3, 2, 5000} {
-		room := nodebuffer(count)
+		room := Buffer(count)
 		if room == nil || uintptr(room)%4 != 0 {
 			t.Fatalf("%d: %v", count, room)
 		}

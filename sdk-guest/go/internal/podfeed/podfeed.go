@@ -52,11 +52,16 @@ func Buffer(size uint32) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(buffer))
 }
 
+// Records are what the host has written, and perhaps more behind it.
+func Records() []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(buffer))), len(buffer)*alignment)
+}
+
 // Tell reads so many records of the buffer. Each is aligned: pod, node, state
 // and length as u32, then as many bytes.
 func (f *Feed) Tell(count uint32) {
 	f.hasTold = true
-	records := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(buffer))), len(buffer)*alignment)
+	records := Records()
 	for range count {
 		length := binary.LittleEndian.Uint32(records[12:])
 		change := Change{

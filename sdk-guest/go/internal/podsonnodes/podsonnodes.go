@@ -1,7 +1,7 @@
 // Package podsonnodes is where the host tells which pods are on which nodes.
 package podsonnodes
 
-import "guest/internal/podfeed"
+import "kwx.dev/guest/internal/podfeed"
 
 // Feed has the changes told.
 var Feed podfeed.Feed

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"iter"
 
-	v1 "k8s.io/api/core/v1"
-
-	"guest/internal/host"
+	"kwx.dev/guest/internal/host"
 )
 
 // Unannounced is the number of no node.
@@ -43,17 +41,18 @@ func NewView[N any](derive func(number uint32, name string) (N, error), onRemove
 	return view
 }
 
-// Object is the node of a name, as the host knows it.
-func Object(name string) (*v1.Node, error) {
+// Names makes the name of each node an N.
+func Names[N any](derive func(name string) N) *View[N] {
+	return NewView(func(_ uint32, name string) (N, error) { return derive(name), nil }, func(uint32) {})
+}
+
+// Object is the node of a name as the host knows it, a protobuf v1.Node that is valid until the next question.
+func Object(name string) ([]byte, error) {
 	contents := host.Node(name)
 	if len(contents) == 0 {
 		return nil, fmt.Errorf("node %s is not known", name)
 	}
-	node := new(v1.Node)
-	if err := node.Unmarshal(contents); err != nil {
-		return nil, fmt.Errorf("node %s: %w", name, err)
-	}
-	return node, nil
+	return contents, nil
 }
 
 // Current is what was made of the node that the call is about.
@@ -71,6 +70,15 @@ func (v *View[N]) Numbered(number uint32) (N, error) {
 		return entry.value, nil
 	}
 	return v.derive(number, v.kept[number].name)
+}
+
+// Find is what was made of the node that the host has announced by this number,
+// if there is one that could be read: what groups.Member has is such a number.
+func (v *View[N]) Find(number uint32) (value N, isFound bool) {
+	if uint64(number) >= uint64(len(v.kept)) {
+		return value, false
+	}
+	return v.kept[number].value, v.kept[number].isKept
 }
 
 // All are the nodes that the host has announced and that could be read, by

@@ -1,0 +1,5 @@
+import { guest } from "./guest";
+
+export function enqueue(): void {
+  guest().callEnqueue();
+}

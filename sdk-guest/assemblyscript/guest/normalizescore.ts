@@ -1,0 +1,5 @@
+import { begunGuest } from "./guest";
+
+export function normalizescore(): i32 {
+  return begunGuest().callNormalizescore();
+}

@@ -1,0 +1,5 @@
+import { guestAfterPrefilter } from "./guest";
+
+export function postbind(): void {
+  guestAfterPrefilter().callPostbind();
+}

@@ -1,0 +1,5 @@
+import { guestAfterPrefilter } from "./guest";
+
+export function prebind(): i32 {
+  return guestAfterPrefilter().callPrebind();
+}

@@ -1,0 +1,7 @@
+import { beginsWithPrefilter, guest } from "./guest";
+
+beginsWithPrefilter();
+
+export function prefilter(): i32 {
+  return guest().callPrefilter();
+}

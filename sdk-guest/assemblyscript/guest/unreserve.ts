@@ -1,0 +1,5 @@
+import { guestAfterPrefilter } from "./guest";
+
+export function unreserve(): void {
+  guestAfterPrefilter().callUnreserve();
+}
