@@ -124,7 +124,10 @@ pub mod tests {
     fn what_is_wrong_is_said() {
         for (text, reason) in [
             (r#"{"resources": []}"#, "\"resources\" must have 1 to 16 names"),
-            (r#"{"resources": ["gpu"]}"#, "\"resources\" has gpu, which is no extended resource, as example.com/gpu is"),
+            (
+                r#"{"resources": ["gpu"]}"#,
+                "\"resources\" has gpu, which is no extended resource, as example.com/gpu is",
+            ),
             (r#"{"nodePolicy": "pack"}"#, "\"nodePolicy\" must be binpack or spread"),
             (r#"{"gpuPolicy": ""}"#, "\"gpuPolicy\" must be binpack or spread"),
         ] {

@@ -55,10 +55,7 @@ impl Plugin for GpuPack {
 
     fn enqueue(&self) -> Vec<ClusterEvent> {
         let node = ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_ALLOCATABLE | ClusterEvent::UPDATE_NODE_LABEL;
-        vec![
-            ClusterEvent::new(EventResource::Pod, ClusterEvent::DELETE),
-            ClusterEvent::new(EventResource::Node, node),
-        ]
+        vec![ClusterEvent::new(EventResource::Pod, ClusterEvent::DELETE), ClusterEvent::new(EventResource::Node, node)]
     }
 
     fn prefilter(&self, wish: &mut Wish, _: &Residents<Node>) -> PreFilter {

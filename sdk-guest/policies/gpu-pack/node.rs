@@ -13,14 +13,24 @@ use std::slice;
 pub struct GpuNode {
     /// Memory of each device; 0 if that is not known.
     mebibytes: i64,
-    /// The devices, and the generation of the node at which they were so.
-    devices: RefCell<Option<(u64, Devices)>>,
+    first: RefCell<First>,
+}
+
+/// The first resource on a node, kept beside each other: a lookup by name costs as much as the judgement.
+#[derive(Default)]
+struct First {
+    /// That of the node when it was so; none has 0.
+    generation: u64,
+    allocatable: i64,
+    requested: i64,
+    /// None where they are not told apart.
+    devices: Option<Devices>,
 }
 
 impl GpuNode {
     pub fn new(node: &Node, config: &Config) -> Result<GpuNode> {
         let label = node.metadata()?.label(&config.memory_label)?;
-        Ok(GpuNode { mebibytes: share::memory(label), devices: RefCell::default() })
+        Ok(GpuNode { mebibytes: share::memory(label), first: RefCell::default() })
     }
 }
 
@@ -35,112 +45,124 @@ pub struct Judge<'a> {
 impl Judge<'_> {
     /// Whether the node has enough, without the pods that have these UIDs.
     pub fn filter(&self, info: &Info, without: &[Label]) -> Status {
-        let status = self.request.share.map_or(Status::SUCCESS, |share| self.filter_share(share, info, without));
-        if status != Status::SUCCESS {
-            return status;
-        }
-        self.filter_whole(info, without)
+        self.with_first(info, without, |first| self.filter_with(first, info, without))
     }
 
     /// How good the node is for the pod, from 0 to 100.
     pub fn score(&self, info: &Info) -> i32 {
-        let score = match (self.request.share, self.asked().next()) {
-            (Some(share), _) => self.score_share(share, info),
-            (None, Some((at, resource, count))) => self.score_whole(at, resource, count, info),
-            (None, None) => self.score_without_devices(info),
-        };
+        let score = self.with_first(info, &[], |first| match (self.request.share, self.asked().next()) {
+            (Some(share), _) => self.score_share(share, first),
+            (None, Some((0, _, count))) => self.score_first(count, first),
+            (None, Some((_, resource, count))) => self.score_other(resource, count, info),
+            (None, None) => self.score_without_devices(first, info),
+        });
         score as i32
     }
 
     /// The indices of devices for the pod, which may be on the node already; none where it asks for none, or where
     /// they are not told apart. The error is the reason against the node.
     pub fn choose(&self, info: &Info, uid: &Label) -> std::result::Result<Vec<usize>, Status> {
-        let without = slice::from_ref(uid);
-        let status = self.filter(info, without);
-        if status != Status::SUCCESS {
-            return Err(status);
-        }
-        if !self.has_devices(info) {
-            return Ok(Vec::new());
-        }
-        let policy = self.request.gpu_policy;
-        let chosen = self.with_devices(info, without, |devices| devices.choose(self.demand(devices)?, policy));
-        Ok(chosen.unwrap_or_default())
+        let (without, policy) = (slice::from_ref(uid), self.request.gpu_policy);
+        self.with_first(info, without, |first| {
+            let status = self.filter_with(first, info, without);
+            if status != Status::SUCCESS {
+                return Err(status);
+            }
+            let chosen = first.devices.as_ref().and_then(|devices| devices.choose(self.demand(devices)?, policy));
+            Ok(chosen.unwrap_or_default())
+        })
     }
 
-    fn filter_whole(&self, info: &Info, without: &[Label]) -> Status {
+    fn filter_with(&self, first: &First, info: &Info, without: &[Label]) -> Status {
+        let status = self.request.share.map_or(Status::SUCCESS, |share| self.filter_share(share, first, info));
+        if status != Status::SUCCESS {
+            return status;
+        }
+        self.filter_whole(first, info, without)
+    }
+
+    fn filter_whole(&self, first: &First, info: &Info, without: &[Label]) -> Status {
         for (at, resource, count) in self.asked() {
-            let allocatable = info.allocatable.scalar(&resource.name);
+            let (allocatable, requested) = match at {
+                0 => (first.allocatable, first.requested),
+                _ => (info.allocatable.scalar(&resource.name), requested(info, resource, without)),
+            };
             if allocatable == 0 {
                 continue; // The devices are those of DRA: kube-scheduler has found that there are enough.
             }
             if count > allocatable {
                 return Status::unresolvable(resource.insufficient);
             }
-            if count > allocatable.saturating_sub(requested(info, resource, without)) {
+            if count > allocatable.saturating_sub(requested) {
                 return Status::unschedulable(resource.insufficient);
             }
-            if at == 0 && self.has_devices(info) && !self.with_devices(info, without, |devices| self.fit(devices)) {
+            if at == 0 && first.devices.as_ref().map_or(false, |devices| !self.fit(devices)) {
                 return Status::unschedulable(self.config.reasons.insufficient_unshared);
             }
         }
         Status::SUCCESS
     }
 
-    fn filter_share(&self, share: Share, info: &Info, without: &[Label]) -> Status {
+    fn filter_share(&self, share: Share, first: &First, info: &Info) -> Status {
         let reasons = &self.config.reasons;
-        if !self.has_devices(info) {
-            return Status::unresolvable(reasons.no_device);
-        }
+        let devices = match &first.devices {
+            Some(devices) => devices,
+            None => return Status::unresolvable(reasons.no_device),
+        };
         if matches!(share.part, Part::Memory(_)) && info.node.mebibytes == 0 {
             return Status::unresolvable(reasons.no_memory_label);
         }
-        self.with_devices(info, without, |devices| match devices.demand_of_share(share) {
+        match devices.demand_of_share(share) {
             demand if devices.can_never_fit(demand) => Status::unresolvable(reasons.insufficient_share),
             demand if !devices.fit(demand) => Status::unschedulable(reasons.insufficient_share),
             _ => Status::SUCCESS,
-        })
+        }
     }
 
     /// To pack shares is to leave devices free first, and nodes second.
-    fn score_share(&self, share: Share, info: &Info) -> i64 {
-        if !self.has_devices(info) {
-            return 0;
+    fn score_share(&self, share: Share, first: &First) -> i64 {
+        let devices = match &first.devices {
+            Some(devices) => devices,
+            None => return 0,
+        };
+        let demand = devices.demand_of_share(share);
+        let level = devices.level_with(Some(demand));
+        match (self.request.node_policy, self.request.gpu_policy) {
+            (Policy::Binpack, Policy::Binpack) if devices.fit_in_use(demand) => 50 + level / 2,
+            (Policy::Binpack, Policy::Binpack) => level / 2,
+            (node_policy, _) => node_policy.score(level),
         }
-        let (node_policy, gpu_policy) = (self.request.node_policy, self.request.gpu_policy);
-        self.with_devices(info, &[], |devices| {
-            let demand = devices.demand_of_share(share);
-            let level = devices.level_with(Some(demand));
-            match (node_policy, gpu_policy) {
-                (Policy::Binpack, Policy::Binpack) if devices.fit_in_use(demand) => 50 + level / 2,
-                (Policy::Binpack, Policy::Binpack) => level / 2,
-                _ => node_policy.score(level),
-            }
-        })
     }
 
-    fn score_whole(&self, at: usize, resource: &Resource, count: i64, info: &Info) -> i64 {
-        if info.allocatable.scalar(&resource.name) == 0 {
+    fn score_first(&self, count: i64, first: &First) -> i64 {
+        if first.allocatable == 0 {
             return 0; // How full the node is, DRA alone knows.
         }
-        self.request.node_policy.score(self.level(at, resource, count, info))
+        self.request.node_policy.score(self.level(count, first))
+    }
+
+    fn score_other(&self, resource: &Resource, count: i64, info: &Info) -> i64 {
+        match level_of(resource, count, info) {
+            None => 0, // As above.
+            Some(level) => self.request.node_policy.score(level),
+        }
     }
 
     /// A node without devices is best. With them, a full one is better than one that a larger pod may need.
-    fn score_without_devices(&self, info: &Info) -> i64 {
-        let mut resources = self.config.resources.iter().enumerate();
-        match resources.find(|(_, resource)| info.allocatable.scalar(&resource.name) > 0) {
-            Some((at, resource)) => self.level(at, resource, 0, info) / 2,
-            None => 100,
+    fn score_without_devices(&self, first: &First, info: &Info) -> i64 {
+        if first.allocatable > 0 {
+            return self.level(0, first) / 2;
         }
+        let mut others = self.config.resources.iter().skip(1);
+        others.find_map(|resource| level_of(resource, 0, info)).map_or(100, |level| level / 2)
     }
 
-    /// How full the node is of a resource with so much more of it, in percent.
-    fn level(&self, at: usize, resource: &Resource, count: i64, info: &Info) -> i64 {
-        if at == 0 && self.has_devices(info) {
-            return self.with_devices(info, &[], |devices| devices.level_with(self.demand(devices)));
+    /// How full the node is of the first resource with so much more of it, in percent.
+    fn level(&self, count: i64, first: &First) -> i64 {
+        match &first.devices {
+            Some(devices) => devices.level_with(self.demand(devices)),
+            None => percent(first.requested.saturating_add(count), first.allocatable),
         }
-        percent(requested(info, resource, &[]).saturating_add(count), info.allocatable.scalar(&resource.name))
     }
 
     fn fit(&self, devices: &Devices) -> bool {
@@ -159,39 +181,43 @@ impl Judge<'_> {
         all.filter(|(_, _, count)| *count > 0)
     }
 
-    /// Whether devices of the first resource are told apart.
-    fn has_devices(&self, info: &Info) -> bool {
-        (1..=MAX_DEVICES as i64).contains(&self.count(info))
-    }
-
-    fn count(&self, info: &Info) -> i64 {
-        self.config.resources.first().map_or(0, |first| info.allocatable.scalar(&first.name))
-    }
-
-    /// What `judge` says of the devices without those pods.
-    fn with_devices<T>(&self, info: &Info, without: &[Label], judge: impl FnOnce(&Devices) -> T) -> T {
+    /// What `judge` says of the first resource without those pods.
+    fn with_first<T>(&self, info: &Info, without: &[Label], judge: impl FnOnce(&First) -> T) -> T {
         if !without.is_empty() {
-            return judge(&self.devices(info, without));
+            return judge(&self.first(info, without));
         }
-        let mut kept = info.node.devices.borrow_mut();
-        match &*kept {
-            Some((generation, devices)) if *generation == info.generation() => judge(devices),
-            _ => judge(&kept.insert((info.generation(), self.devices(info, &[]))).1),
+        let mut kept = info.node.first.borrow_mut();
+        if kept.generation != info.generation() {
+            *kept = self.first(info, &[]);
         }
+        judge(&kept)
     }
 
-    fn devices(&self, info: &Info, without: &[Label]) -> Devices {
-        let mut devices = Devices::new(self.count(info) as usize, info.node.mebibytes);
-        let mut taken = Vec::new();
-        for pod in info.pods().filter(|pod| !without.contains(&pod.pod.uid)) {
-            let whole = self.config.resources.first().map_or(0, |first| pod.requests.resources.scalar(&first.name));
-            if let Some(demand) = demand(&devices, whole, pod.pod.share) {
-                taken.push((demand, pod.pod.devices.as_slice()));
+    fn first(&self, info: &Info, without: &[Label]) -> First {
+        let generation = info.generation();
+        match self.config.resources.first() {
+            None => First { generation, ..First::default() },
+            Some(resource) => {
+                let allocatable = info.allocatable.scalar(&resource.name);
+                let are_told_apart = (1..=MAX_DEVICES as i64).contains(&allocatable);
+                let devices = are_told_apart.then(|| devices(info, resource, allocatable as usize, without));
+                First { generation, allocatable, requested: requested(info, resource, without), devices }
             }
         }
-        devices.take(taken.into_iter());
-        devices
     }
+}
+
+fn devices(info: &Info, first: &Resource, count: usize, without: &[Label]) -> Devices {
+    let mut devices = Devices::new(count, info.node.mebibytes);
+    let mut taken = Vec::new();
+    for pod in info.pods().filter(|pod| !without.contains(&pod.pod.uid)) {
+        let whole = pod.requests.resources.scalar(&first.name);
+        if let Some(demand) = demand(&devices, whole, pod.pod.share) {
+            taken.push((demand, pod.pod.devices.as_slice()));
+        }
+    }
+    devices.take(taken.into_iter());
+    devices
 }
 
 /// What a pod asks for that wants so many whole devices, else a share.
@@ -201,6 +227,12 @@ fn demand(devices: &Devices, whole: i64, share: Option<Share>) -> Option<Demand>
         Some(share) => Some(devices.demand_of_share(share)),
         None => None,
     }
+}
+
+/// How full a node is of a resource with so much more of it, in percent; None where it has none.
+fn level_of(resource: &Resource, count: i64, info: &Info) -> Option<i64> {
+    let allocatable = info.allocatable.scalar(&resource.name);
+    (allocatable > 0).then(|| percent(requested(info, resource, &[]).saturating_add(count), allocatable))
 }
 
 /// How much of a resource the pods of a node ask for, without those of these UIDs. As in the sum of all, what leaves

@@ -6,7 +6,7 @@ use guest::{Label, Pod, ResidentPod, Result};
 const DEVICES: &str = "gpu-pack.kwx.dev/devices";
 
 /// What counts of a pod that is on a node.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct PlacedPod {
     pub uid: Label,
     pub share: Option<Share>,
@@ -23,6 +23,10 @@ impl ResidentPod for PlacedPod {
             share: Share::of(metadata).unwrap_or(None),
             devices: metadata.annotation(DEVICES)?.and_then(indices).unwrap_or_default(),
         })
+    }
+
+    fn is_same(&self, before: &PlacedPod) -> bool {
+        self == before
     }
 }
 

@@ -4,7 +4,7 @@
 //! `replaces` is the UID of a waiting pod that gives way, `wait` the seconds to wait. PreBind: no pod whose `ticket` is
 //! `void`. Bind: left to others, with an annotation of the steps so far. PostBind and Unreserve: an Event about the pod.
 
-use guest::{ClusterEvent, Event, EventResource, Permit, Plugin, Pod, Reference, Result, Status};
+use guest::{ClusterEvent, Event, EventResource, Permit, Plugin, Pod, Reference, Residents, Result, Status};
 use std::time::Duration;
 
 struct Usher;
@@ -63,11 +63,11 @@ impl Plugin for Usher {
         vec![("example.com/steps".into(), wish.steps.join(", "))]
     }
 
-    fn unreserve(&self, wish: &mut Wish, _: &bool) {
+    fn unreserve(&self, wish: &mut Wish, _: &bool, _: &Residents<bool>) {
         wish.tell("TurnedAway", true);
     }
 
-    fn permit(&self, wish: &mut Wish, _: &bool) -> Permit {
+    fn permit(&self, wish: &mut Wish, _: &bool, _: &Residents<bool>) -> Permit {
         wish.steps.push("permit");
         if !wish.replaces.is_empty() && !guest::reject_waiting_pod(&wish.replaces) {
             return Status::unschedulable("nobody waits whom the pod could replace").into();
@@ -119,7 +119,7 @@ guest::export!(Usher: prefilter, enqueue, reserve, bindingannotations, unreserve
 #[cfg(test)]
 mod tests {
     use super::{seconds, Usher, Wish};
-    use guest::{Permit, Plugin, Reference, Status};
+    use guest::{Permit, Plugin, Reference, Residents, Status};
     use std::time::Duration;
 
     fn wish() -> Wish {
@@ -140,7 +140,7 @@ mod tests {
         let annotations = vec![("example.com/steps".into(), "reserve".into())];
         assert_eq!(Usher.bindingannotations(&mut wish, &false), annotations);
         let wait = Permit::wait(Duration::from_secs(3), "the doors are not open yet");
-        assert_eq!(Usher.permit(&mut wish, &false), wait);
+        assert_eq!(Usher.permit(&mut wish, &false, &Residents::default()), wait);
         assert_eq!(Usher.prebind(&mut wish, &false), Status::SUCCESS);
         assert_eq!(Usher.bind(&mut wish, &false), Status::SKIP);
         assert_eq!(wish.steps, ["reserve", "permit", "prebind", "bind"]);

@@ -1,6 +1,7 @@
 use crate::protobuf::Message;
 use crate::quantity::Quantity;
 use crate::status::Result;
+use std::borrow::Cow;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::ops::Add;
 
@@ -62,6 +63,11 @@ impl<'a> Amounts<'a> {
         self.0.is_empty()
     }
 
+    /// Whether each name of `other` is one of its own.
+    pub fn has_all(&self, other: &Amounts<'a>) -> bool {
+        other.0.keys().all(|name| self.0.contains_key(name))
+    }
+
     /// Itself, or `other` if it is empty.
     pub fn or(self, other: Amounts<'a>) -> Amounts<'a> {
         if self.is_empty() {
@@ -97,9 +103,14 @@ impl<'a> Amounts<'a> {
         other.iter().for_each(|(name, amount)| self.put(name, amount, Amount::max));
     }
 
-    /// Takes those of `other` that it lacks.
-    pub fn fill(&mut self, other: &Amounts<'a>) {
-        other.iter().for_each(|(name, amount)| self.put(name, amount, |known, _| known));
+    /// Itself with those of `other` that it lacks.
+    pub fn filled(&self, other: &Amounts<'a>) -> Cow<'_, Amounts<'a>> {
+        if self.has_all(other) {
+            return Cow::Borrowed(self);
+        }
+        let mut filled = self.clone();
+        other.iter().for_each(|(name, amount)| filled.put(name, amount, |known, _| known));
+        Cow::Owned(filled)
     }
 
     fn put(&mut self, name: &'a [u8], amount: Amount, both: impl Fn(Amount, Amount) -> Amount) {
@@ -146,7 +157,8 @@ mod tests {
         assert_eq!(with(Amounts::add), amounts(&[("a", 3), ("b", 3), ("c", 4)]));
         assert_eq!(with(Amounts::add_known), amounts(&[("a", 3), ("b", 3)]));
         assert_eq!(with(Amounts::raise), amounts(&[("a", 3), ("b", 2), ("c", 4)]));
-        assert_eq!(with(Amounts::fill), amounts(&[("a", 3), ("b", 1), ("c", 4)]));
+        assert_eq!(*one.filled(&other), amounts(&[("a", 3), ("b", 1), ("c", 4)]));
+        assert_eq!(*one.filled(&amounts(&[("a", 7)])), one);
     }
 
     #[test]

@@ -1,4 +1,5 @@
 use crate::answers::{pairs, words};
+use crate::candidates::Candidates;
 use crate::cluster_event;
 use crate::documents;
 use crate::klog;
@@ -10,12 +11,14 @@ use crate::pod_records::Buffer;
 use crate::reasons::Reasons;
 use crate::residents::Residents;
 use crate::status::{Code, Result, Status};
-use std::process;
+use std::{mem, process};
 
 /// A plugin with what it has found out so far: what the functions of a module work on.
 pub struct Guest<P: Plugin> {
     pub(crate) plugin: Option<P>,
     wish: Option<P::Wish>,
+    /// Whether the wish has seen a list of candidates.
+    has_surveyed: bool,
     pub(crate) residents: Residents<P::Resident>,
     pub(crate) places: PodPlaces,
     /// Where the host writes of pods.
@@ -30,6 +33,7 @@ impl<P: Plugin> Guest<P> {
         Guest {
             plugin: None,
             wish: None,
+            has_surveyed: false,
             residents: Residents::new(),
             places: PodPlaces::new(),
             records: Buffer::new(),
@@ -42,7 +46,7 @@ impl<P: Plugin> Guest<P> {
     }
 
     pub fn prefilter(&mut self) -> i32 {
-        self.wish = None;
+        self.begin();
         answer(self.of_pod(P::prefilter)).send()
     }
 
@@ -61,14 +65,7 @@ impl<P: Plugin> Guest<P> {
     }
 
     pub fn filter_nodes(&mut self, count: usize) -> i32 {
-        let mut reasons = Reasons::default();
-        self.of_nodes(count, |plugin, wish, node| {
-            let status = plugin.filter(wish, node);
-            let reason = reasons.number(&status.reason, || {
-                status.send();
-            });
-            status.code as u32 | reason << 8
-        })
+        self.of_nodes(count, true, |plugin, wish, node, reasons| encoded(&plugin.filter(wish, node), reasons))
     }
 
     pub fn postfilter(&mut self) -> i64 {
@@ -77,7 +74,7 @@ impl<P: Plugin> Guest<P> {
 
     /// PreScore of a plugin without PreFilter.
     pub fn begin_prescore(&mut self) -> i32 {
-        self.wish = None;
+        self.begin();
         self.prescore()
     }
 
@@ -93,7 +90,7 @@ impl<P: Plugin> Guest<P> {
     }
 
     pub fn score_nodes(&mut self, count: usize) -> i32 {
-        self.of_nodes(count, |plugin, wish, node| plugin.score(wish, node) as u32)
+        self.of_nodes(count, false, |plugin, wish, node, _| plugin.score(wish, node) as u32)
     }
 
     pub fn normalizescore(&mut self) -> i32 {
@@ -106,7 +103,7 @@ impl<P: Plugin> Guest<P> {
 
     /// Where the annotations are, in the buffer, and how long they are: they stay there until the next call.
     pub fn bindingannotations(&mut self) -> i64 {
-        let texts = match self.of_node(P::bindingannotations) {
+        let texts = match self.annotations() {
             Ok(annotations) => pairs(&annotations),
             Err(error) => {
                 klog::error(format_args!("{}", Status::from(error).reason));
@@ -117,12 +114,16 @@ impl<P: Plugin> Guest<P> {
         (self.buffer.as_ptr() as i64) << 32 | texts.len() as i64
     }
 
+    pub(crate) fn annotations(&mut self) -> Result<Vec<(String, String)>> {
+        self.of_node(P::bindingannotations)
+    }
+
     pub fn unreserve(&mut self) {
-        logged(self.of_node(P::unreserve));
+        logged(self.of_node_among(P::unreserve));
     }
 
     pub fn permit(&mut self) -> i64 {
-        answer(self.of_node(P::permit)).send()
+        answer(self.of_node_among(P::permit)).send()
     }
 
     pub fn prebind(&mut self) -> i32 {
@@ -153,8 +154,19 @@ impl<P: Plugin> Guest<P> {
         self.buffer.as_mut_ptr()
     }
 
+    /// What the host has written there, or the plugin in its place.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn numbers(&mut self) -> &mut [u32] {
+        &mut self.buffer
+    }
+
     pub fn pod_buffer(&mut self, length: usize) -> *mut u64 {
         self.records.room(length)
+    }
+
+    fn begin(&mut self) {
+        self.wish = None;
+        self.has_surveyed = false;
     }
 
     fn of_pod<T>(&mut self, judge: impl FnOnce(&P, &mut P::Wish, &Residents<P::Resident>) -> T) -> Result<T> {
@@ -166,34 +178,61 @@ impl<P: Plugin> Guest<P> {
     /// What `judge` says of the current node. One that was not announced is read for this call alone: the host may
     /// not tell when it changes.
     fn of_node<T>(&mut self, judge: impl FnOnce(&P, &mut P::Wish, &P::Resident) -> T) -> Result<T> {
+        self.of_node_among(|plugin, wish, node, _| judge(plugin, wish, node))
+    }
+
+    /// The same with all nodes that were announced.
+    fn of_node_among<T>(
+        &mut self,
+        judge: impl FnOnce(&P, &mut P::Wish, &P::Resident, &Residents<P::Resident>) -> T,
+    ) -> Result<T> {
         let plugin = plugin(&mut self.plugin)?;
         let wish = wish(plugin, &mut self.wish)?;
         let name = current_node_name();
         Ok(match self.residents.named(&name) {
-            Some(node) => judge(plugin, wish, node),
-            None => judge(plugin, wish, &plugin.resident(&name)?),
+            Some(node) => judge(plugin, wish, node, &self.residents),
+            None => judge(plugin, wish, &plugin.resident(&name)?, &self.residents),
         })
     }
 
-    /// Writes over each number in the buffer what `judge` says of that node.
-    fn of_nodes(&mut self, count: usize, judge: impl FnMut(&P, &P::Wish, &P::Resident) -> u32) -> i32 {
-        match self.try_nodes(count, judge) {
+    /// Writes over each number in the buffer what `judge` says of that node; in Filter what the survey says, if no node
+    /// passes it.
+    fn of_nodes(
+        &mut self,
+        count: usize,
+        is_filter: bool,
+        judge: impl FnMut(&P, &P::Wish, &P::Resident, &mut Reasons) -> u32,
+    ) -> i32 {
+        match self.try_nodes(count, is_filter, judge) {
             Ok(()) => Code::Success as i32,
             Err(error) => Status::from(error).send(),
         }
     }
 
-    fn try_nodes(&mut self, count: usize, mut judge: impl FnMut(&P, &P::Wish, &P::Resident) -> u32) -> Result<()> {
+    fn try_nodes(
+        &mut self,
+        count: usize,
+        is_filter: bool,
+        mut judge: impl FnMut(&P, &P::Wish, &P::Resident, &mut Reasons) -> u32,
+    ) -> Result<()> {
         let plugin = plugin(&mut self.plugin)?;
-        let wish: &P::Wish = wish(plugin, &mut self.wish)?;
+        let wish = wish(plugin, &mut self.wish)?;
+        let mut reasons = Reasons::default();
         let numbers = self.buffer.get_mut(..count).ok_or("a list is longer than the buffer for it")?;
+        if !mem::replace(&mut self.has_surveyed, true) || is_filter {
+            let status = plugin.survey(wish, &Candidates::new(numbers, &self.residents));
+            if is_filter && status.code != Code::Success {
+                numbers.fill(encoded(&status, &mut reasons));
+                return Ok(());
+            }
+        }
         for number in numbers {
             *number = match self.residents.get(*number) {
-                Some(node) => judge(plugin, wish, node),
+                Some(node) => judge(plugin, wish, node, &mut reasons),
                 None => {
                     let name = self.residents.name(*number).ok_or("a number in a list is that of no node")?;
                     let node = plugin.resident(name)?;
-                    judge(plugin, wish, &node)
+                    judge(plugin, wish, &node, &mut reasons)
                 }
             };
         }
@@ -209,6 +248,15 @@ impl<P: Plugin> Guest<P> {
         documents::send_scores(&scores);
         Ok(status)
     }
+}
+
+/// The code of a node, and the number of its reason.
+#[inline(never)] // It is large, and called for one node and for all.
+fn encoded(status: &Status, reasons: &mut Reasons) -> u32 {
+    let reason = reasons.number(&status.reason, || {
+        status.send();
+    });
+    status.code as u32 | reason << 8
 }
 
 /// The answer, or the error as one.
@@ -231,7 +279,11 @@ pub(crate) fn plugin<P: Plugin>(plugin: &mut Option<P>) -> Result<&P> {
 pub(crate) fn plugin_mut<P: Plugin>(plugin: &mut Option<P>) -> Result<&mut P> {
     match plugin {
         Some(plugin) => Ok(plugin),
-        None => Ok(plugin.insert(P::new()?)),
+        None => {
+            #[cfg(all(target_arch = "wasm32", not(feature = "small")))]
+            crate::panics::tell();
+            Ok(plugin.insert(P::new()?))
+        }
     }
 }
 

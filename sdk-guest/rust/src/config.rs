@@ -39,7 +39,7 @@ macro_rules! config {
             $($(#[$about_key])* $key: $type,)*
         }
 
-        #[allow(dead_code)] // tests have no host to read from
+        #[allow(dead_code)] // A test may make one without a text.
         impl $name {
             fn read() -> $crate::Result<Self> {
                 Self::parse(&$crate::config::text())

@@ -46,7 +46,7 @@ fn statuses(text: &[u8]) -> Result<Vec<(String, Code)>> {
     Ok(statuses)
 }
 
-fn scores(text: &[u8]) -> Result<Vec<NodeScore>> {
+pub(crate) fn scores(text: &[u8]) -> Result<Vec<NodeScore>> {
     let mut scores = Vec::new();
     each_number(text, |name, score| {
         scores.push(NodeScore { name, score });
@@ -68,7 +68,7 @@ fn each_number(text: &[u8], mut take: impl FnMut(String, i64) -> Option<()>) -> 
     Ok(())
 }
 
-fn object(scores: &[NodeScore]) -> String {
+pub(crate) fn object(scores: &[NodeScore]) -> String {
     let mut text = String::from("{");
     for each in scores {
         json::key(&each.name, &mut text);

@@ -10,23 +10,33 @@
 ///   which [`groups`](crate::groups()) finds.
 ///
 /// The first one begins the pod's cycle, so it is there even if the plugin leaves it as it is. Natively, where only
-/// tests run and there is no host, nothing is exported.
+/// tests run, nothing is exported: there the plugin is [`Exported`](crate::hosttest::Exported) to the host of tests.
 #[macro_export]
 macro_rules! export {
-    ($plugin:ty: prescore, score $(, $name:ident)*) => {
+    ($plugin:ty: $($name:ident),+ $(; $($told:ident),+)?) => {
+        $crate::export!(@module $plugin: $($name),+ $(; $($told),+)?);
+        #[cfg(not(target_arch = "wasm32"))]
+        const _: fn() -> $crate::Result<$plugin> = <$plugin as $crate::Plugin>::new; // It is used, though no test makes one.
+        #[cfg(not(target_arch = "wasm32"))]
+        impl $crate::hosttest::Exported for $plugin {
+            const POINTS: &'static [&'static str] = &[$(stringify!($name)),+];
+            $crate::export!(@told $($($told),+)?);
+        }
+    };
+    (@module $plugin:ty: prescore, score $(, $name:ident)*) => {
         $crate::export!(@guest $plugin);
         $crate::export!(@nodes);
         $crate::export!(@function prescore() -> i32 { begin_prescore });
         $crate::export!(@point score);
         $($crate::export!(@behind_score $name);)*
     };
-    ($plugin:ty: prefilter $(, $name:ident)*) => {
+    (@module $plugin:ty: prefilter $(, $name:ident)*) => {
         $crate::export!(@guest $plugin);
         $crate::export!(@nodes);
         $crate::export!(@point prefilter);
         $($crate::export!(@point $name);)*
     };
-    ($plugin:ty: prefilter $(, $name:ident)*; pods) => {
+    (@module $plugin:ty: prefilter $(, $name:ident)*; pods) => {
         $crate::export!(@guest $plugin);
         $crate::export!(@function nodechanged(number: u32) { node_changed_with_pods });
         $crate::export!(@function noderemoved(number: u32) { node_removed_with_pods });
@@ -35,36 +45,66 @@ macro_rules! export {
         $crate::export!(@function prefilter() -> i32 { prefilter_with_pods });
         $($crate::export!(@point $name);)*
     };
-    ($plugin:ty: prefilter $(, $name:ident)*; pods, pending) => {
-        $crate::export!($plugin: prefilter $(, $name)*; pods);
+    (@module $plugin:ty: prefilter $(, $name:ident)*; pods, pending) => {
+        $crate::export!(@module $plugin: prefilter $(, $name)*; pods);
         $crate::export!(@function pendingpodschanged(count: usize) { pending_pods_changed });
     };
-    ($plugin:ty: prefilter $(, $name:ident)*; pending) => {
-        $crate::export!($plugin: prefilter $(, $name)*);
+    (@module $plugin:ty: prefilter $(, $name:ident)*; pending) => {
+        $crate::export!(@module $plugin: prefilter $(, $name)*);
         $crate::export!(@function podbuffer(length: usize) -> *mut u64 { pod_buffer });
         $crate::export!(@function pendingpodschanged(count: usize) { pending_pods_changed });
     };
-    ($plugin:ty: prefilter $(, $name:ident)*; groups) => {
-        $crate::export!($plugin: prefilter $(, $name)*);
+    (@module $plugin:ty: prefilter $(, $name:ident)*; groups) => {
+        $crate::export!(@module $plugin: prefilter $(, $name)*);
         $crate::export!(@function podbuffer(length: usize) -> *mut u64 { pod_buffer });
         $crate::export!(@groups);
     };
-    ($plugin:ty: prescore, score $(, $name:ident)*; groups) => {
-        $crate::export!($plugin: prescore, score $(, $name)*);
+    (@module $plugin:ty: prescore, score $(, $name:ident)*; groups) => {
+        $crate::export!(@module $plugin: prescore, score $(, $name)*);
         $crate::export!(@function podbuffer(length: usize) -> *mut u64 { pod_buffer });
         $crate::export!(@groups);
     };
-    ($plugin:ty: prefilter $(, $name:ident)*; pods, groups) => {
-        $crate::export!($plugin: prefilter $(, $name)*; pods);
+    (@module $plugin:ty: prefilter $(, $name:ident)*; pods, groups) => {
+        $crate::export!(@module $plugin: prefilter $(, $name)*; pods);
         $crate::export!(@groups);
     };
-    ($plugin:ty: prefilter $(, $name:ident)*; pending, groups) => {
-        $crate::export!($plugin: prefilter $(, $name)*; pending);
+    (@module $plugin:ty: prefilter $(, $name:ident)*; pending, groups) => {
+        $crate::export!(@module $plugin: prefilter $(, $name)*; pending);
         $crate::export!(@groups);
     };
-    ($plugin:ty: prefilter $(, $name:ident)*; pods, pending, groups) => {
-        $crate::export!($plugin: prefilter $(, $name)*; pods, pending);
+    (@module $plugin:ty: prefilter $(, $name:ident)*; pods, pending, groups) => {
+        $crate::export!(@module $plugin: prefilter $(, $name)*; pods, pending);
         $crate::export!(@groups);
+    };
+    (@told) => {};
+    (@told pods $(, $more:ident)*) => {
+        fn node_changed(guest: &mut $crate::Guest<Self>, number: u32) {
+            guest.node_changed_with_pods(number);
+        }
+
+        fn node_removed(guest: &mut $crate::Guest<Self>, number: u32) {
+            guest.node_removed_with_pods(number);
+        }
+
+        fn begin(guest: &mut $crate::Guest<Self>) -> i32 {
+            guest.prefilter_with_pods()
+        }
+
+        fn pods_changed(guest: &mut $crate::Guest<Self>, count: usize) {
+            guest.pods_changed(count);
+        }
+
+        $crate::export!(@told $($more),*);
+    };
+    (@told pending $(, $more:ident)*) => {
+        fn pending_pods_changed(guest: &mut $crate::Guest<Self>, count: usize) {
+            guest.pending_pods_changed(count);
+        }
+
+        $crate::export!(@told $($more),*);
+    };
+    (@told groups) => {
+        const HAS_GROUPS: bool = true;
     };
     (@groups) => {
         $crate::export!(@function groupschanged(count: usize) { groups_changed });
@@ -73,8 +113,6 @@ macro_rules! export {
     (@guest $plugin:ty) => {
         #[cfg(target_arch = "wasm32")]
         static mut GUEST: $crate::Guest<$plugin> = $crate::Guest::new();
-        #[cfg(not(target_arch = "wasm32"))]
-        const _: fn() -> $crate::Result<$plugin> = <$plugin as $crate::Plugin>::new;
         $crate::export!(@function nodebuffer(count: usize) -> *mut u32 { node_buffer });
     };
     (@nodes) => {

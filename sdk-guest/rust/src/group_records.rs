@@ -9,6 +9,8 @@ pub struct GroupRecord<'a> {
     pub minimum: u32,
     pub timeout: u32,
     pub priority: i32,
+    /// Seconds of Unix time.
+    pub created: u64,
     pub namespace: &'a [u8],
     pub name: &'a [u8],
 }
@@ -30,6 +32,8 @@ pub enum MemberState {
     Pending,
     /// It is expected on its node, and may not come.
     Tentative,
+    /// It is being bound, or waits on Permit.
+    Binding,
     /// It is on its node.
     Bound,
 }
@@ -44,8 +48,8 @@ impl<'a> Iterator for GroupRecords<'a> {
     type Item = GroupRecord<'a>;
 
     fn next(&mut self) -> Option<GroupRecord<'a>> {
-        let [group, state, source, minimum, timeout, priority, middle, length] = words::<8>(self.0)?;
-        let rest = self.0.get(32..)?;
+        let [group, state, source, minimum, timeout, priority, created, era, middle, length] = words::<10>(self.0)?;
+        let rest = self.0.get(40..)?;
         let end = middle.checked_add(length)? as usize;
         let names = rest.get(..end)?;
         self.0 = rest.get(end.checked_add(7)? & !7..).unwrap_or_default();
@@ -59,6 +63,7 @@ impl<'a> Iterator for GroupRecords<'a> {
             minimum,
             timeout,
             priority: priority as i32,
+            created: u64::from(era) << 32 | u64::from(created),
             namespace: names.get(..middle as usize)?,
             name: names.get(middle as usize..)?,
         })
@@ -77,6 +82,7 @@ impl<'a> Iterator for MemberRecords<'a> {
             (1, None) => Some(MemberState::Pending),
             (1, Some(_)) => Some(MemberState::Bound),
             (2, Some(_)) => Some(MemberState::Tentative),
+            (3, Some(_)) => Some(MemberState::Binding),
             _ => return None,
         };
         Some(MemberRecord { pod, node, state, group })
@@ -105,9 +111,9 @@ mod tests {
     #[test]
     fn records_of_groups_begin_at_multiples_of_8_bytes() {
         let buffer = [
-            bytes(&[7, 1, 2, 4, 60, u32::MAX, 2, 5], b"mltrain\0"),
-            bytes(&[258, 0, 0, 0, 0, 0, 0, 0], b""),
-            bytes(&[8, 1, 1, 0, 0, 5, 4, 4], b"mainteam"),
+            bytes(&[7, 1, 2, 4, 60, u32::MAX, 7, 1, 2, 5], b"mltrain\0"),
+            bytes(&[258, 0, 0, 0, 0, 0, 0, 0, 0, 0], b""),
+            bytes(&[8, 1, 1, 0, 0, 5, 0, 0, 4, 4], b"mainteam"),
         ]
         .concat();
         let there = GroupRecord {
@@ -117,6 +123,7 @@ mod tests {
             minimum: 4,
             timeout: 60,
             priority: -1,
+            created: 7 + (1 << 32),
             namespace: b"ml",
             name: b"train",
         };
@@ -127,6 +134,7 @@ mod tests {
             minimum: 0,
             timeout: 0,
             priority: 0,
+            created: 0,
             namespace: b"",
             name: b"",
         };
@@ -136,6 +144,7 @@ mod tests {
             minimum: 0,
             timeout: 0,
             priority: 5,
+            created: 0,
             namespace: b"main",
             name: b"team",
             ..there
@@ -147,10 +156,10 @@ mod tests {
     #[test]
     fn a_record_of_a_group_that_is_cut_off_or_of_no_state_is_the_end() {
         for buffer in [
-            bytes(&[1, 1, 1, 0, 0, 0, 4, 5], b"12345678"),
-            bytes(&[1, 2, 1, 0, 0, 0, 0, 0], b""),
-            bytes(&[1, 1, 1, 0, 0, 0, u32::MAX, 2], b"12345678"),
-            bytes(&[1, 1, 1, 0, 0, 0, 0], b""),
+            bytes(&[1, 1, 1, 0, 0, 0, 0, 0, 4, 5], b"12345678"),
+            bytes(&[1, 2, 1, 0, 0, 0, 0, 0, 0, 0], b""),
+            bytes(&[1, 1, 1, 0, 0, 0, 0, 0, u32::MAX, 2], b"12345678"),
+            bytes(&[1, 1, 1, 0, 0, 0, 0, 0, 0], b""),
             Vec::new(),
         ] {
             assert_eq!(GroupRecords(&buffer).next(), None, "{:?}", buffer);
@@ -163,6 +172,7 @@ mod tests {
             bytes(&[7, u32::MAX, 1, 0], b""),
             bytes(&[8, 2, 2, 1], b""),
             bytes(&[9, 2, 1, 1], b""),
+            bytes(&[5, 3, 3, 1], b""),
             bytes(&[7, u32::MAX, 0, u32::MAX], b""),
         ]
         .concat();
@@ -171,6 +181,7 @@ mod tests {
             MemberRecord { pod: 7, node: None, state: Some(MemberState::Pending), group: 0 },
             MemberRecord { pod: 8, node: Some(2), state: Some(MemberState::Tentative), group: 1 },
             MemberRecord { pod: 9, node: Some(2), state: Some(MemberState::Bound), group: 1 },
+            MemberRecord { pod: 5, node: Some(3), state: Some(MemberState::Binding), group: 1 },
             MemberRecord { pod: 7, node: None, state: None, group: u32::MAX },
         ];
         assert_eq!(records, expected);
@@ -178,7 +189,12 @@ mod tests {
 
     #[test]
     fn a_record_of_a_member_that_is_cut_off_or_of_no_state_is_the_end() {
-        for buffer in [bytes(&[7, 1, 3, 0], b""), bytes(&[7, u32::MAX, 2, 0], b""), bytes(&[7, 1, 1], b"123")] {
+        for buffer in [
+            bytes(&[7, 1, 4, 0], b""),
+            bytes(&[7, u32::MAX, 2, 0], b""),
+            bytes(&[7, u32::MAX, 3, 0], b""),
+            bytes(&[7, 1, 1], b"123"),
+        ] {
             assert_eq!(MemberRecords(&buffer).next(), None, "{:?}", buffer);
         }
     }

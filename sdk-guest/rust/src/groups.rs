@@ -29,19 +29,25 @@ pub struct Groups {
 
 /// What names a group, and tells it from others. A plugin keeps it in its wish.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupKey(Vec<u8>);
+pub struct GroupKey(pub(crate) Vec<u8>);
 
 /// A group of pods.
 #[derive(Debug, Default)]
 pub struct Group {
     pub namespace: Vec<u8>,
     pub name: Vec<u8>,
+    /// Whether its pods name it by `spec.schedulingGroup`, the cluster's own.
+    pub is_native: bool,
     /// How many of its pods have to have a node before any may run; None where nobody says so.
     pub minimum: Option<usize>,
     /// For how long its pods may wait for each other; None where nobody says so.
     pub timeout: Option<Duration>,
     pub priority: i32,
+    /// When it was created, or the oldest of its pods, in seconds of Unix time; None where nobody says so.
+    pub created: Option<u64>,
     members: Vec<Member>,
+    /// How many of them have a node, or are expected on one.
+    placed: usize,
 }
 
 /// A pod of a group.
@@ -73,6 +79,12 @@ pub(crate) fn with_groups<T>(work: impl FnOnce(&mut Groups) -> T) -> T {
     })
 }
 
+/// Forgets all groups of this thread, after a test.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn forget() {
+    GROUPS.with(Cell::take);
+}
+
 impl GroupKey {
     /// Of the group that a pod names; None for a pod of no group. ABI.md has the rule.
     pub fn of(pod: &Pod) -> Result<Option<GroupKey>> {
@@ -86,6 +98,17 @@ impl GroupKey {
             }
         }
         Ok(if name.is_empty() { None } else { Some(GroupKey::new(source, metadata.namespace()?, name)) })
+    }
+
+    /// Whether it is that of a pod with `spec.schedulingGroup`, the cluster's own.
+    pub fn is_native(&self) -> bool {
+        self.0.first() == Some(&BY_FIELD)
+    }
+
+    /// That of a group which a test makes.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn named(is_native: bool, namespace: &[u8], name: &[u8]) -> GroupKey {
+        GroupKey::new(if is_native { BY_FIELD } else { BY_LABEL }, namespace, name)
     }
 
     fn new(source: u8, namespace: &[u8], name: &[u8]) -> GroupKey {
@@ -126,9 +149,12 @@ impl Groups {
         *place = Some(Group {
             namespace: record.namespace.to_vec(),
             name: record.name.to_vec(),
+            is_native: record.source == BY_FIELD,
             minimum: Some(record.minimum as usize).filter(|minimum| *minimum > 0),
             timeout: Some(Duration::from_secs(record.timeout.into())).filter(|timeout| !timeout.is_zero()),
             priority: record.priority,
+            created: Some(record.created).filter(|created| *created > 0),
+            placed: former.as_ref().map_or(0, |group| group.placed),
             members: former.map_or_else(Vec::new, |group| group.members),
         });
     }
@@ -143,10 +169,10 @@ impl Groups {
             None => NONE,
         };
         if let Some(group) = self.group(former) {
-            group.members.retain(|member| member.pod != record.pod);
+            group.remove(record.pod);
         }
         if let (Some(state), Some(group)) = (record.state, self.group(record.group)) {
-            group.members.push(Member { state, node: record.node, pod: record.pod });
+            group.put(Member { state, node: record.node, pod: record.pod });
         }
     }
 
@@ -163,7 +189,24 @@ impl Group {
 
     /// Counts a pod of which the host has not told, as tests need to.
     pub fn add_member(&mut self, state: MemberState, node: Option<u32>) {
-        self.members.push(Member { state, node, pod: NONE });
+        self.put(Member { state, node, pod: NONE });
+    }
+
+    /// How many of its pods are on nodes, or expected there.
+    pub fn placed(&self) -> usize {
+        self.placed
+    }
+
+    fn put(&mut self, member: Member) {
+        self.placed += usize::from(member.state != MemberState::Pending);
+        self.members.push(member);
+    }
+
+    fn remove(&mut self, pod: u32) {
+        if let Some(at) = self.members.iter().position(|member| member.pod == pod) {
+            let member = self.members.swap_remove(at);
+            self.placed -= usize::from(member.state != MemberState::Pending);
+        }
     }
 
     /// How many of its pods are in a state.
@@ -180,7 +223,8 @@ mod tests {
     use std::time::Duration;
 
     fn record(group: u32, name: &[u8], minimum: u32) -> GroupRecord<'_> {
-        GroupRecord { group, is_there: true, source: 2, minimum, timeout: 60, priority: -1, namespace: b"ml", name }
+        let (namespace, created) = (&b"ml"[..], 7);
+        GroupRecord { group, is_there: true, source: 2, minimum, timeout: 60, priority: -1, created, namespace, name }
     }
 
     fn gone(group: u32) -> GroupRecord<'static> {
@@ -236,7 +280,8 @@ mod tests {
         assert_eq!(named(&groups, b"a"), Some(vec![(7, MemberState::Pending), (3, MemberState::Bound)]));
         let a = groups.get(&GroupKey::new(2, b"ml", b"a")).unwrap();
         assert_eq!((a.minimum, a.timeout, a.priority), (Some(4), Some(Duration::from_secs(60)), -1));
-        assert_eq!((a.count(MemberState::Bound), a.count(MemberState::Tentative)), (1, 0));
+        assert_eq!(a.created, Some(7));
+        assert_eq!((a.count(MemberState::Bound), a.count(MemberState::Tentative), a.placed()), (1, 0, 1));
         assert_eq!(a.members().map(|member| member.node).collect::<Vec<_>>(), [None, Some(2)]);
         assert_eq!(groups.iter().map(|group| group.minimum).collect::<Vec<_>>(), [Some(4), None]);
 

@@ -28,19 +28,23 @@ macro_rules! functions {
             pub fn $name($($parameter: $type),*) $(-> $result)?;
         )*}
         $(
-            /// Natively, where only tests run, there is no host.
+            /// Natively, where only tests run, the host of [`hosttest`](crate::hosttest) answers.
             ///
             /// # Safety
-            /// Nothing is done with the pointers.
+            /// Pointers and lengths are those of bytes, as in a module.
             #[cfg(not(target_arch = "wasm32"))]
-            pub unsafe fn $name($(_: $type),*) $(-> $result)? {
-                panic!(concat!($module, "/", $import, ": there is no host"))
+            pub unsafe fn $name($($parameter: $type),*) $(-> $result)? {
+                crate::hosttest::world::$name($($parameter),*)
             }
         )*
     )*};
 }
 
 functions! {
+    "wasi_snapshot_preview1" {
+        clock_time_get = "clock_time_get"(clock: u32, precision: u64, time: *mut u64) -> u32;
+        fd_write = "fd_write"(fd: u32, parts: *const [usize; 2], count: usize, written: *mut usize) -> u32;
+    }
     "k8s.io/api" {
         node = "node"(name: *const u8, name_len: usize, buf: *mut u8, limit: usize) -> usize;
         node_list = "nodeList"(buf: *mut u8, limit: usize) -> usize;

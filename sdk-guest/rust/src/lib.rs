@@ -3,6 +3,8 @@
 mod amount;
 mod answers;
 mod calls;
+mod candidates;
+mod clock;
 mod cluster_event;
 pub mod config;
 mod containers;
@@ -13,6 +15,8 @@ mod group_calls;
 mod group_records;
 mod groups;
 pub mod host;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod hosttest;
 mod json;
 pub mod klog;
 mod label;
@@ -20,6 +24,8 @@ mod memory;
 mod metadata;
 mod node;
 mod node_info;
+#[cfg(all(target_arch = "wasm32", not(feature = "small")))]
+mod panics;
 mod pending_calls;
 mod pending_pods;
 mod plugin;
@@ -37,6 +43,8 @@ mod texts;
 
 pub use answers::{Permit, PostFilter, PreFilter};
 pub use calls::Guest;
+pub use candidates::Candidates;
+pub use clock::now;
 pub use cluster_event::{ClusterEvent, EventResource};
 pub use documents::{filtered_nodes, node_statuses, NodeScore};
 pub use event::{Event, Reference};

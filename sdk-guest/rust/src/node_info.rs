@@ -1,4 +1,5 @@
 use crate::amount::Amounts;
+use crate::groups::Member;
 use crate::node::Node;
 use crate::pod::Pod;
 use crate::requests::Requests;
@@ -41,17 +42,32 @@ pub trait ResidentPod: Sized {
     /// Called when the pod is new or has changed. There may be no current pod. After an error the pod does not count,
     /// and the log says why.
     fn new(pod: &Pod) -> Result<Self>;
+
+    /// Whether this is as good as what was made of the pod before. The node's generation then stays, if the pod asks
+    /// for as much as before. Most changes of a pod are about its status alone.
+    fn is_same(&self, _before: &Self) -> bool {
+        false
+    }
 }
 
 impl ResidentPod for () {
     fn new(_: &Pod) -> Result<()> {
         Ok(())
     }
+
+    fn is_same(&self, _: &()) -> bool {
+        true
+    }
 }
 
 impl<T: ResidentPod> PodInfo<T> {
     pub(crate) fn new(number: u32, pod: &Pod, is_tentative: bool) -> Result<PodInfo<T>> {
         Ok(PodInfo { pod: T::new(pod)?, is_tentative, requests: pod.requests()?, number })
+    }
+
+    fn is_same(&self, before: &PodInfo<T>) -> bool {
+        let are_alike = self.is_tentative == before.is_tentative && self.requests == before.requests;
+        are_alike && self.pod.is_same(&before.pod)
     }
 }
 
@@ -73,6 +89,11 @@ impl<T, N> NodeInfo<T, N> {
         self.pods.iter()
     }
 
+    /// The pod on the node that is this member of a group.
+    pub fn pod_of(&self, member: &Member) -> Option<&PodInfo<T>> {
+        self.pods.iter().find(|pod| pod.number == member.pod)
+    }
+
     /// What the pods on the node ask for.
     pub fn requested(&self) -> &Requests {
         &self.requested
@@ -85,7 +106,36 @@ impl<T, N> NodeInfo<T, N> {
         free
     }
 
+    /// How many pods that ask for these resources fit beside the pods on the node, by the rules of kube-scheduler
+    /// (`fitsRequest` of pkg/scheduler/framework/plugins/noderesources/fit.go).
+    ///
+    /// A scalar of which the node has none allocatable does not count. kube-scheduler lets the pod pass there if it
+    /// comes from elsewhere, as by DRA, and rejects the node before it asks an extender if not.
+    pub fn room_for(&self, requests: &Resources) -> usize {
+        self.room_beside(&Resources::default(), requests)
+    }
+
+    /// The same if other pods with these resources were there as well; less than nothing where pods were gone.
+    pub fn room_beside(&self, others: &Resources, requests: &Resources) -> usize {
+        let (all, taken) = (&self.allocatable, &self.requested.resources);
+        let named = [
+            (requests.milli_cpu, all.milli_cpu, taken.milli_cpu, others.milli_cpu),
+            (requests.memory, all.memory, taken.memory, others.memory),
+            (requests.ephemeral_storage, all.ephemeral_storage, taken.ephemeral_storage, others.ephemeral_storage),
+        ];
+        let of_scalar = |name| (all.scalar(name), taken.scalar(name), others.scalar(name));
+        let scalars = requests.scalars().map(|(name, asked)| (asked, of_scalar(name)));
+        let scalars = scalars.map(|(asked, (all, taken, others))| (asked, all, taken, others));
+        let counted = named.into_iter().chain(scalars.filter(|(_, all, _, _)| *all != 0));
+        let pods = all.pods.wrapping_sub(taken.pods).wrapping_sub(others.pods);
+        let room = counted.filter(|(asked, ..)| *asked > 0).fold(pods, |room, (asked, all, taken, others)| {
+            room.min(all.wrapping_sub(taken).wrapping_sub(others) / asked)
+        });
+        usize::try_from(room.max(0)).unwrap_or(usize::MAX)
+    }
+
     /// A number that grows with each change of the node and of the pods on it. No other node has it, or ever had it.
+    /// A pod that [is the same](ResidentPod::is_same) has not changed.
     ///
     /// So what a plugin has made of a node is up to date if it was made of this generation.
     pub fn generation(&self) -> u64 {
@@ -99,6 +149,14 @@ impl<T, N> NodeInfo<T, N> {
     {
         self.add(PodInfo::new(NONE, pod, false)?);
         Ok(())
+    }
+
+    /// Whether a pod is there, and nothing of it that counts is another.
+    pub(crate) fn has(&self, pod: &PodInfo<T>) -> bool
+    where
+        T: ResidentPod,
+    {
+        self.pods.iter().any(|known| known.number == pod.number && pod.is_same(known))
     }
 
     pub(crate) fn add(&mut self, pod: PodInfo<T>) {
@@ -138,8 +196,11 @@ fn next_generation() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{NodeInfo, PodInfo, ResidentPod};
+    use crate::amount::{Amount, Amounts};
+    use crate::label::Label;
     use crate::node::Node;
     use crate::pod::Pod;
+    use crate::resources::Resources;
     use crate::status::Result;
 
     struct Name(String);
@@ -183,6 +244,66 @@ mod tests {
         changed.add_pod(&pod(b'x', b'1')).unwrap();
         changed.take_pods(info);
         assert_eq!(on(&changed), (12, 2, vec![("c".into(), false), ("d".into(), false)]));
+    }
+
+    /// What `fitsRequest` says of one pod more.
+    fn fits(asked: &Resources, all: &Resources, taken: &Resources, gpu: &Label) -> bool {
+        taken.pods < all.pods
+            && (asked.milli_cpu == 0 || asked.milli_cpu <= all.milli_cpu - taken.milli_cpu)
+            && (asked.memory == 0 || asked.memory <= all.memory - taken.memory)
+            && (asked.ephemeral_storage == 0
+                || asked.ephemeral_storage <= all.ephemeral_storage - taken.ephemeral_storage)
+            && (asked.scalar(gpu) == 0 || asked.scalar(gpu) <= all.scalar(gpu) - taken.scalar(gpu))
+    }
+
+    #[test]
+    fn as_many_pods_fit_as_can_be_put_there_one_by_one() {
+        let gpu = Label::new(Some(b"example.com/gpu"));
+        let mut state = 1u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % below
+        };
+        let mut resources = |most: u64, gpus: u64| {
+            let names: [&'static [u8]; 5] = [b"cpu", b"memory", b"ephemeral-storage", b"pods", b"example.com/gpu"];
+            let mut amounts = Amounts::default();
+            for (name, most) in names.into_iter().zip([most, most, most, most, gpus]) {
+                amounts.set(name, Amount::new(random(most), 0));
+            }
+            amounts.set(b"example.com/gpu", Amount::new(gpus.saturating_sub(random(2)), 0));
+            Resources::of(&amounts)
+        };
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..5000 {
+            let mut info = NodeInfo::<()>::without_pods((), resources(40, 9));
+            info.requested.resources = resources(12, 2);
+            let asked = resources(5, 2);
+            let mut one = asked.clone();
+            one.pods = 1;
+            let mut taken = info.requested.resources.clone();
+            let mut expected = 0;
+            while fits(&asked, &info.allocatable, &taken, &gpu) {
+                taken.add(1, &one);
+                expected += 1;
+            }
+            let others = std::mem::take(&mut info.requested.resources);
+            assert_eq!(info.room_beside(&others, &asked), expected);
+            info.requested.resources = others;
+            assert_eq!(info.room_for(&asked), expected, "{:?} {:?}", info.allocatable, asked);
+            seen.insert(expected);
+        }
+        assert!(seen.range(..8).count() == 8, "{:?}", seen);
+    }
+
+    #[test]
+    fn a_scalar_of_which_the_node_has_none_does_not_count() {
+        let node = Node::new(b"\x1a\x0d\x12\x0b\x0a\x04pods\x12\x03\x0a\x013".to_vec());
+        let info = NodeInfo::<()>::new(&node, ()).unwrap();
+        let mut amounts = Amounts::default();
+        amounts.set(b"example.com/gpu", Amount::new(2, 0));
+        assert_eq!(info.room_for(&Resources::of(&amounts)), 3);
+        amounts.set(b"cpu", Amount::new(1, 0));
+        assert_eq!(info.room_for(&Resources::of(&amounts)), 0);
     }
 
     #[test]

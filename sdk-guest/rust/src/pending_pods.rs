@@ -1,3 +1,4 @@
+use crate::groups::Member;
 use crate::node_info::ResidentPod;
 use crate::plugin::Plugin;
 use crate::pod::Pod;
@@ -37,6 +38,12 @@ impl<T> PendingPods<T> {
     /// The pods, in any order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.pods.iter().map(|(_, pod)| pod)
+    }
+
+    /// The pod that is this member of a group.
+    pub fn get(&self, member: &Member) -> Option<&T> {
+        let place = *self.places.get(member.pod as usize)?;
+        self.pods.get(place as usize).map(|(_, pod)| pod)
     }
 
     /// Puts a pod there of which the host has not told, as tests need to.

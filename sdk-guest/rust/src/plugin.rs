@@ -1,4 +1,5 @@
 use crate::answers::{Permit, PostFilter, PreFilter};
+use crate::candidates::Candidates;
 use crate::cluster_event::ClusterEvent;
 use crate::documents::NodeScore;
 use crate::pod::Pod;
@@ -46,6 +47,15 @@ pub trait Plugin: Sized {
         Status::SUCCESS
     }
 
+    /// Looks at all candidates together, before `filter` judges each of them, or `score` where nothing was filtered in
+    /// this cycle. What it answers other than `Status::SUCCESS` is said of each candidate, and `filter` is not called.
+    ///
+    /// It needs no name in [`export!`](crate::export). A host that asks about one node after the other has no candidates
+    /// to show: then it is not called at all.
+    fn survey(&self, _wish: &mut Self::Wish, _candidates: &Candidates<Self::Resident>) -> Status {
+        Status::SUCCESS
+    }
+
     fn filter(&self, _wish: &Self::Wish, _node: &Self::Resident) -> Status {
         Status::SUCCESS
     }
@@ -84,10 +94,10 @@ pub trait Plugin: Sized {
     }
 
     /// Gives back what was kept: the pod will not come to the node.
-    fn unreserve(&self, _wish: &mut Self::Wish, _node: &Self::Resident) {}
+    fn unreserve(&self, _wish: &mut Self::Wish, _node: &Self::Resident, _nodes: &Residents<Self::Resident>) {}
 
     /// Whether the pod may be bound at once, or waits.
-    fn permit(&self, _wish: &mut Self::Wish, _node: &Self::Resident) -> Permit {
+    fn permit(&self, _wish: &mut Self::Wish, _node: &Self::Resident, _nodes: &Residents<Self::Resident>) -> Permit {
         Status::SUCCESS.into()
     }
 

@@ -84,22 +84,19 @@ where
     }
 
     fn pod_changed(&mut self, record: Record) {
-        let former = match self.residents.at(self.places.node_of(record.pod)) {
-            Some(node) => node.remove(record.pod),
-            None => None,
-        };
-        let is_tentative = record.state == State::Tentative;
+        let told = told(&record);
+        let before = self.places.node_of(record.pod);
+        if let (Some(pod), Some(node)) = (&told, self.residents.at(before)) {
+            if before == record.node && node.has(pod) {
+                return;
+            }
+        }
+        let former = self.residents.at(before).and_then(|node| node.remove(record.pod));
         let pod = match record.state {
-            State::Gone => None,
-            _ if record.object.is_empty() => former.map(|pod| PodInfo { is_tentative, ..pod }),
-            _ => match PodInfo::new(record.pod, &Pod::new(record.object.to_vec()), is_tentative) {
-                Ok(pod) => Some(pod),
-                Err(error) => {
-                    let reason = Status::from(error).reason;
-                    klog::error(format_args!("a pod on a node cannot be read, and does not count: {}", reason));
-                    None
-                }
-            },
+            State::There | State::Tentative if record.object.is_empty() => {
+                former.map(|pod| PodInfo { is_tentative: record.state == State::Tentative, ..pod })
+            }
+            _ => told,
         };
         match pod {
             Some(pod) => self.put_pod(record.pod, record.node, pod),
@@ -123,5 +120,115 @@ where
             node.add(pod);
         }
         self.places.set(number, node);
+    }
+}
+
+/// The pod that a record has; None where it has none, or one that cannot be read.
+fn told<T: ResidentPod>(record: &Record) -> Option<PodInfo<T>> {
+    if record.state == State::Gone || record.object.is_empty() {
+        return None;
+    }
+    let pod = PodInfo::new(record.pod, &Pod::new(record.object.to_vec()), record.state == State::Tentative);
+    let logged = |error| {
+        let reason = Status::from(error).reason;
+        klog::error(format_args!("a pod on a node cannot be read, and does not count: {}", reason));
+    };
+    pod.map_err(logged).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NodeInfo;
+    use crate::calls::Guest;
+    use crate::hosttest::{pod, PodObject};
+    use crate::node_info::ResidentPod;
+    use crate::plugin::Plugin;
+    use crate::pod::Pod;
+    use crate::status::Result;
+
+    const GONE: u32 = 0;
+    const THERE: u32 = 1;
+    const TENTATIVE: u32 = 2;
+
+    struct Team(Vec<u8>);
+
+    impl ResidentPod for Team {
+        fn new(pod: &Pod) -> Result<Team> {
+            Ok(Team(pod.metadata()?.label("team")?.unwrap_or_default().to_vec()))
+        }
+
+        fn is_same(&self, before: &Team) -> bool {
+            self.0 == before.0
+        }
+    }
+
+    struct Teams;
+
+    impl Plugin for Teams {
+        type Wish = ();
+        type Resident = NodeInfo<Team>;
+
+        fn new() -> Result<Teams> {
+            Ok(Teams)
+        }
+
+        fn wish(&self, _: &Pod) -> Result<()> {
+            Ok(())
+        }
+
+        fn resident(&self, _: &[u8]) -> Result<NodeInfo<Team>> {
+            Ok(NodeInfo::default())
+        }
+    }
+
+    impl Guest<Teams> {
+        /// Tells of pod 3. Returns how many pods are on the nodes 0 and 1, and whether each of these has changed.
+        fn told(&mut self, node: u32, state: u32, object: &[u8]) -> ([usize; 2], [bool; 2]) {
+            let before = [0, 1].map(|node| self.residents.at(node).map(|node| node.generation()));
+            let words = [3, node, state, object.len() as u32].map(u32::to_le_bytes).concat();
+            let mut bytes = [&words, object].concat();
+            bytes.resize((bytes.len() + 7) / 8 * 8, 0);
+            let room = self.records.room(bytes.len());
+            // SAFETY: there is as much room as was asked for.
+            unsafe { room.cast::<u8>().copy_from(bytes.as_ptr(), bytes.len()) };
+            self.pods_changed(1);
+            let pods = [0, 1].map(|node| self.residents.at(node).map_or(0, |node| node.pods().count()));
+            let after = [0, 1].map(|node| self.residents.at(node).map(|node| node.generation()));
+            (pods, [after[0] != before[0], after[1] != before[1]])
+        }
+    }
+
+    fn object(team: &str, cpu: &str) -> PodObject {
+        pod("p").label("team", team).request("cpu", cpu)
+    }
+
+    #[test]
+    fn a_pod_of_which_nothing_that_counts_has_changed_leaves_its_node_as_it_is() {
+        let mut guest = Guest::<Teams>::new();
+        let one = object("a", "1").protobuf();
+        let same = object("a", "1").annotation("seen", "now").status(b"\x0a\x07Running").protobuf();
+        assert_eq!(guest.told(0, THERE, &one), ([1, 0], [true, false]));
+        assert_eq!(guest.told(0, THERE, &one), ([1, 0], [false, false]));
+        assert_eq!(guest.told(0, THERE, &same), ([1, 0], [false, false]));
+        assert_eq!(guest.told(0, THERE, &object("b", "1").protobuf()), ([1, 0], [true, false]));
+        assert_eq!(guest.told(0, THERE, &object("b", "2").protobuf()), ([1, 0], [true, false]));
+        assert_eq!(guest.told(0, TENTATIVE, &object("b", "2").protobuf()), ([1, 0], [true, false]));
+        assert_eq!(guest.told(1, TENTATIVE, &object("b", "2").protobuf()), ([0, 1], [true, true]));
+        assert_eq!(guest.told(0, TENTATIVE, b""), ([1, 0], [true, true]));
+        assert_eq!(guest.told(0, THERE, &one), ([1, 0], [true, false]));
+        assert_eq!(guest.told(u32::MAX, GONE, b""), ([0, 0], [true, false]));
+        assert_eq!(guest.told(u32::MAX, GONE, b""), ([0, 0], [false, false]));
+    }
+
+    #[test]
+    fn what_does_not_say_whether_it_is_the_same_is_another() {
+        struct Any;
+        impl ResidentPod for Any {
+            fn new(_: &Pod) -> Result<Any> {
+                Ok(Any)
+            }
+        }
+        assert!(!Any.is_same(&Any));
+        assert!(().is_same(&()));
     }
 }

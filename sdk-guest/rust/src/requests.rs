@@ -3,7 +3,7 @@
 //! numbers are those of `k8s.io/api/core/v1/generated.proto`.
 
 use crate::amount::{Amount, Amounts};
-use crate::containers::Containers;
+use crate::containers::{Container, Containers};
 use crate::pod::Pod;
 use crate::protobuf::Message;
 use crate::resources::Resources;
@@ -13,7 +13,7 @@ use crate::status::Result;
 const DEFAULTS: [(&[u8], Amount); 2] = [(b"cpu", Amount::new(0, 100_000_000)), (b"memory", Amount::new(200 << 20, 0))];
 
 /// What one pod asks for, or all pods of a node do.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
     pub resources: Resources,
     /// The same with 100 millicores for each container that asks for no cpu. The scheduler's scores count it.
@@ -26,9 +26,10 @@ impl Requests {
     pub(crate) fn of(pod: &Pod) -> Result<Requests> {
         let parts = Parts::read(pod)?;
         let amounts = parts.sum(&Amounts::default());
-        let non_zero = parts.sum(&parts.missing(&amounts));
         let mut resources = Resources::of(&amounts);
         resources.pods = 1;
+        let missing = parts.missing(&amounts);
+        let non_zero = if parts.containers.name_all(&missing) { amounts } else { parts.sum(&missing) };
         Ok(Requests {
             resources,
             non_zero_milli_cpu: non_zero.get(b"cpu").unwrap_or_default().milli_value(),
@@ -95,12 +96,12 @@ impl<'a> Parts<'a> {
     /// What the pod asks for, with `missing` for each container that does not name these resources.
     fn sum(&self, missing: &Amounts<'a>) -> Amounts<'a> {
         let mut sum = self.granted.clone();
-        if sum.is_empty() {
-            sum.raise(&self.containers.sum(missing, |container| &container.actuated));
-            sum.raise(&self.containers.sum(missing, |container| &container.allocated));
+        if sum.is_empty() && !self.containers.have_what_they_ask_for() {
+            sum.raise(&self.containers.sum(missing, Container::actuated));
+            sum.raise(&self.containers.sum(missing, Container::allocated));
         }
         if !self.is_infeasible {
-            sum.raise(&self.containers.sum(missing, |container| &container.spec));
+            sum.raise(&self.containers.sum(missing, Container::spec));
         }
         self.whole.iter().filter(|(name, _)| is_for_pods(name)).for_each(|(name, amount)| sum.set(name, amount));
         sum.add(&self.overhead);

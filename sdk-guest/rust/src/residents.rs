@@ -33,9 +33,21 @@ impl<R> Residents<R> {
         (0..self.slots.len() as u32).filter_map(move |number| Some((self.name(number)?, self.get(number)?)))
     }
 
+    /// The same, each with its number, which a [`Member`](crate::Member) may name.
+    pub fn numbered(&self) -> impl Iterator<Item = (u32, &R)> {
+        (0..self.slots.len() as u32).filter_map(move |number| Some((number, self.get(number)?)))
+    }
+
     /// The node of that name; None where the host has announced none, or it could not be read.
     pub fn named(&self, name: &[u8]) -> Option<&R> {
         self.get(self.names.number(name)?)
+    }
+
+    /// Adds a node of which the host has not told, as tests need to, and returns its number.
+    pub fn add(&mut self, name: &[u8], node: R) -> u32 {
+        let number = self.slots.len() as u32;
+        self.set(number, name, Some(node));
+        number
     }
 
     /// Takes the place of whatever the number and the name stood for before.
@@ -112,12 +124,20 @@ mod tests {
     }
 
     #[test]
+    fn nodes_of_tests_get_numbers_in_turn() {
+        let mut residents = Residents::new();
+        assert_eq!([residents.add(b"a", 'a'), residents.add(b"b", 'b')], [0, 1]);
+        assert_eq!((residents.get(1), residents.named(b"a")), (Some(&'b'), Some(&'a')));
+    }
+
+    #[test]
     fn all_nodes_that_could_be_read_have_their_names() {
         let mut residents = Residents::new();
         residents.set(3, b"d", Some('d'));
         residents.set(1, b"b", Some('b'));
         residents.set(2, b"c", None);
         assert_eq!(residents.iter().collect::<Vec<_>>(), [(&b"b"[..], &'b'), (&b"d"[..], &'d')]);
+        assert_eq!(residents.numbered().collect::<Vec<_>>(), [(1, &'b'), (3, &'d')]);
     }
 
     #[test]

@@ -2,7 +2,7 @@ use crate::amount::Amounts;
 use crate::label::Label;
 
 /// Amounts of resources as `Resource` of pkg/scheduler/framework/types.go has them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
     pub milli_cpu: i64,
     /// Bytes.
@@ -45,7 +45,7 @@ impl Resources {
     }
 
     /// Adds `times` as much as the other has. As in the scheduler, what leaves 64 bits wraps, and so comes back.
-    pub(crate) fn add(&mut self, times: i64, other: &Resources) {
+    pub fn add(&mut self, times: i64, other: &Resources) {
         for (own, more) in [
             (&mut self.milli_cpu, other.milli_cpu),
             (&mut self.memory, other.memory),

@@ -3,10 +3,10 @@
 //! PreFilter: a pod whose group is not known, or has too few pods, is rejected. Score: how many of the group's pods are
 //! on the node, or expected there.
 
-use guest::{Group, GroupKey, MemberState, Plugin, Pod, PreFilter, Residents, Result, Status};
+use guest::{Group, GroupKey, Plugin, Pod, PreFilter, Residents, Result, Status};
 use std::collections::BTreeMap;
 
-struct Gang;
+struct Quorum;
 
 struct Wish {
     group: Option<GroupKey>,
@@ -14,12 +14,12 @@ struct Wish {
     neighbours: BTreeMap<Vec<u8>, i32>,
 }
 
-impl Plugin for Gang {
+impl Plugin for Quorum {
     type Wish = Wish;
     type Resident = Vec<u8>;
 
-    fn new() -> Result<Gang> {
-        Ok(Gang)
+    fn new() -> Result<Quorum> {
+        Ok(Quorum)
     }
 
     fn wish(&self, pod: &Pod) -> Result<Wish> {
@@ -55,8 +55,7 @@ impl Plugin for Gang {
 
 fn admit(group: &Group) -> Status {
     let name = format!("{}/{}", String::from_utf8_lossy(&group.namespace), String::from_utf8_lossy(&group.name));
-    let placed = group.count(MemberState::Bound) + group.count(MemberState::Tentative);
-    let there = placed + group.count(MemberState::Pending);
+    let there = group.members().count();
     match group.minimum {
         None => Status::unschedulable(format!("nobody says how many pods the group {} needs", name)),
         Some(minimum) if there < minimum => {
@@ -66,11 +65,11 @@ fn admit(group: &Group) -> Status {
     }
 }
 
-guest::export!(Gang: prefilter, filter, score; groups);
+guest::export!(Quorum: prefilter, filter, score; groups);
 
 #[cfg(test)]
 mod tests {
-    use super::{admit, Gang, Wish};
+    use super::{admit, Quorum, Wish};
     use guest::{Group, GroupKey, MemberState, Plugin, Pod, PreFilter, Residents, Status};
     use std::collections::BTreeMap;
 
@@ -94,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_pod_of_no_group_is_not_held_back_and_one_of_an_unknown_group_is() {
-        let prefilter = |pod: &Pod| Gang.prefilter(&mut Gang.wish(pod).unwrap(), &Residents::default());
+        let prefilter = |pod: &Pod| Quorum.prefilter(&mut Quorum.wish(pod).unwrap(), &Residents::default());
         assert_eq!(prefilter(&Pod::new(Vec::new())), Status::SUCCESS.into());
         let unknown = Status::unschedulable("the group of the pod is not known yet");
         assert_eq!(prefilter(&pod()), PreFilter::from(unknown));
@@ -104,7 +103,7 @@ mod tests {
     fn a_node_scores_by_the_pods_of_the_group_that_are_there() {
         let neighbours = BTreeMap::from([(b"a".to_vec(), 2), (b"b".to_vec(), 200)]);
         let wish = Wish { group: GroupKey::of(&pod()).unwrap(), neighbours };
-        let score = |node: &[u8]| Gang.score(&wish, &node.to_vec());
+        let score = |node: &[u8]| Quorum.score(&wish, &node.to_vec());
         assert_eq!([score(b"a"), score(b"b"), score(b"c")], [2, 100, 0]);
     }
 }
