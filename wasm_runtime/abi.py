@@ -142,6 +142,8 @@ class PodState(IntEnum):
     THERE = 1
     TENTATIVE = 2
     """The pod is expected on the node, and may not come."""
+    BINDING = 3
+    """The same, and a bind is under way. Members of groups alone are told so."""
 
 
 class GroupSource(IntEnum):

@@ -27,6 +27,10 @@ class ChangeLog:
         self._last[at] = self.position
         return self.position
 
+    def note_all(self) -> None:
+        """Counts a change of the table as a whole."""
+        self.position += 1
+
     @contextmanager
     def changing(self, lock: AbstractContextManager[object], on_change: Callable[[], object]) -> Iterator[None]:
         """Holds the table's lock for some changes. Without the lock calls `on_change` afterwards, if there were any."""

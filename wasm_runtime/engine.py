@@ -156,7 +156,7 @@ _NOTHING: Final = {
     HostDocument.NODE_STATUSES: b"{}",
     HostDocument.NODE_SCORES: b"{}",
 }
-"""What a guest gets that asks for a document at a point that has none."""
+"""The document of a guest that asks for one at an extension point that has none."""
 
 
 @dataclass(slots=True)
@@ -224,7 +224,7 @@ class ListResults(NamedTuple):
     status: CallResult
     """The code for the list as a whole, and the reason handed over last; without a high half."""
     nodes: NodeResults
-    """Without meaning unless that is Success."""
+    """Valid only if the status is Success."""
 
 
 class Instance(Protocol):
@@ -239,8 +239,9 @@ class Instance(Protocol):
     def sync_nodes(self, nodes: Nodes, deadline: float, max_nodes: int = ALL_NODES) -> bool:
         """Brings the instance's view of the nodes up to date before a call needs it.
 
-        Announces at most `max_nodes` nodes to a guest that keeps them and, once it knows all, a batch of pods to one
-        that keeps those; nothing if that is 0. Returns whether it knows all. Raises GuestError.
+        Announces at most `max_nodes` nodes to a guest that keeps nodes. Once the guest knows all nodes, announces a
+        batch of pods if it keeps those. Announces nothing if `max_nodes` is 0. Returns whether the guest knows all.
+        Raises GuestError.
         """
 
     def once(self, export: str, call: Call) -> CallResult:

@@ -31,7 +31,7 @@ class Feed(ABC, Generic[Announce]):
 
     @abstractmethod
     def tell(self, call: Announce, deadline: float, most: int) -> None:
-        """Tells the guest what comes next, at most `most`, if anything does. It counts as told from now on."""
+        """Tells the guest the next changes, at most `most`, if there are any. They count as told from then on."""
 
     def announce(self, call: Announce, deadline: float, most: int) -> bool:
         """Announces what comes next, at most `most`. Returns whether nothing is left.

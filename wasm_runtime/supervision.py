@@ -18,10 +18,10 @@ logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_S: Final = 0.1
 MAX_PAUSE_S: Final = 30.0
-"""After a failure it goes on so much later, each time in a row twice as late."""
+"""Seconds at most until it goes on after a failure. The pause doubles with each failure in a row."""
 
 SETTLED_S: Final = 10.0
-"""After a failure all is well again with what has gone on for so long."""
+"""Seconds after which it counts as well again, if it has gone on for so long since a failure."""
 
 _lock = threading.Lock()
 _supervised: weakref.WeakSet[Supervised] = weakref.WeakSet()
@@ -32,10 +32,10 @@ class ThreadError(Exception):
 
 
 class Supervised:
-    """What is to go on as long as the process, or until it is ended; and what keeps it from that."""
+    """Work that goes on as long as the process, or until it is ended; and the failure that keeps it from that."""
 
     def __init__(self, name: str, *, is_vital: bool = False) -> None:
-        """Without what `is_vital` the process must not serve."""
+        """If it `is_vital`, the process must not serve without it."""
         self.name = name
         self.is_vital = is_vital
         self._problem = ""
@@ -64,7 +64,7 @@ class Supervised:
             _supervised.discard(self)
 
     def went_well(self) -> None:
-        """Says that it has come to a good end, of which there are many."""
+        """Says that one of its many turns has ended well."""
         self._failures, self._problem = 0, ""
 
     def failed(self, error: BaseException) -> float:

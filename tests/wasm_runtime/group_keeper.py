@@ -23,8 +23,8 @@ NAMES: Final = "k8s.io/scheduler/result.node_names"
 
 NUMBERS: Final = 256
 """How many pods and groups it has room for: a number beyond is a trap."""
-GROUP: Final = struct.Struct("<4Ii2I36s")
-"""What it keeps of a group: state, source, minimum, timeout, priority, lengths and the names."""
+GROUP: Final = struct.Struct("<4IiQ2I36s")
+"""What it keeps of a group: state, source, minimum, timeout, priority, creation, lengths and the names."""
 MEMBER: Final = struct.Struct("<3I4x")
 """What it keeps of a member: node, state, group."""
 GROUPS: Final = 65_536
@@ -62,13 +62,13 @@ GUEST: Final = module(
     "(func $group (param $at i32) (result i32) (local $entry i32) (local $length i32)",
     f"  (local.set $entry (call $entry (local.get $at) (i32.const {GROUPS}) (i32.const {GROUP.size}) (i32.const 0)))",
     f"  (if (i32.eq (i32.load offset=12 (local.get $at)) (i32.const {BAD})) (then unreachable))",
-    "  (local.set $length (i32.add (i32.load offset=24 (local.get $at)) (i32.load offset=28 (local.get $at))))",
+    "  (local.set $length (i32.add (i32.load offset=32 (local.get $at)) (i32.load offset=36 (local.get $at))))",
     "  (if (i32.gt_u (local.get $length) (i32.const 36)) (then unreachable))",
     f"  (memory.fill (local.get $entry) (i32.const 0) (i32.const {GROUP.size}))",
-    "  (memory.copy (local.get $entry) (i32.add (local.get $at) (i32.const 4)) (i32.const 28))",
-    "  (memory.copy (i32.add (local.get $entry) (i32.const 28)) (i32.add (local.get $at) (i32.const 32))",
+    "  (memory.copy (local.get $entry) (i32.add (local.get $at) (i32.const 4)) (i32.const 36))",
+    "  (memory.copy (i32.add (local.get $entry) (i32.const 36)) (i32.add (local.get $at) (i32.const 40))",
     "    (local.get $length))",
-    "  (i32.add (i32.add (local.get $at) (i32.const 32))",
+    "  (i32.add (i32.add (local.get $at) (i32.const 40))",
     "    (i32.and (i32.add (local.get $length) (i32.const 7)) (i32.const -8))))",
     '(func $memberschanged (export "memberschanged") (param $n i32) (local $at i32)',
     f"  (local.set $at (i32.const {BUFFER}))",
@@ -131,12 +131,21 @@ def mirror(instance: Instance, node_table: NodeTable) -> Mirror:
 
 
 def _group(
-    state: int, source: int, minimum: int, timeout: int, priority: int, begin: int, length: int, names: bytes
+    state: int,
+    source: int,
+    minimum: int,
+    timeout: int,
+    priority: int,
+    created: int,
+    begin: int,
+    length: int,
+    names: bytes,
 ) -> ToldGroup:
     assert state == 1
     assert not any(names[begin + length :])
     text = names[: begin + length].decode()
-    return ToldGroup(GroupKey(GroupSource(source), text[:begin], text[begin:]), Group(minimum, timeout, priority))
+    key = GroupKey(GroupSource(source), text[:begin], text[begin:])
+    return ToldGroup(key, Group(minimum, timeout, priority, created))
 
 
 KEYS: Final = [
@@ -146,13 +155,20 @@ KEYS: Final = [
 ]
 """Names that are the same without what is between them."""
 KEY: Final = st.sampled_from(KEYS)
-GROUP_DATA: Final = st.builds(Group, st.integers(0, 3), st.sampled_from([0, 60, 2**31 - 1]), st.integers(-(2**31), 5))
+GROUP_DATA: Final = st.builds(
+    Group,
+    st.integers(0, 3),
+    st.sampled_from([0, 60, 2**31 - 1]),
+    st.integers(-(2**31), 5),
+    st.sampled_from([0, 2**31, 2**62 - 1]),
+)
 POD: Final = st.builds(
     ResidentPod,
     st.sampled_from(["", "n0", "n1", "x"]),
     st.sampled_from([b"1", b"22"]),
     st.booleans(),
     st.one_of(st.none(), KEY),
+    st.booleans(),
 )
 PODS: Final = st.dictionaries(st.sampled_from(pod_keeper.UIDS), POD, max_size=5)
 STEP: Final = st.one_of(
@@ -198,9 +214,11 @@ class Truth(pod_keeper.Truth):
         assert len(told.groups) == len({**named, **self.groups}) == len(self.node_table.pods.groups)
         names = {at: name for at, name, _ in self.node_table.everything().nodes}
         said = [(told.groups[each.group].key, names.get(each.node, ""), each.state) for each in told.members.values()]
-        assert sorted(said) == sorted(
-            (pod.group, pod.node, 2 if pod.node and pod.is_tentative else 1) for pod in members if pod.group
-        )
+        assert sorted(said) == sorted((pod.group, pod.node, _state(pod)) for pod in members if pod.group)
+
+
+def _state(pod: ResidentPod) -> int:
+    return 2 + pod.is_binding if pod.node and pod.is_tentative else 1
 
 
 class _Play(pod_keeper.Play):

@@ -134,7 +134,9 @@ def test_codes(code: Code, number: int, text: str) -> None:
 def test_other_numbers() -> None:
     assert [*map(int, Severity)] == [0, 1, 2, 3]
     assert [*map(int, NominatingMode)] == [0, 1]
-    assert [(state.name, int(state)) for state in PodState] == [("GONE", 0), ("THERE", 1), ("TENTATIVE", 2)]
+    assert [(state.name, int(state)) for state in PodState] == [
+        *(("GONE", 0), ("THERE", 1), ("TENTATIVE", 2), ("BINDING", 3))
+    ]
     assert abi.NO_NODE == 2**32 - 1
     assert abi.NO_GROUP == 2**32 - 1
     assert [(source.name, int(source)) for source in GroupSource] == [("SCHEDULING_GROUP", 1), ("LABEL", 2)]

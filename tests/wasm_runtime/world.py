@@ -52,8 +52,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 def settle(pool: Pool) -> None:
     """Waits until no guest of the pool is in the making."""
-    with pool._changed:
-        assert pool._changed.wait_for(lambda: not pool._count("due"), timeout=60)
+    until(lambda: not pool._count("due"))
 
 
 def core_guest(guest: Guest | None) -> CoreGuest:
@@ -90,7 +89,7 @@ def pods_told(guest: Guest) -> int:
 
 def waiting(pool: Pool) -> int:
     """How many threads wait for a guest."""
-    return len(vars(pool._changed)["_waiters"])
+    return len(pool._waiters)
 
 
 def idle_guests(pool: Pool) -> list[CoreGuest]:

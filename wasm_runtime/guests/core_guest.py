@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import compress
+from operator import not_
 from typing import Final, ParamSpec, TypeVar
 
 import msgspec
@@ -16,6 +18,7 @@ from wasm_runtime.errors import Fault, GuestError
 from wasm_runtime.guests import binding_annotations
 from wasm_runtime.guests.guest import (
     GC_IDLE_S,
+    NO_PRE_FILTER,
     SUCCESS,
     CycleStage,
     Guest,
@@ -44,7 +47,6 @@ _ANSWER_OR_SKIP: Final = _ANSWER | _mask(Code.SKIP)
 _ANSWER_OR_WAIT: Final = _ANSWER | _mask(Code.WAIT)
 
 _CODES: Final = tuple(Code)
-_NO_PRE_FILTER: Final = PreFilter()
 
 MAX_CLUSTER_EVENTS: Final = 256
 """Events that a guest may name. Kubernetes has some ten resources and as many actions."""
@@ -66,9 +68,9 @@ class CoreGuest(Guest):
         self._at = 0
         self._collected = time.monotonic()
         self._is_called = False
-        """Whether an extension point was called since the guest last collected garbage."""
+        """Whether an extension point was called since the last garbage collection."""
         self._has_synced = False
-        """Whether nodes were announced since then."""
+        """Whether nodes were announced since the last garbage collection."""
 
     def enter(self, pod: Pod, nodes: Nodes, stage: CycleStage, deadline: float) -> None:
         """Goes on to a stage of the pod's cycle, beginning a new cycle where that is due.
@@ -86,7 +88,7 @@ class CoreGuest(Guest):
     def _begin(self, pod: Pod, nodes: Nodes, deadline: float) -> None:
         """Sets the current pod and calls PreFilter."""
         self.uid = None
-        self.pre_filter = _NO_PRE_FILTER
+        self.pre_filter = NO_PRE_FILTER
         self._ask(self._instance.begin, pod.object)
         if "prefilter" in self._exports:
             call = Call(nodes, deadline)
@@ -145,6 +147,7 @@ class CoreGuest(Guest):
         scores = self._each("score", nodes, deadline, _SUCCESS).values
         if "normalizescore" not in self._exports:
             return _in_range("score", nodes, scores)
+        self.raw_scores = scores
         return _in_range("normalizescore", nodes, self._normalize(nodes, scores, deadline))
 
     def reserve(self, node: Nodes, deadline: float) -> Status:
@@ -234,31 +237,51 @@ class CoreGuest(Guest):
         return self._status(export, call, result.low, result.reason, tolerated), result.high
 
     def _each(self, export: str, nodes: Nodes, deadline: float, tolerated: int) -> NodeResults:
-        """Calls an export for each node, or its list for all of them unless one is not resident.
+        """Calls an export's list for all nodes that have an object, and then the export for each of the others.
 
-        A guest that keeps nodes is not told of those that the request carries.
+        A guest that keeps nodes is not told of those that the request carries: it judges each by itself.
         """
-        call = Call(nodes, deadline)
+        if abi.LISTS[export] not in self._exports or nodes.carried:
+            return self._singly(export, nodes, deadline, tolerated)
+        if listed := self._listed(export, nodes, deadline, tolerated):
+            return listed
+        absent = set(nodes.node_table.without_object(nodes.names))
+        are_known = [name not in absent for name in nodes.names]
+        listed = self._listed(export, nodes.select(are_known), deadline, tolerated) if any(are_known) else None
+        if listed is None:  # Others have lost their objects meanwhile, if any had one.
+            return self._singly(export, nodes, deadline, tolerated)
+        others = nodes.select(list(map(not_, are_known)))
+        return _joined(are_known, listed, self._singly(export, others, deadline, tolerated))
+
+    def _listed(self, export: str, nodes: Nodes, deadline: float, tolerated: int) -> NodeResults | None:
+        """What the list of an export says of nodes; None if one of them has no object."""
+        call, called = Call(nodes, deadline), abi.LISTS[export]
+        listed = self._timed(called, call, self._instance.at_once, tolerated)
+        if listed is None:
+            return None
+        self._status(called, call, listed.status.low, listed.status.reason, _SUCCESS)
+        return self._tolerated(export, nodes, listed.nodes, tolerated)
+
+    def _singly(self, export: str, nodes: Nodes, deadline: float, tolerated: int) -> NodeResults:
+        """What an export says of each node by itself."""
+        results = self._timed(export, Call(nodes, deadline), self._instance.each, tolerated)
+        return self._tolerated(export, nodes, results, tolerated)
+
+    def _tolerated(self, export: str, nodes: Nodes, results: NodeResults, tolerated: int) -> NodeResults:
+        if results.refused:
+            node, output = nodes.names[results.called - 1], self._instance.output()
+            raise _unexpected(export, results.refused, results.reasons[-1], tolerated, node=node, output=output)
+        return results
+
+    def _timed(self, called: str, call: Call, ask: Callable[[str, Call, int], T], tolerated: int) -> T:
         begun = time.perf_counter()
-        called, listed = abi.LISTS[export], None
         try:
-            if called in self._exports and not nodes.carried:
-                listed = self._instance.at_once(called, call, tolerated)
-            if listed is None:
-                called = export
-                results = self._instance.each(called, call, tolerated)
+            return ask(called, call, tolerated)
         except BaseException as error:
             self._consider(error)
             raise
         finally:
             self._note(called, call, begun)
-        if listed is not None:
-            status, results = listed
-            self._status(called, call, status.low, status.reason, _SUCCESS)
-        if results.refused:
-            node, output = nodes.names[results.called - 1], self._instance.output()
-            raise _unexpected(export, results.refused, results.reasons[-1], tolerated, node=node, output=output)
-        return results
 
     def _read(self, at: int, length: int, most: int) -> bytes:
         """Bytes of its memory that the guest has named. Raises ValueError if they are too many, or not in it."""
@@ -283,7 +306,7 @@ class CoreGuest(Guest):
             raise
 
     def _consider(self, error: BaseException) -> None:
-        """Notes whether the instance can be used again after an error: not after what has no name, either."""
+        """Notes whether the instance can be used again after an error. After an error of an unknown kind it cannot."""
         self.is_broken |= error.fatal if isinstance(error, GuestError) else True
 
     def _status(self, export: str, call: Call, code: int, reason: str, tolerated: int) -> Status:
@@ -312,6 +335,21 @@ class CoreGuest(Guest):
         except KeyError as missing:
             cause = f"the normalized scores have none for node {missing.args[0]}"
             raise GuestError(Fault.RESULT, "normalizescore", cause) from None
+
+
+def _joined(are_first: Sequence[bool], first: NodeResults, second: NodeResults) -> NodeResults:
+    """The results of some nodes and of the others, in the order of all nodes."""
+
+    def merged(ours: Iterable[T], theirs: Iterable[T], which: Iterable[bool]) -> list[T]:
+        sources = iter(theirs), iter(ours)
+        return [next(sources[is_first]) for is_first in which]
+
+    ours, theirs = (each.codes or bytes(each.called) for each in (first, second))
+    codes = bytes(merged(ours, theirs, are_first))
+    rejected = list(compress(are_first, codes))
+    values = merged(first.values, second.values, are_first) if first.values or second.values else []
+    reasons = merged(first.reasons, second.reasons, rejected)
+    return NodeResults(len(are_first), codes if rejected else b"", values, reasons)
 
 
 def _scores(data: bytes) -> Mapping[str, int]:

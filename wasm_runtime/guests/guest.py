@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 from wasm_runtime.abi import ClusterEvent, Code
@@ -48,6 +49,9 @@ class PreFilter(NamedTuple):
     """The only nodes to look at; None for all, also where the guest hands over no name."""
 
 
+NO_PRE_FILTER: Final = PreFilter()
+
+
 class Permission(NamedTuple):
     """What Permit said of the pod on its node."""
 
@@ -81,7 +85,9 @@ class Guest(ABC):
         """Whether it must not be used again."""
         self.spans: list[Span] = []
         """How long its calls took, for who reads and empties it."""
-        self.pre_filter = PreFilter()
+        self.pre_filter = NO_PRE_FILTER
+        self.raw_scores: Sequence[int] = ()
+        """What Score said in the last `score`, one a node, if NormalizeScore was called after it."""
 
     @abstractmethod
     def enter(self, pod: Pod, nodes: Nodes, stage: CycleStage, deadline: float) -> None:

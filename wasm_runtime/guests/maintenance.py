@@ -11,8 +11,9 @@ from wasm_runtime.guests.plugin import Plugin
 from wasm_runtime.nodes.node_table import NodeTable
 from wasm_runtime.supervision import SupervisedThread
 
-MIN_ROUND_INTERVAL_S: Final = 0.01
-"""Seconds between two rounds, so that one round takes several of the hundreds of changes that a second may bring."""
+MIN_ROUND_INTERVAL_S: Final = 0.025
+"""Seconds between two rounds, so that one round takes several of the hundreds of changes that a second may bring: a
+round costs more than the changes that it takes."""
 
 ErrorHandler = Callable[[Plugin, Exception], object]
 """Takes what went wrong: a GuestError, or a fault of the host's own such as MemoryError."""

@@ -28,7 +28,7 @@ MAX_PREPARE_TIMEOUTS: Final = 20
 """How many timeouts a new guest may spend on learning before a pod may have it. It learns the rest later."""
 
 _BINDING: Final[frozenset[CycleStage]] = frozenset({"bind", "permit"})
-"""The stages of the binding cycle, which leaves one guest to the scheduling cycle."""
+"""The stages of the binding cycle. It leaves one guest to the scheduling cycle."""
 
 Sink = Callable[[str, Pod | None, GuestJournal], None]
 """Takes what a guest logged: name of the plugin, the pod if it was about one, journal."""
@@ -125,7 +125,7 @@ class Plugin:
         return Lease(self, pod, nodes, stage)
 
     def _take(self, pod: Pod, nodes: Nodes, stage: CycleStage) -> tuple[Guest, float, float]:
-        """Takes a guest, with the deadline for what is asked of it, and the seconds that it was waited for."""
+        """Takes a guest. Returns it, the deadline for what is asked of it, and the seconds that the wait took."""
         begun = time.monotonic()
         deadline = begun + self.settings.timeout
         self._nodes = nodes.node_table
@@ -200,7 +200,7 @@ class Plugin:
 
     @contextmanager
     def _between_pods(self, guest: Guest) -> Iterator[None]:
-        """What a guest does meanwhile is no pod's: neither what it logs nor the time that it takes."""
+        """For work between pods: neither the log lines of a guest nor the time that it takes are counted to a pod."""
         try:
             yield
         finally:
@@ -278,5 +278,5 @@ def _enabled(module: Module, extension_points: Collection[str] | None) -> frozen
 
 
 def _cycle(module: Module) -> frozenset[str]:
-    """What is called even where it is not asked for: PreFilter, since guests drop the last pod's state there."""
+    """Exports that are always called: PreFilter, since guests drop the state of the last pod there."""
     return frozenset({"prefilter", *abi.RESIDENT} & module.exports.keys())

@@ -134,7 +134,7 @@ class BinaryReader:
         self.at = at
 
     def sections(self) -> Iterator[tuple[int, int]]:
-        """Each section's number and length, where its content begins. What is read of that makes no difference."""
+        """Each section's number and length. The caller may read any part of its content, which comes next."""
         while self.at < len(self._wasm):
             section, length = self.byte(), self.number()
             end = self.at + length

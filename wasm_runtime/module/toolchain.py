@@ -25,6 +25,9 @@ _LANGUAGES: Final = {
 }
 """The language of those who use a tool: TinyGo and Zig say that the module is written in C, which they link."""
 
+_LIBRARIES: Final = {"go": "Go", "rust": "Rust", "typescript": "AssemblyScript", "zig": "Zig"}
+"""The language of a library, by what `kwx build` calls it."""
+
 _MARKED_SECTIONS: Final = {"go:buildid": "Go"}
 _MARKED_EXPORTS: Final = {"__rtti_base": "AssemblyScript"}
 _MARKED_IMPORTS: Final = {(Import("env", "abort"), FunctionType(("i32",) * 4)): "AssemblyScript"}
@@ -45,8 +48,8 @@ class Toolchain(NamedTuple):
     """Each with its version, as in `TinyGo 0.39.0`, in the module's order."""
 
 
-def toolchain(wasm: bytes, module: Module) -> Toolchain:
-    """What a module was made with, given its bytes, too."""
+def toolchain(wasm: bytes, module: Module, library: str = "") -> Toolchain:
+    """What a module was made with, given its bytes, too, and the library that its metadata names."""
     sections = custom_sections(wasm)
     fields = producers(sections.get("producers", b""))
     tools = dict(fields.get("processed-by", {}))
@@ -56,6 +59,7 @@ def toolchain(wasm: bytes, module: Module) -> Toolchain:
         *(language for tool, language in _LANGUAGES.items() if tool in tools),
         *_marks(sections, module),
         *_said(fields.get("language", {})),
+        *_written_with(library),
     )
     named = [_name(tool, version) for tool, version in tools.items()]
     return Toolchain(next(iter(languages), UNKNOWN), tuple(named[:MAX_TOOLS]))
@@ -67,6 +71,12 @@ def _marks(sections: Mapping[str, bytes], module: Module) -> Iterator[str]:
     for (name, signature), language in _MARKED_IMPORTS.items():
         if module.imports.get(name) == signature:
             yield language
+
+
+def _written_with(library: str) -> Iterator[str]:
+    """The language of a library such as `typescript 0.1.0`, if that is known."""
+    if language := _LIBRARIES.get(library.partition(" ")[0]):
+        yield language
 
 
 def _said(languages: Mapping[str, str]) -> Iterator[str]:

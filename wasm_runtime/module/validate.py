@@ -16,6 +16,13 @@ _BY_NAME: Final = {function.name: function for function in _IMPORTS}
 MAX_IMPORTS_TOLD: Final = 20
 """Wrong imports that are told one by one: there may be tens of thousands, and to find what is near takes its time."""
 
+_MENDS: Final = {
+    abi.Import(
+        "env", "abort"
+    ): "; AssemblyScript's compiler leaves it out by --use abort=, and a failure is a trap then"
+}
+"""How to do without an import that a compiler adds by itself."""
+
 _NEEDS_SCORE: Final = ("prescore", "normalizescore")
 
 
@@ -53,7 +60,8 @@ def _imports(module: Module) -> Iterator[str]:
     for wanted, found in wrong[:MAX_IMPORTS_TOLD]:
         known = _IMPORTS.get(wanted)
         if known is None:
-            yield f"imports {wanted}, which the host does not have{_nearest(wanted.name)}"
+            hint = _MENDS.get(wanted) or _nearest(wanted.name)
+            yield f"imports {wanted}, which the host does not have{hint}"
         else:
             yield f"imports {wanted} as {found}, the host has {known}"
     if len(wrong) > MAX_IMPORTS_TOLD:
@@ -61,6 +69,6 @@ def _imports(module: Module) -> Iterator[str]:
 
 
 def _nearest(name: str) -> str:
-    """Whatever its module is called: many compilers put all imports into one named `env`."""
+    """The nearest import by its name alone: many compilers put all imports into a module named `env`."""
     near = difflib.get_close_matches(name, _BY_NAME, n=1)
     return f"; the nearest that it has is {_BY_NAME[near[0]]}" if near else ""

@@ -18,10 +18,10 @@ ABSENT = b""
 """The object of a node of which only the name is known, or of one that was removed."""
 
 NEVER: Final = -1
-"""The epoch of a copy that has not begun."""
+"""The epoch of an instance that has copied nothing yet."""
 
 NOWHERE: Final = -1
-"""The index of a node that has none."""
+"""Stands for the index of a node without one."""
 
 SLACK = 16_384
 """Names without an object that are kept beyond three times the nodes that are live, or that pods are on."""
@@ -31,7 +31,7 @@ MAX_NODE_NAME_CHARS: Final = 253
 
 
 class Located(NamedTuple):
-    """Where the nodes of a request stand, as long as `epoch` lasts."""
+    """The indices of a request's nodes, valid while `epoch` lasts."""
 
     epoch: int
     indices: Sequence[int]
@@ -72,11 +72,11 @@ class NodeTable:
         self._index: dict[str, int] = {}
         self._free: list[int] = []
         self._held: dict[int, int] = {}
-        """How often each entry that is held was."""
+        """How often each entry is held; entries that are not held are left out."""
         self._log = ChangeLog()
         self._live = 0
         self._last: tuple[list[str], Located] = ([], Located(0, []))
-        """What was located last, or is likely to be next."""
+        """The names and indices that were located last, or are likely to be next."""
 
     def __len__(self) -> int:
         """The number of nodes with an object."""
@@ -87,6 +87,15 @@ class NodeTable:
         with self._changing():
             for name, node in nodes:
                 self._write(name, node)
+
+    def copy(self) -> NodeTable:
+        """A table of its own that has the same nodes, pods and groups, at places of its own."""
+        copied = NodeTable()
+        with self._lock:
+            nodes = [(name, node) for name, node in zip(self._names, self._objects, strict=True) if node]
+        copied.put(nodes)
+        self.pods.copy_into(copied.pods)
+        return copied
 
     def remove(self, name: str) -> None:
         """Forgets a node's object. A name that is not known is not an error."""
@@ -135,6 +144,11 @@ class NodeTable:
                     self._write(name, ABSENT)
             return Located(self._epoch, list(map(self._index.__getitem__, names)))
 
+    def names(self) -> list[str]:
+        """The names of all nodes that have an object."""
+        with self._lock:
+            return [name for name, node in zip(self._names, self._objects, strict=True) if node]
+
     def unknown(self, names: Iterable[str]) -> list[str]:
         """Those of some names that have no entry, each once."""
         with self._lock:
@@ -145,10 +159,20 @@ class NodeTable:
         with self._lock:
             return [name for name in names if name not in self._index or not self._objects[self._index[name]]]
 
-    def holds(self, located: Located, name: str) -> bool:
-        """Whether a name is one of those that were located. Nobody knows any more once that epoch is over: False."""
+    def position_of(self, located: Located, name: str) -> int | None:
+        """The position of a name among those that were located; None if it is not there, or that epoch is over."""
         with self._lock:
-            return located.epoch == self._epoch and self._index.get(name) in located.indices
+            index = self._index.get(name)
+            if index is None or located.epoch != self._epoch or index not in located.indices:
+                return None
+            return located.indices.index(index)
+
+    def names_of(self, located: Located) -> list[str]:
+        """The name of each node that was located; "" for each once that epoch is over."""
+        with self._lock:
+            if located.epoch != self._epoch:
+                return [""] * len(located.indices)
+            return list(map(self._names.__getitem__, located.indices))
 
     def hold(self, name: str) -> int:
         """The index of a name, which no other name gets until this one is released as often as it was held.
@@ -191,7 +215,7 @@ class NodeTable:
             return self._changes(self._log.since(position))
 
     def everything(self) -> Changes:
-        """What an instance has to copy that begins anew."""
+        """What an instance has to copy that has no copy yet, or has to begin again."""
         with self._lock:
             return self._changes(range(len(self._names)))
 
@@ -247,7 +271,7 @@ def _item(node: bytes) -> bytes:
 
 
 class NodeSet:
-    """Which nodes a request had: a number for each in place of its name. Does not keep the node table alive."""
+    """Which nodes a request had: their indices in the place of their names. Does not keep the node table alive."""
 
     __slots__ = ("_located", "_node_table")
 
@@ -260,8 +284,17 @@ class NodeSet:
 
     def __contains__(self, name: str) -> bool:
         """Whether it was one of them; False where nobody knows any more."""
+        return self.position(name) is not None
+
+    def position(self, name: str) -> int | None:
+        """The position of a name in the request; None if it is not there, or its epoch is over."""
         node_table = self._node_table()
-        return node_table is not None and node_table.holds(self._located, name)
+        return None if node_table is None else node_table.position_of(self._located, name)
+
+    def names(self) -> list[str]:
+        """The name of each, in the order of the request. Once their epoch is over each name is ""."""
+        node_table = self._node_table()
+        return [""] * len(self) if node_table is None else node_table.names_of(self._located)
 
 
 _NO_OBJECTS: Final[Mapping[str, bytes]] = {}
@@ -314,7 +347,7 @@ class Nodes:
         return Nodes(self.node_table, names, located, self.carried)
 
     def without_names(self) -> NodeSet:
-        """Which nodes these are, for who keeps that of many requests."""
+        """The nodes by their indices alone, for those who keep the nodes of many requests."""
         return NodeSet(self.node_table, self._located)
 
     def singly(self) -> Iterator[Nodes]:

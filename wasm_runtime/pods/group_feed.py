@@ -9,8 +9,8 @@ from wasm_runtime.abi import PodState
 from wasm_runtime.pods.group_table import GroupChanges, NumberedGroup
 from wasm_runtime.pods.record_feed import RecordFeed
 
-_HEAD: Final = struct.Struct("<5Ii2I")
-"""A record before the names: group, state, source, minimum, timeout, priority, lengths of namespace and name."""
+_HEAD: Final = struct.Struct("<5IiQ2I")
+"""A record before the names: group, state, source, minimum, timeout, priority, creation, lengths of both names."""
 
 
 class GroupFeed(RecordFeed[NumberedGroup]):
@@ -27,7 +27,7 @@ class GroupFeed(RecordFeed[NumberedGroup]):
 
     def _record(self, number: int, entry: NumberedGroup | None) -> bytes:
         if entry is None:
-            return _HEAD.pack(number, PodState.GONE, 0, 0, 0, 0, 0, 0)
+            return _HEAD.pack(number, PodState.GONE, 0, 0, 0, 0, 0, 0, 0)
         (source, *names), group = entry
         namespace, name = (text.encode() for text in names)
         head = _HEAD.pack(number, PodState.THERE, source, *group, len(namespace), len(name))

@@ -30,6 +30,8 @@ class Group(NamedTuple):
     timeout: int = 0
     """Seconds for which its pods may wait for each other; 0 where nobody says so."""
     priority: int = 0
+    created: int = 0
+    """When it was created, in seconds of Unix time; 0 where nobody says so."""
 
 
 NAMED: Final = Group()
@@ -54,28 +56,35 @@ class GroupChanges(NamedTuple):
 
 
 class GroupTable:
-    """Groups by their keys, each with a number that is its own as long as it is described or held.
+    """Groups by their keys. A group keeps its number as long as it is described or held.
 
-    Each change is numbered, as in a pod table. A number that is free is given to the next new group. All methods may be
-    called from any thread.
+    Each change is numbered, as in a pod table. A free number is given to the next new group. All methods may be called
+    from any thread.
     """
 
     def __init__(self, on_change: Callable[[], object] = lambda: None) -> None:
         """`on_change` is called after a group was described, or is not any more, by who did that."""
         self._on_change = on_change
         self._lock = threading.Lock()
-        """Taken while a pod table's is held, never the other way round."""
+        """Whoever has a pod table's lock may take this one, never the other way round."""
         self._numbers: dict[GroupKey, int] = {}
         self._groups: list[NumberedGroup | None] = []
         self._described: set[GroupKey] = set()
         self._held: dict[GroupKey, int] = {}
-        """How often each group that is held was."""
+        """How often each group is held; groups that are not held are left out."""
         self._free: list[int] = []
         self._log = ChangeLog()
 
     def __len__(self) -> int:
         """The number of groups."""
         return len(self._numbers)
+
+    def copy_into(self, other: GroupTable) -> None:
+        """Describes all groups that are described here in another table."""
+        with self._lock:
+            described = [each for each in self._groups if each and each.key in self._described]
+        for key, group in described:
+            other.put(key, group)
 
     def put(self, key: GroupKey, group: Group) -> None:
         """Describes a group."""
@@ -113,7 +122,7 @@ class GroupTable:
                 self._drop(key)
 
     def changes(self, position: int) -> GroupChanges | None:
-        """What changed after a position; None if nothing did. All that there is came after 0."""
+        """What changed after a position; None if nothing did. Position 0 comes before all changes."""
         if position == self._log.position:
             return None  # Without the lock: each change moves it, and most calls come between two changes.
         with self._lock:

@@ -26,6 +26,7 @@ class PodFeed(RecordFeed[PlacedPod]):
     def add(self, changes: PodChanges, position: int) -> None:
         """Notes which changes after `position` of the pod table the guest has yet to learn of."""
         known = self._known
+        self._may_be_none = changes.is_complete
         self._make_room(changes.entries)
         for number, placed in changes.pods:
             if placed and (placed.node != NO_NODE) is self._is_on_nodes:
@@ -58,4 +59,4 @@ class MemberFeed(RecordFeed[PlacedPod]):
     def _record(self, number: int, entry: PlacedPod | None) -> bytes:
         if entry is None:
             return _HEAD.pack(number, NO_NODE, PodState.GONE, NO_GROUP)
-        return _HEAD.pack(number, entry.node, entry.state, entry.group)
+        return _HEAD.pack(number, entry.node, entry.member_state, entry.group)

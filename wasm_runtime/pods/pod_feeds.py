@@ -33,8 +33,9 @@ class PodFeeds:
     def follow(self, table: PodTable) -> None:
         """Notes what has changed in a table since it was last followed.
 
-        To be called before the nodes are looked at, and again as long as they have changed: what the guest is told of a
-        number is then about the name that the node table has there. Pods and groups go together in the same way.
+        It is called before the nodes are looked at, and again as long as they have changed. So each index of a node
+        that the guest is told of has, in the node table, the name that was meant. Pods and groups are kept in step in
+        the same way.
         """
         if table is not self._table:
             self._table, self._position, self._groups_position = table, 0, 0

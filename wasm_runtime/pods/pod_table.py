@@ -20,9 +20,11 @@ class ResidentPod(NamedTuple):
     object: bytes
     """Protobuf v1.Pod, never empty."""
     is_tentative: bool = False
-    """Whether the pod is expected on the node, and may not come. Without meaning where there is no node."""
+    """Whether the pod is only expected on the node, and may not come. Without meaning where there is no node."""
     group: GroupKey | None = None
     """The group that it is of, if anybody wants to know that."""
+    is_binding: bool = False
+    """Whether a bind is under way, or has had no answer, of a tentative pod."""
 
 
 class PlacedPod(NamedTuple):
@@ -41,6 +43,12 @@ class PlacedPod(NamedTuple):
         """What guests are told of it."""
         return PodState.TENTATIVE if self.pod.is_tentative and self.pod.node else PodState.THERE
 
+    @property
+    def member_state(self) -> PodState:
+        """What guests are told of it as a member of its group."""
+        is_binding = self.state is PodState.TENTATIVE and self.pod.is_binding
+        return PodState.BINDING if is_binding else self.state
+
 
 class PodChanges(NamedTuple):
     """What changed in a pod table."""
@@ -50,6 +58,8 @@ class PodChanges(NamedTuple):
     """Every number is below it."""
     pods: list[tuple[int, PlacedPod | None]]
     """Each number that changed, and the pod that has it now, if one does."""
+    is_complete: bool = False
+    """Whether the table has got all pods that there are, even if there are none."""
 
 
 class PodTable:
@@ -73,10 +83,11 @@ class PodTable:
         self.groups = GroupTable(on_change)
         """Those that pods are of, and those that are described."""
         self._lock = threading.Lock()
-        """Held while that of the nodes or of the groups is taken, never the other way round."""
+        """Taken before the lock of the nodes or of the groups, never after it."""
         self._numbers: dict[str, int] = {}
         self._placed: list[PlacedPod | None] = []
         self._free: list[int] = []
+        self._is_complete = False
         self._log = ChangeLog()
 
     def __len__(self) -> int:
@@ -94,6 +105,13 @@ class PodTable:
         """All pods by UID."""
         with self._lock:
             return {uid: placed.pod for uid, number in self._numbers.items() if (placed := self._placed[number])}
+
+    def copy_into(self, other: PodTable) -> None:
+        """Puts all pods and groups into another table."""
+        self.groups.copy_into(other.groups)
+        other.put(self.pods().items())
+        if self._is_complete:
+            other.complete()
 
     def put(self, pods: Iterable[tuple[str, ResidentPod]]) -> None:
         """Adds or replaces pods, each with its UID."""
@@ -115,13 +133,20 @@ class PodTable:
             for uid, pod in pods.items():
                 self._write(uid, pod)
 
+    def complete(self) -> None:
+        """Takes note that all pods that there are have been put: guests learn that they are told of pods."""
+        with self._changing():
+            if not self._is_complete:
+                self._is_complete = True
+                self._log.note_all()
+
     def changes(self, position: int) -> PodChanges | None:
-        """What changed after a position; None if nothing did. All that there is came after 0."""
+        """What changed after a position; None if nothing did. Position 0 comes before all changes."""
         if position == self._log.position:
             return None  # Without the lock: each change moves it, and most calls come between two changes.
         with self._lock:
             pods = [(number, self._placed[number]) for number in self._log.since(position)]
-            return PodChanges(self._log.position, len(self._placed), pods)
+            return PodChanges(self._log.position, len(self._placed), pods, self._is_complete)
 
     def _changing(self) -> AbstractContextManager[None]:
         return self._log.changing(self._lock, self._on_change)
@@ -154,7 +179,7 @@ class PodTable:
         self._free.append(number)
 
     def _let_go(self, pod: ResidentPod) -> None:
-        """Ends that its node and its group are held."""
+        """Releases the pod's node and group."""
         if pod.node:
             self._release(pod.node)
         if pod.group:

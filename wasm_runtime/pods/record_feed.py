@@ -1,4 +1,4 @@
-"""Telling a guest by records: of which numbers it knows, and of which it is still to be told."""
+"""Tells a guest of entries by records: which entries it knows, and which are still to be announced."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 class RecordFeed(Feed[AnnounceRecords], Generic[T]):
     """What one guest knows of the entries of a table, by their numbers.
 
-    A byte says what it knows of a number: of 50,000 entries the table alone has all that there is to tell.
+    Of each number it keeps a byte. The table alone has the entries themselves, of which there may be 50,000.
     """
 
     max_per_batch = MAX_RECORDS_PER_BATCH
@@ -47,6 +47,9 @@ class RecordFeed(Feed[AnnounceRecords], Generic[T]):
         self._known = bytearray()
         self._left: dict[int, T | None] = {}
         """The entries that are to be announced; None for one that is gone."""
+        self._may_be_none = False
+        """Whether the guest still has to be told that there are no entries."""
+        self._has_told = False
 
     @abstractmethod
     def _record(self, number: int, entry: T | None) -> bytes:
@@ -73,13 +76,13 @@ class RecordFeed(Feed[AnnounceRecords], Generic[T]):
         return RecordBatch(len(records), b"".join(records))
 
     def tell(self, call: AnnounceRecords, deadline: float, most: int) -> None:
-        """Hands over the next records, at most `most`, if there are any."""
-        batch = self.take(most)
-        if batch.length:
-            call(self.export, batch, deadline)
+        """Hands over the next records, at most `most`, or no record at all to tell that there are no entries."""
+        if not self.is_synced:
+            self._has_told = True
+            call(self.export, self.take(most), deadline)
 
     def _note(self, number: int, entry: T | None) -> None:
-        """Notes what there is to tell of a number; None if nothing has it."""
+        """Notes what is to be told of a number; None if no entry has it any more."""
         if entry is not None or self._known[number]:
             self._left[number] = entry
         else:
@@ -96,4 +99,4 @@ class RecordFeed(Feed[AnnounceRecords], Generic[T]):
     @property
     def is_synced(self) -> bool:
         """Whether the guest knows all as it is."""
-        return not self._left
+        return not self._left and (self._has_told or not self._may_be_none)

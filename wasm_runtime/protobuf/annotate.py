@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from wasm_runtime.protobuf.read import fields
-from wasm_runtime.protobuf.varint import BYTES, tag, varint
+from wasm_runtime.protobuf.varint import BYTES
+from wasm_runtime.protobuf.write import field
 
 MAX_ANNOTATIONS_BYTES: Final = 256 * 1024
 """What the annotations of an object may take (`TotalAnnotationSizeLimitB` in k8s.io/apimachinery/pkg/api/validation).
@@ -34,7 +35,7 @@ def annotated(pod: bytes, annotations: Mapping[str, str]) -> bytes:
     metadata, others = [], []
     for each in fields(pod):
         if each[0] != _METADATA:
-            others.append(_field(*each))
+            others.append(field(*each))
             continue
         for inner in fields(_message(each[2])):
             if inner[0] == _ANNOTATIONS:
@@ -42,14 +43,14 @@ def annotated(pod: bytes, annotations: Mapping[str, str]) -> bytes:
                 if key in added:
                     continue
                 size += len(key) + len(value)
-            metadata.append(_field(*inner))
+            metadata.append(field(*inner))
     if size > MAX_ANNOTATIONS_BYTES:
         raise ValueError(f"its annotations would take {size} bytes, at most {MAX_ANNOTATIONS_BYTES} are allowed")
     metadata += [
-        _field(_ANNOTATIONS, BYTES, _field(_KEY, BYTES, key) + _field(_VALUE, BYTES, value))
+        field(_ANNOTATIONS, BYTES, field(_KEY, BYTES, key) + field(_VALUE, BYTES, value))
         for key, value in added.items()
     ]
-    return _field(_METADATA, BYTES, b"".join(metadata)) + b"".join(others)
+    return field(_METADATA, BYTES, b"".join(metadata)) + b"".join(others)
 
 
 def _entry(data: bytes) -> tuple[bytes, bytes]:
@@ -60,10 +61,3 @@ def _entry(data: bytes) -> tuple[bytes, bytes]:
 def _message(value: int | bytes) -> bytes:
     """The bytes of a field, none where it has another type."""
     return value if isinstance(value, bytes) else b""
-
-
-def _field(number: int, wire_type: int, value: int | bytes) -> bytes:
-    head = tag(number, wire_type)
-    if isinstance(value, int):
-        return head + varint(value)
-    return head + (varint(len(value)) if wire_type == BYTES else b"") + value

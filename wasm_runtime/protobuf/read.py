@@ -20,11 +20,6 @@ _METADATA: Final = 1
 _IDENTITY: Final = {1: "name", 3: "namespace", 5: "uid", 6: "resource_version"}
 """Field numbers of ObjectMeta (k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto)."""
 
-_SPEC: Final = 2
-_NODE_NAME: Final = 10
-_SCHEDULER_NAME: Final = 19
-"""Field numbers of Pod and of PodSpec (k8s.io/api/core/v1/generated.proto)."""
-
 
 class Identity(NamedTuple):
     """What tells an object from others, and a version of it from its other versions."""
@@ -46,34 +41,10 @@ def identity(data: bytes) -> Identity:
     found = {}
     for number, wire_type, metadata in fields(data):
         if number == _METADATA:
-            for inner, inner_type, value in fields(_bytes(number, wire_type, metadata)):
+            for inner, inner_type, value in fields(as_bytes(number, wire_type, metadata)):
                 if inner in _IDENTITY:
-                    found[_IDENTITY[inner]] = _text(inner, inner_type, value)
+                    found[_IDENTITY[inner]] = as_text(inner, inner_type, value)
     return Identity(**found)
-
-
-def scheduler_name(pod: bytes) -> str:
-    """Read `spec.schedulerName` of a v1.Pod, given as a bare message; "" where it is absent.
-
-    Raises:
-        DecodeError: *pod* is no message, or none with a PodSpec in field 2.
-    """
-    return _in_spec(pod, _SCHEDULER_NAME)
-
-
-def node_name(pod: bytes) -> str:
-    """Read `spec.nodeName` of a v1.Pod, as `scheduler_name` does."""
-    return _in_spec(pod, _NODE_NAME)
-
-
-def _in_spec(pod: bytes, wanted: int) -> str:
-    found = ""
-    for number, wire_type, spec in fields(pod):
-        if number == _SPEC:
-            for inner, inner_type, value in fields(_bytes(number, wire_type, spec)):
-                if inner == wanted:
-                    found = _text(inner, inner_type, value)
-    return found
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
@@ -125,16 +96,16 @@ def _fixed_size(wire_type: int, at: int) -> int:
     return _FIXED_SIZES[wire_type]
 
 
-def _bytes(number: int, wire_type: int, value: int | bytes) -> bytes:
-    """Check that a field's value is bytes."""
+def as_bytes(number: int, wire_type: int, value: int | bytes) -> bytes:
+    """Check that the value of a field, as `fields` has it, is bytes. Raises DecodeError."""
     if wire_type != BYTES or isinstance(value, int):
         raise DecodeError(f"field {number} has wire type {wire_type}, not {BYTES}")
     return value
 
 
-def _text(number: int, wire_type: int, value: int | bytes) -> str:
-    """Check that a field's value is text, and decode it."""
+def as_text(number: int, wire_type: int, value: int | bytes) -> str:
+    """Check that the value of a field, as `fields` has it, is text, and decode it. Raises DecodeError."""
     try:
-        return _bytes(number, wire_type, value).decode()
+        return as_bytes(number, wire_type, value).decode()
     except UnicodeDecodeError as error:
         raise DecodeError(f"field {number} is no UTF-8: {error.reason}") from None

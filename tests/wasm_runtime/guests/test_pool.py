@@ -1,9 +1,13 @@
 """The guests of a pool: how many there are, who gets which, who waits, and what follows on a broken one."""
 
+import ctypes
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +18,8 @@ from tests.wasm_runtime.world import end_of_maker, idle_guests, settle, until, w
 from wasm_runtime import Fault, Guest, GuestError, Settings, WasmtimeEngine
 from wasm_runtime.engine import NoHandle
 from wasm_runtime.guests.core_guest import CoreGuest
-from wasm_runtime.guests.pool import CYCLE_TIMEOUT_S, Pool
+from wasm_runtime.guests.guest_place import CYCLE_TIMEOUT_S
+from wasm_runtime.guests.pool import MAX_WAIT_FOR_NEW_S, Pool
 
 NOBODY = ""
 """The UID of no pod: any guest will do."""
@@ -27,6 +32,8 @@ class Pools:
         self._module = engine.compile(binary(module(export("filter", "(i32.const 0)"))))
         self._pools: list[Pool] = []
         self._threads = ThreadPoolExecutor(8)
+        self._waiting: list[int] = []
+        """The threads that began to wait."""
         self.begun = 0
         """How many were begun to be made."""
         self.made: list[Guest] = []
@@ -53,10 +60,20 @@ class Pools:
     def waits(self, pool: Pool, keep_free: int = 0, uid: str = NOBODY, seconds: float = 60) -> "Future[Guest]":
         """Begins to wait for a guest in another thread."""
         before = waiting(pool)
-        taken = self._threads.submit(pool.take, uid, time.monotonic() + seconds, keep_free)
+
+        def take() -> Guest:
+            self._waiting.append(threading.get_ident())
+            return pool.take(uid, time.monotonic() + seconds, keep_free)
+
+        taken = self._threads.submit(take)
         until(lambda: taken.done() or waiting(pool) > before)
         assert not taken.done()
         return taken
+
+    def interrupt_first(self) -> None:
+        """Has the thread that waits longest get what Ctrl-C raises, as soon as it wakes."""
+        thread, error = ctypes.c_ulong(self._waiting[0]), ctypes.py_object(KeyboardInterrupt)
+        assert ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, error) == 1
 
     def close(self) -> None:
         self.may_make.set()
@@ -167,7 +184,7 @@ class TestSpare:
         assert take(pool) is two
         pool.put_back(one)
         pool.put_back(two)
-        assert take(pool, keep_free=1) is one
+        assert take(pool, keep_free=1) is two
 
     @pytest.mark.parametrize("limit", [1, 2])
     def test_still_has_one(self, pools: Pools, limit: int) -> None:
@@ -180,12 +197,18 @@ class TestChoice:
         guests = on_cycle(pool, "a", "b", "c")
         assert [take(pool, uid) for uid in "bac"] == [guests[1], guests[0], guests[2]]
 
+    @pytest.mark.parametrize("keeps_cycles", [True, False])
+    def test_is_else_the_last_of_those_that_are_on_no_cycle(self, pools: Pools, keeps_cycles: bool) -> None:
+        pool = pools(4, keeps_cycles=keeps_cycles)
+        guests = on_cycle(pool, *"abcd")
+        for uid in "cb":
+            pool.forget(uid)
+        assert [take(pool, uid) for uid in "efgh"] == [guests[2], guests[1], guests[0], guests[3]]
+
     def test_is_else_the_one_that_was_idle_longest(self, pools: Pools) -> None:
         pool = pools(3)
-        guests = [take(pool) for _ in range(3)]
-        for at in (1, 0, 2):
-            pool.put_back(guests[at])
-        assert [take(pool) for _ in range(3)] == [guests[1], guests[0], guests[2]]
+        guests = on_cycle(pool, *"abc")
+        assert [take(pool, uid) for uid in "def"] == guests
 
     def test_is_rather_a_new_one_than_one_that_is_kept_for_its_cycle(self, pools: Pools) -> None:
         pool = pools(3, keeps_cycles=True)
@@ -272,6 +295,63 @@ class TestWaiting:
         pool.put_back(guests[0])
         pool.put_back(guests[1])
         assert modest.result(PATIENCE_S) in guests
+
+    def test_ends_in_the_order_in_which_it_began(self, pools: Pools) -> None:
+        pool = pools(1)
+        guest = take(pool)
+        waits = [pools.waits(pool) for _ in range(4)]
+        for left, wait in zip([3, 2, 1, 0], waits, strict=True):
+            pool.put_back(guest)
+            assert wait.result(PATIENCE_S) is guest
+            assert waiting(pool) == left
+
+    def test_wakes_nobody_who_gets_none(self, pools: Pools) -> None:
+        """Of many that wait, each would take the processor from the one that has the guest."""
+        pool = pools(1)
+        guest = take(pool)
+        first, second = pools.waits(pool), pools.waits(pool)
+        (_, other) = pool._waiters._waiting
+        pool.put_back(guest)
+        assert first.result(PATIENCE_S) is guest
+        assert pool._waiters._waiting == [other]
+        pool.put_back(guest)
+        assert second.result(PATIENCE_S) is guest
+        assert other.place
+
+    def test_that_is_interrupted_gives_the_guest_to_another(self, pools: Pools) -> None:
+        pool = pools(1)
+        guest = take(pool)
+        interrupted, other = pools.waits(pool), pools.waits(pool)
+        pools.interrupt_first()
+        pool.put_back(guest)
+        with pytest.raises(KeyboardInterrupt):
+            interrupted.result(PATIENCE_S)
+        assert other.result(PATIENCE_S) is guest
+
+    @pytest.mark.parametrize("limit", [1, 2, 3])
+    def test_ends_for_all_whoever_gives_up(self, pools: Pools, limit: int) -> None:
+        """Some wait for so short a time that guests are handed to them when it is just over."""
+        pool = pools(limit, keeps_cycles=True)
+
+        def use(number: int) -> int:
+            dice, given = random.Random(number), 0
+            for _ in range(200):
+                gives_up = dice.random() < 0.5
+                deadline = time.monotonic() + (dice.random() * 1e-3 if gives_up else PATIENCE_S)
+                try:
+                    guest = pool.take(str(dice.randrange(4)), deadline, keep_free=dice.randrange(2))
+                except GuestError:
+                    assert gives_up, "nobody woke who waits"
+                else:
+                    given += 1
+                    pool.put_back(guest)
+            return given
+
+        with ThreadPoolExecutor(6) as threads:
+            assert sum(done.result(PATIENCE_S) for done in [threads.submit(use, at) for at in range(6)]) > 500
+        settle(pool)
+        assert waiting(pool) == 0
+        assert len(idle_guests(pool)) == len(pool) <= limit
 
     def test_ends_at_the_deadline(self, pools: Pools) -> None:
         pool = pools(1)
@@ -431,6 +511,26 @@ class TestTending:
         pool.put_back(in_use)
         assert [take(pool) for _ in guests] == [guests[0], guests[2], in_use]
 
+    def test_begins_with_the_guest_that_the_next_pod_gets(self, pools: Pools) -> None:
+        pool = pools(3)
+        first, second, third = on_cycle(pool, "a", "b", "c")
+        second.end_cycle()
+        work = Work(pools)
+        work.may_end.set()
+        assert not pool.maintain(work)
+        assert work.done == [second, first, third]
+
+    def test_leaves_each_guest_its_turn(self, pools: Pools) -> None:
+        """Who comes in the middle gets one that has been told all."""
+        pool = pools(3)
+        first, second, _ = on_cycle(pool, "a", "b", "c")
+        work = Work(pools)
+        maintaining = pools._threads.submit(pool.maintain, lambda guest: guest is second and work(guest))
+        assert work.begun.wait(60)
+        assert take(pool, "d") is first
+        work.may_end.set()
+        assert not maintaining.result(PATIENCE_S)
+
     @pytest.mark.parametrize(("more", "left"), [("", False), ("a", True), ("c", True), ("abc", True)])
     def test_tells_whether_there_is_more_to_do(self, pools: Pools, more: str, left: bool) -> None:
         pool = pools(3)
@@ -465,9 +565,9 @@ class TestTending:
         """Another one knows nothing of the pod."""
         pool = pools(3, keeps_cycles=keeps_cycles)
         own, other = on_cycle(pool, "a", "b")
-        other.end_cycle()
         work = Work(pools)
         maintaining = work.maintains(pool)
+        other.end_cycle()
         waiting = pools.waits(pool, uid="a")
         assert idle_guests(pool) == [other]
         work.may_end.set()
@@ -551,9 +651,9 @@ class TestTending:
         assert not pool.maintain(work)
         assert work.done == []
         pool.put_back(guests[0])
-        assert waiting.result(PATIENCE_S) is guests[1]
+        assert waiting.result(PATIENCE_S) is guests[0]
         assert not pool.maintain(work)
-        assert work.done == [guests[0]]
+        assert work.done == [guests[1]]
 
     @pytest.mark.parametrize("error", [GuestError(Fault.TRAP, "nodechanged", "trap"), MemoryError("no room")], ids=type)
     def test_of_a_guest_that_breaks_replaces_it(
@@ -655,8 +755,15 @@ class TestLearning:
         settle(pool)
         assert idle_guests(pool) == pools.made[1:]
 
-    def test_lets_a_pod_have_a_guest_that_is_kept_for_another_meanwhile(self, pools: Pools) -> None:
-        """To learn all pods of a large cluster takes seconds."""
+    @pytest.mark.parametrize("slowness_s", [0.0, 2 * MAX_WAIT_FOR_NEW_S])
+    def test_lets_a_pod_have_a_guest_that_is_kept_for_another_meanwhile(
+        self, pools: Pools, monkeypatch: pytest.MonkeyPatch, slowness_s: float
+    ) -> None:
+        """To learn all pods of a large cluster takes seconds. On a busy machine time passes between any two lines."""
+        looks = count()
+        slow_clock = SimpleNamespace(monotonic=lambda: time.monotonic() + next(looks) * slowness_s)
+        for name in ("pool", "guest_place"):
+            monkeypatch.setattr(f"wasm_runtime.guests.{name}.time", slow_clock)
         pool = pools(3, learns=True, keeps_cycles=True)
         (kept,) = on_cycle(pool, "a")
         pools.may_make.clear()
@@ -704,7 +811,7 @@ class TestLearning:
         pools.error = MemoryError("no room")
         pools.may_make.clear()
         waiting = pools.waits(pool)
-        with pool._changed:
+        with pool._lock:
             pools.may_make.set()
             pool.put_back(guest)
         assert waiting.result(PATIENCE_S) is guest

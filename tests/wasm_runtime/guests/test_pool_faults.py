@@ -103,7 +103,7 @@ def put_back_broken(pool: Pool) -> None:
 
 def check(pool: Pool) -> None:
     """What is true of a pool at any time."""
-    with pool._changed:
+    with pool._lock:
         places = list(pool._places)
         assert len(places) <= pool._limit
         assert len({id(place) for place in places}) == len(places)
@@ -148,7 +148,7 @@ class TestThreadThatCannotBeStarted:
         guest = take(pool)
         with ThreadPoolExecutor(1) as threads:
             waiting = threads.submit(take, pool)
-            until(lambda: pool._waiting == 1)
+            until(lambda: len(pool._waiters) == 1)
             faults.always("start", error)
             guest.is_broken = True
             pool.put_back(guest)

@@ -61,6 +61,27 @@ def test_language_and_tools(engine: WasmtimeEngine, fields: str, expected: Toolc
     assert of(engine, fields) == expected
 
 
+@pytest.mark.parametrize(
+    ("library", "language"),
+    [
+        ("typescript 0.1.0", "AssemblyScript"),
+        ("zig 0.1.0", "Zig"),
+        ("rust", "Rust"),
+        ("go 0.1.0", "Go"),
+        ("python 0.1.0", "unknown"),
+        ("", "unknown"),
+    ],
+)
+def test_where_no_tool_tells_the_library_does(engine: WasmtimeEngine, library: str, language: str) -> None:
+    wasm = binary("(module)")
+    assert toolchain(wasm, engine.compile(wasm), library) == Toolchain(language, ())
+
+
+def test_a_tool_knows_better_than_the_library(engine: WasmtimeEngine) -> None:
+    wasm = binary(f"(module {ABORT})")
+    assert toolchain(wasm, engine.compile(wasm), "go 0.1.0") == Toolchain("AssemblyScript", ())
+
+
 def test_a_section_that_is_malformed_says_nothing(engine: WasmtimeEngine) -> None:
     assert of(engine, "", custom("producers", b"\x01\xff\xff\xff\xff\x0f")) == Toolchain("unknown", ())
     assert of(engine, "", custom("producers", b"\x01\x08language\x01\x02\xff\xfe\x00")) == Toolchain("unknown", ())

@@ -124,11 +124,11 @@ def test_the_guest_that_follows_on_one_that_broke(load: Loader, name: str) -> No
 
 
 class TestTime:
-    """A guest that takes 5 ms for each node."""
+    """A guest that takes 20 ms for each node: for all of them more than the timeout, for a few far less."""
 
     SLOW = keeper(
         {
-            "nodechanged": "(local $end i64) (local.set $end (i64.add (i64.const 5000000) (call $now)))"
+            "nodechanged": "(local $end i64) (local.set $end (i64.add (i64.const 20000000) (call $now)))"
             " (loop $wait (br_if $wait (i64.lt_u (call $now) (local.get $end))))"
         },
         "(func $now (result i64)",
@@ -136,10 +136,11 @@ class TestTime:
         uses=(NOW,),
     )
     MANY = world({f"node-{at}": b"N" for at in range(5 * MAX_NODES_PER_BATCH)})
+    TIMEOUT_S = 1.2
     ONE_OF_THEM = MANY._replace(nodes=Nodes(MANY.node_table, ["node-0"]))
 
     def test_of_a_verb_is_over_when_it_has_waited_for_nodes_and_the_guest_goes_on(self, load: Loader) -> None:
-        plugin = load.plugin(self.SLOW, timeout=0.3)
+        plugin = load.plugin(self.SLOW, timeout=self.TIMEOUT_S)
         (guest,) = idle_guests(plugin._pool)
         message, fault, fatal = failure(lambda: filter_nodes(plugin, self.MANY))
         told = len(announced(guest))
@@ -153,7 +154,9 @@ class TestTime:
 
     def test_of_nodes_that_a_guest_is_told_of_before(self, engine: WasmtimeEngine) -> None:
         """Each few of them have a timeout of their own."""
-        plugin = Plugin(engine, binary(self.SLOW), Settings("plugin", timeout=0.3), nodes=self.MANY.node_table)
+        plugin = Plugin(
+            engine, binary(self.SLOW), Settings("plugin", timeout=self.TIMEOUT_S), nodes=self.MANY.node_table
+        )
         assert filter_nodes(plugin, self.ONE_OF_THEM) == NodeResults(1, b"", [], [])
         close(plugin)
 

@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 from tests.patience import Beside
 from tests.wasm_runtime.protobuf_bytes import node_list
 from wasm_runtime import Nodes, NodeTable
+from wasm_runtime.abi import GroupSource
 from wasm_runtime.nodes.node_table import ABSENT, NEVER, NOWHERE, Changes, Located
+from wasm_runtime.pods.group_table import Group, GroupKey, NumberedGroup
+from wasm_runtime.pods.pod_table import ResidentPod
 
 
 @pytest.fixture
@@ -442,6 +445,38 @@ def test_many_threads(node_table: NodeTable) -> None:
         whole = node_table.changes(NEVER, 0)
         assert whole is not None
         assert copy.entries == {at: (name, node) for at, name, node in whole.nodes}
+
+
+@pytest.mark.parametrize("is_complete", [False, True])
+def test_a_copy_has_the_same_nodes_pods_and_groups_and_goes_its_own_way(
+    node_table: NodeTable, is_complete: bool
+) -> None:
+    described, named = (GroupKey(GroupSource.LABEL, "default", name) for name in ("described", "named"))
+    node_table.put(nodes(a=b"1", b=b"2", c=b"3").items())
+    node_table.remove("b")
+    node_table.pods.groups.put(described, Group(minimum=3))
+    there = {"x": ResidentPod("a", b"4", is_tentative=True, group=named), "y": ResidentPod("", b"5", group=described)}
+    node_table.pods.put(there.items())
+    if is_complete:
+        node_table.pods.complete()
+
+    copied = node_table.copy()
+    assert (copied.names(), copied.node_list()) == (["a", "c"], node_table.node_list())
+    assert copied.pods.pods() == there
+    (changes, groups) = copied.pods.changes(0), copied.pods.groups.changes(0)
+    assert changes and changes.is_complete is is_complete
+    assert groups
+    assert {each for _, each in groups.groups} == {
+        NumberedGroup(described, Group(minimum=3)),
+        NumberedGroup(named, Group()),
+    }
+
+    copied.remove("a")
+    copied.pods.remove("x")
+    copied.pods.groups.remove(described)
+    assert node_table.names() == ["a", "c"]
+    assert node_table.pods.pods() == there
+    assert len(node_table.pods.groups) == 2
 
 
 def test_nodes_that_a_request_carries_are_nowhere_in_the_node_table(node_table: NodeTable) -> None:

@@ -70,10 +70,10 @@ class Told:
     def _group(self, number: int, records: bytes, at: int) -> int:
         begin: int
         length: int
-        state, *_, begin, length = struct.unpack_from("<4Ii2I", records, at + 4)
-        names = records[at + 32 : at + 32 + begin + length].decode()
+        state, *_, begin, length = struct.unpack_from("<4IiQ2I", records, at + 4)
+        names = records[at + 40 : at + 40 + begin + length].decode()
         self._keep(self.groups, number, state, names[begin:])
-        return 32 + (begin + length + 7) // 8 * 8
+        return 40 + (begin + length + 7) // 8 * 8
 
     @staticmethod
     def _keep(kept: dict[int, Any], number: int, state: int, value: object) -> None:

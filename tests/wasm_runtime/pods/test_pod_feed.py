@@ -22,7 +22,7 @@ from wasm_runtime.pods.pod_feeds import PodFeeds
 from wasm_runtime.pods.pod_table import PodChanges, PodTable, ResidentPod
 from wasm_runtime.pods.record_feed import MAX_BATCH_BYTES, MAX_RECORDS_PER_BATCH, RecordBatch
 
-GONE, THERE, TENTATIVE = PodState
+GONE, THERE, TENTATIVE, _ = PodState
 ON_A = ResidentPod("a", b"1")
 PENDING = ResidentPod("", b"waits")
 
@@ -77,6 +77,20 @@ class TestPodFeed:
     def test_has_no_news_in_the_beginning(self, guest: Follower, pods: PodTable) -> None:
         assert guest.told(pods) == []
         assert PodFeed("podschanged").take() == RecordBatch(0, b"")
+
+    def test_tells_once_that_there_are_no_pods(self, guest: Follower, pods: PodTable) -> None:
+        pods.complete()
+        assert guest.told(pods) == [[]]
+        pods.complete()
+        pods.put([("y", PENDING)])
+        assert guest.told(pods) == []
+
+    def test_that_pods_were_told_is_enough(self, guest: Follower, pods: PodTable) -> None:
+        pods.put([("x", ON_A)])
+        assert guest.told(pods) == [[(0, 0, THERE, b"1")]]
+        pods.remove("x")
+        pods.complete()
+        assert guest.told(pods) == [[(0, NO_NODE, GONE, b"")]]
 
     @pytest.mark.parametrize("size", [1, 7, 8, 9])
     def test_tells_the_object_once(self, guest: Follower, pods: PodTable, size: int) -> None:
