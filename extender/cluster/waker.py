@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
 from http import HTTPStatus
@@ -29,7 +30,7 @@ ANNOTATION: Final = "kwx.dev/woken-at"
 COMPONENT: Final = "manifests/components/wake-pods"
 
 WAKE_INTERVAL_S: Final = 1.0
-"""Seconds between two looks whether pods are to be woken, and so between two writes."""
+"""Seconds after a write before the next one. The first one is made at once: a gang may wait for it."""
 CALL_TIMEOUT_S: Final = 5.0
 """Seconds for one write."""
 FIRST_PAUSE_S: Final = 1.0
@@ -67,6 +68,8 @@ class Waker:
         self._namespace = namespace
         self._count = count
         self._wanted = threading.Event()
+        self._due: Callable[[], object] = lambda: None
+        """Has `run` go on, from any thread."""
         self._trouble = ""
         """What has kept the last write from being made; empty if it was made."""
 
@@ -75,15 +78,21 @@ class Waker:
 
         Of several within WAKE_INTERVAL_S all but one cost nothing.
         """
-        self._wanted.set()
+        if not self._wanted.is_set():
+            self._wanted.set()
+            self._due()
 
     async def run(self) -> None:
         """Write what was asked for until cancelled. What cannot be written is logged."""
+        loop, due = asyncio.get_running_loop(), asyncio.Event()
+        self._due = partial(_call_in, loop, due.set)
         while True:
+            while not self._wanted.is_set():
+                await due.wait()
+                due.clear()
+            self._wanted.clear()  # Before the write: what is asked for meanwhile may come after what it wakes.
+            await self._try_to_write()
             await asyncio.sleep(WAKE_INTERVAL_S)
-            if self._wanted.is_set():
-                self._wanted.clear()  # Before the write: what is asked for meanwhile may come after what it wakes.
-                await self._try_to_write()
 
     async def _try_to_write(self) -> None:
         fields = {"object": f"{self._namespace}/{NAME}"}
@@ -117,6 +126,11 @@ class Waker:
                 if not error.may_pass or time.monotonic() + pause > deadline:
                     raise
             await asyncio.sleep(pause)
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, action: Callable[[], object]) -> None:
+    with suppress(RuntimeError):  # The loop has ended: the process does.
+        loop.call_soon_threadsafe(action)
 
 
 def _touch(namespace: str) -> ApiRequest:

@@ -1,18 +1,18 @@
 """The configuration file: its models, and how it is read."""
 
+from extender.config.fields import Address
 from extender.config.loader import ConfigError, describe, guest_path, key, read
 from extender.config.models import (
-    Address,
     ClusterConfig,
     ExtenderConfiguration,
     FailurePolicy,
     PluginConfig,
     ProfileConfig,
     RuntimeConfig,
-    ServerConfig,
     SourceConfig,
     SwapConfig,
 )
+from extender.config.server import Replicas, ServerConfig, TlsConfig
 
 __all__ = [
     "Address",
@@ -22,10 +22,12 @@ __all__ = [
     "FailurePolicy",
     "PluginConfig",
     "ProfileConfig",
+    "Replicas",
     "RuntimeConfig",
     "ServerConfig",
     "SourceConfig",
     "SwapConfig",
+    "TlsConfig",
     "describe",
     "guest_path",
     "key",

@@ -17,10 +17,10 @@ from extender.config.models import (
     PluginConfig,
     ProfileConfig,
     RuntimeConfig,
-    ServerConfig,
     SourceConfig,
     SwapConfig,
 )
+from extender.config.server import ServerConfig, TlsConfig
 from extender.config.urls import FILE_SCHEME
 from extender.config.yaml_loader import BoundedLoader
 
@@ -76,8 +76,14 @@ def guest_path(file: Path, plugin: PluginConfig) -> Path:
 
 
 def _cross_section_problems(configuration: ExtenderConfiguration) -> Iterator[str]:
-    """What a plugin asks for that needs something elsewhere in the file."""
+    """What a plugin or profile asks for that needs something elsewhere in the file."""
     for at, profile in enumerate(configuration.profiles):
+        if profile.simulator_results:
+            where = key(("profiles", at, "simulatorResults"))
+            if configuration.cluster.mode == "none":
+                yield f"{where}: they come with a bind; set cluster.mode to kubeconfig, in-cluster or dry-run"
+            if not configuration.server.decisions:
+                yield f"{where}: they are made of decisions, of which server.decisions keeps none; set it to 1 or more"
         for index, plugin in enumerate(profile.plugins):
             if plugin.swap.wake_pods and not configuration.cluster.is_connected:
                 where = key(("profiles", at, "plugins", index, "swap", "wakePods"))
@@ -157,6 +163,8 @@ def key(path: tuple[str | int, ...]) -> str:
 _SECTIONS: Final[Mapping[tuple[str, ...], type[BaseModel]]] = {
     (): ExtenderConfiguration,
     ("server",): ServerConfig,
+    ("server", "tls"): TlsConfig,
+    ("server", "adminTLS"): TlsConfig,
     ("runtime",): RuntimeConfig,
     ("cluster",): ClusterConfig,
     ("profiles",): ProfileConfig,

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal
 
 import msgspec
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     field_validator,
     model_validator,
 )
-from pydantic.alias_generators import to_camel
 
+from extender.config.fields import Model, expand
 from extender.config.quantity import Bytes, Seconds
+from extender.config.server import ServerConfig
 from extender.config.urls import check_url
 from wasm_runtime.abi import EXTENSION_POINTS, Severity
 from wasm_runtime.compile.cache import DEFAULT_CACHE_BYTES
 from wasm_runtime.engine import DEFAULT_STACK_BYTES, KIBIBYTE, MAX_STACK_BYTES, MEBIBYTE, Settings
 
 MIN_MEMORY_BYTES: Final = MEBIBYTE
-DEFAULT_STATE_BYTES: Final = 256 * MEBIBYTE
 MIN_STACK_BYTES: Final = 64 * KIBIBYTE
 
 _DEFAULTS: Final = Settings("")
@@ -41,30 +38,6 @@ class FailurePolicy(str, Enum):
 
     FAIL = "Fail"
     IGNORE = "Ignore"
-
-
-class Address(NamedTuple):
-    """Where a server listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-def _address(text: object) -> Address:
-    match = re.fullmatch(r"(?:\[([0-9a-fA-F:]+)\]|([\w.-]+)):(\d{1,5})", text) if isinstance(text, str) else None
-    if not match or int(match[3]) > 65_535:
-        raise ValueError(f"expected an address such as 127.0.0.1:8888, found {text!r}")
-    return Address(match[1] or match[2], int(match[3]))
-
-
-def _expand(path: Path) -> Path:
-    try:
-        return path.expanduser()
-    except RuntimeError as error:
-        raise ValueError(f"{path}: {error}") from None
 
 
 def _guest_config(value: object) -> object:
@@ -94,33 +67,7 @@ def _argument(text: str) -> str:
 Text = Annotated[str, AfterValidator(_utf8)]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-
-class ServerConfig(_Model):
-    """The servers of the extender, and what it keeps on disk."""
-
-    address: Annotated[Address, BeforeValidator(_address)] = Address("127.0.0.1", 8888)
-    """Address of the verbs, for kube-scheduler. Port 0 takes a free port."""
-    admin_address: Annotated[Address, BeforeValidator(_address)] = Address("127.0.0.1", 8889)
-    """Address of health, metrics and the admin API."""
-    max_request_bytes: Bytes = 64 * MEBIBYTE
-    """Longest body of a request. A longer one is refused unread with status 413."""
-    bind_timeout: Seconds = 4.0
-    """Time of the bind verb, including a wait on Permit. Keep it below the extender's httpTimeout in kube-scheduler."""
-    state_directory: Annotated[Path, AfterValidator(_expand)] | None = None
-    """Directory that keeps revisions and their history. The default is `$XDG_STATE_HOME/kwx`, else
-    `~/.local/state/kwx`."""
-    state_limit: Bytes = DEFAULT_STATE_BYTES
-    """Size of all modules in the state directory. Above it the oldest are deleted, except those that serve or that a
-    rollback leads to."""
-    admin_tokens: Annotated[Path, AfterValidator(_expand)] | None = None
-    """File with the bearer tokens of the admin API, read again when it changes. Without it the admin API answers only
-    clients on the same machine."""
-
-
-class RuntimeConfig(_Model):
+class RuntimeConfig(Model):
     """Limits for all plugins."""
 
     stack_limit: Annotated[Bytes, Field(ge=MIN_STACK_BYTES, le=MAX_STACK_BYTES)] = DEFAULT_STACK_BYTES
@@ -133,13 +80,13 @@ class RuntimeConfig(_Model):
     """Size of the compiled code that is kept under `~/.cache/kwx`."""
 
 
-class ClusterConfig(_Model):
+class ClusterConfig(Model):
     """The connection to the API server."""
 
     mode: Literal["none", "dry-run", "kubeconfig", "in-cluster"] = "none"
     """none: no API server, and bind fails. dry-run: no API server, and bind only logs and succeeds. kubeconfig: the API
     server of a kubeconfig. in-cluster: the API server of the cluster in which the extender is a pod."""
-    kubeconfig: Annotated[Path, AfterValidator(_expand)] = Field(default=Path("~/.kube/config"), validate_default=True)
+    kubeconfig: Annotated[Path, AfterValidator(expand)] = Field(default=Path("~/.kube/config"), validate_default=True)
     """The kubeconfig of mode `kubeconfig`."""
     stale_after: Seconds | None = None
     """Time for which possibly outdated nodes and pods are used. It counts from the API server's last message. A silent
@@ -155,20 +102,20 @@ class ClusterConfig(_Model):
         return self.mode in {"kubeconfig", "in-cluster"}
 
 
-class SourceConfig(_Model):
+class SourceConfig(Model):
     """How the module is fetched."""
 
     interval: Annotated[Seconds, Field(ge=0.1)] = 30.0
     """Time between two polls of a web server or registry. Files are polled twice a second."""
     timeout: Seconds = 60.0
     """Time for one fetch, from connecting to the last byte."""
-    ca_file: Annotated[Path, AfterValidator(_expand)] | None = None
+    ca_file: Annotated[Path, AfterValidator(expand)] | None = None
     """CA certificates in PEM, instead of the system's, for web servers and registries."""
-    public_key: Annotated[Path, AfterValidator(_expand)] | None = None
+    public_key: Annotated[Path, AfterValidator(expand)] | None = None
     """Public key in PEM that must have signed the module."""
 
 
-class SwapConfig(_Model):
+class SwapConfig(Model):
     """When a new revision goes live, and when it is rolled back."""
 
     slowdown_factor: Annotated[float, Field(ge=1.0, le=1000.0)] = 3.0
@@ -191,7 +138,7 @@ class SwapConfig(_Model):
     """Whether kube-scheduler tries rejected pods again after a switch. It costs one write to the API server."""
 
 
-class PluginConfig(_Model):
+class PluginConfig(Model):
     """One plugin of a profile: a module and its settings."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")]
@@ -203,7 +150,8 @@ class PluginConfig(_Model):
     digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
     """Digest of the only module that is accepted, as sha256sum prints it."""
     guest_config: Annotated[Text, BeforeValidator(_guest_config)] = ""
-    """Configuration that the guest reads. A mapping is passed on as JSON."""
+    """Configuration that the guest reads. A mapping is passed on as JSON. If the module has a JSON Schema, it must
+    allow this."""
     args: tuple[Annotated[Text, AfterValidator(_argument)], ...] = ()
     """The whole argv of the guest. If empty, it is the plugin's name."""
     log_severity: Severity = _DEFAULTS.log_severity
@@ -255,7 +203,7 @@ class PluginConfig(_Model):
         return points
 
 
-class ProfileConfig(_Model):
+class ProfileConfig(Model):
     """The plugins for the pods of one `schedulerName`."""
 
     name: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9._-]+$")]
@@ -269,11 +217,14 @@ class ProfileConfig(_Model):
     """How many nodes filter answers at most, 1 to 100: the best by the plugins' scores. kube-scheduler decides among
     these alone; with 1 the profile has decided, and in-tree scores do not count. By default filter answers all that
     pass."""
+    simulator_results: Annotated[bool, Field(strict=True)] = False
+    """Whether bind gives a pod the annotations in which kube-scheduler-simulator shows what plugins said of nodes. The
+    extender then binds the pods of the profile. They take 128 KiB of a pod at most."""
     plugins: Annotated[tuple[PluginConfig, ...], Field(min_length=1)]
     """The plugins, in the order in which filter asks them."""
 
 
-class ExtenderConfiguration(_Model):
+class ExtenderConfiguration(Model):
     """The keys at the top of the file."""
 
     api_version: Literal["kwx.dev/v1alpha1"]

@@ -9,13 +9,13 @@ from typing import Final, Protocol
 from wasm_runtime.engine import KIBIBYTE
 
 POLL_INTERVAL_S: Final = 1.0
-"""Between two looks at the clock: a client may take so much longer than it is given."""
+"""Seconds between two looks at the clock: a client may take so much longer than it is given."""
 
 SILENCE_TIMEOUT_S: Final = 20.0
-"""For a client of which nothing comes in the midst of a request: it is no scheduler."""
+"""Seconds of silence in the midst of a request, after which a client is left: it is no scheduler."""
 
 CROWDED_TIMEOUT_S: Final = 2.0
-"""While others are turned away, for a silent client that has had no good answer yet, within a request or without."""
+"""While others are turned away: seconds for a silent client without a good answer so far, amid a request or not."""
 
 SMALL_BODY_BYTES: Final = 64 * KIBIBYTE
 """Bytes of a body that are not counted: the number of connections bounds them."""
@@ -27,11 +27,11 @@ class Client(Protocol):
     """One connection."""
 
     good_answers: int
-    """How many it has had. From the first one on it is known: it is never left for the sake of others."""
+    """How many good answers it has had. After the first one it is never left to make room for others."""
     heard: float
-    """When something came of it, by the loop's clock."""
+    """When it last sent something, by the loop's clock."""
     began: float | None
-    """When the request began that has not come to its end."""
+    """When the unfinished request began; None if there is none."""
 
     @property
     def is_awaited(self) -> bool:
@@ -80,7 +80,7 @@ class Clients:
         self._timer = asyncio.get_running_loop().call_later(POLL_INTERVAL_S, self._look)
 
     def _look(self) -> None:
-        """Leaves those that have been waited for too long."""
+        """Gives up requests and connections of clients that have been silent for too long."""
         now = asyncio.get_running_loop().time()
         if self._turned_away:
             self._crowded_until = now + CROWDED_TIMEOUT_S + POLL_INTERVAL_S
@@ -111,10 +111,10 @@ class Clients:
 
 
 class Sender(Client, Protocol):
-    """One whose bytes are counted."""
+    """A connection whose bytes are counted."""
 
     held: int
-    """How many of them are."""
+    """How many of its bytes are counted now."""
 
     def drop(self) -> None:
         """Refuses the request of which a part has come, and holds nothing of it any more."""
@@ -123,7 +123,8 @@ class Sender(Client, Protocol):
 class RequestBudget:
     """Bounds the bytes of all requests that are unfinished or unanswered. For one event loop.
 
-    Clients that have had a good answer share one budget, all others share a second one.
+    Clients that have had a good answer share one budget, all others share a second one. What of a request comes with
+    its end is not counted where the request is answered at once.
     """
 
     def __init__(self, max_bytes: int) -> None:

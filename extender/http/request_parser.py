@@ -20,7 +20,7 @@ MAX_PIECE_BYTES: Final = 8 * 1024
 microsecond each."""
 
 MAX_LENGTH_DIGITS: Final = 20
-"""Of a Content-Length: as many as the largest that a parser knows."""
+"""Digits of a Content-Length: as many as the largest number that the parser knows."""
 
 HEAD_END: Final = b"\r\n\r\n"
 NO_HTTP: Final = "this is no HTTP/1.1"
@@ -137,9 +137,9 @@ class Reader:
         self.held = 0
         """Bytes of a body that has not come to its end."""
         self.is_amid = False
-        """Whether a part of a request is there."""
+        """Whether a part of a request has come."""
         self.is_dropping = False
-        """Whether that is of one that has been refused."""
+        """Whether that request has been refused, so that its rest is dropped."""
 
     @property
     def is_owed(self) -> bool:

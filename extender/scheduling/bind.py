@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
+from extender.config import FailurePolicy
 from extender.scheduling.binding_guests import Binding, BindingGuests, Seat, log_failure, require
 from extender.scheduling.ledger import Ledger
 from extender.scheduling.profile import PluginFailedError, Profile, ProfilePlugin
@@ -23,23 +24,23 @@ BIND: Final = Verb("bind", "bindVerb", tuple(name for name in abi.EXPORTS if nam
 _AFTER_PERMIT: Final = ("prebind", "bind", "postbind")
 
 _BUSY: Final = Permission(Status(Code.WAIT), 0.0)
-"""In the place of an answer: the plugin has no free guest."""
+"""Stands for the answer of Permit where the plugin has no free guest."""
 
 
 class BindingCycle:
-    """The binding cycle of a pod, as the framework has it. It may stop where the pod waits on Permit.
+    """The binding cycle of a pod, as in the scheduling framework. It stops while the pod waits on Permit.
 
-    While it has stopped it has neither a thread nor a guest. It then goes on with `go_on` or `give_up`, once. Source of
-    the order: `schedulingCycle` and `bindingCycle` in `pkg/scheduler/schedule_one.go` of Kubernetes. May be used from
-    any thread: one goes on after the other.
+    A cycle that has stopped has neither a thread nor a guest. One call of `go_on` or `give_up` ends it. Source of the
+    order: `schedulingCycle` and `bindingCycle` in `pkg/scheduler/schedule_one.go` of Kubernetes. May be used from any
+    thread: calls are carried out one after the other.
     """
 
     def __init__(
         self, profile: Profile, binding: Binding, ledger: Ledger | None, bind: Callable[[Mapping[str, str]], None]
     ) -> None:
-        """`bind` binds the pod if no plugin does, with the annotations that plugins give it.
+        """`bind` binds the pod if no plugin does. It gets the annotations that plugins give the pod.
 
-        The `ledger` has those by then.
+        The `ledger` has these annotations before `bind` is called.
         """
         self.binding = binding
         self._profile = profile
@@ -48,15 +49,15 @@ class BindingCycle:
         self._annotations: Mapping[str, str] = {}
         self._all = [each for each in profile.plugins if each.plugin.has_binding_points]
         self._plugins = self._all
-        """Those that take part: not those that have failed where that is ignored."""
+        """The plugins that take part. One that failed, and whose failures are ignored, takes part no more."""
         self._turn = threading.Lock()
-        """Of the thread that calls guests for the pod: Unreserve comes after the last Permit."""
+        """Held by the thread that calls guests for the pod, so that Unreserve comes after the last Permit."""
 
     def begin(self) -> Mapping[str, float]:
-        """Reserve, Permit and, unless a plugin says Wait, the rest.
+        """Calls Reserve and Permit and, unless a plugin says Wait, PreBind, Bind and PostBind.
 
-        Returns the seconds that the pod may wait for each plugin that said so; nothing if the pod is bound. Raises
-        PluginFailedError, RejectedError, OvertakenError and what `bind` raises, after Unreserve.
+        Returns the seconds that the pod may wait, by the name of each plugin that says Wait; nothing if the pod is
+        bound. Raises PluginFailedError, RejectedError, OvertakenError and what `bind` raises, after Unreserve.
         """
         with self._turn, ExitStack() as ending:
             ending.callback(self._end)
@@ -64,15 +65,18 @@ class BindingCycle:
                 try:
                     self._annotations = guests.reserve(self._profile, self._ledger)
                     waits = guests.permit()
-                    if not waits:
+                    guests_stay = not waits and guests.have(*_AFTER_PERMIT)
+                    if guests_stay:
                         self._complete(guests)
                 except BaseException:
                     guests.unreserve()
                     raise
-                if not waits:
+                if guests_stay:
                     guests.post_bind()
             if waits:
                 ending.pop_all()  # A guest that no other pod needs meanwhile goes on with the cycle.
+            elif not guests_stay:
+                self._finish()  # Other pods need the guests, as those of a group that are bound at once.
             return waits
 
     def asks_again(self, plugin: str) -> bool:
@@ -96,22 +100,13 @@ class BindingCycle:
             self._turn.release()
 
     def go_on(self) -> None:
-        """PreBind, Bind and PostBind, after a wait. Raises what `begin` raises, after Unreserve."""
+        """Calls PreBind, Bind and PostBind, after a wait. Raises what `begin` raises, after Unreserve."""
         with self._turn, ExitStack() as ending:
             ending.callback(self._end)
-            is_bound = False
-            try:
-                with self._guests("permit") as guests:
-                    self._complete(guests)
-                    is_bound = True
-                    guests.post_bind()
-            except BaseException:
-                if not is_bound:
-                    self._unreserve_apart()
-                raise
+            self._finish()
 
     def give_up(self) -> None:
-        """Unreserve, after a wait that has come to nothing."""
+        """Calls Unreserve, after a wait that ended with a rejection."""
         with self._turn, ExitStack() as ending:
             ending.callback(self._end)
             self._unreserve_apart()
@@ -146,24 +141,39 @@ class BindingCycle:
     def _enter(self, stage: CycleStage, stack: ExitStack) -> Iterator[Seat]:
         for profile_plugin in self._plugins:
             if stage == "bind" or any(map(profile_plugin.plugin.runs, _AFTER_PERMIT)):
-                guest = profile_plugin.attempt("bind", self._guest, self.binding.pod, stage, stack)
+                may_wait = stage == "permit" or profile_plugin.failure_policy is FailurePolicy.FAIL
+                guest = profile_plugin.attempt("bind", self._guest, self.binding.pod, stage, stack, may_wait)
                 if guest is None:
                     self._leave_out(profile_plugin)
                 else:
                     yield Seat(profile_plugin, guest)
 
-    def _guest(self, plugin: Plugin, pod: Pod, stage: CycleStage, stack: ExitStack) -> Guest:
-        """A guest on the pod's cycle, as long as the stack lasts.
+    def _guest(self, plugin: Plugin, pod: Pod, stage: CycleStage, stack: ExitStack, may_wait: bool = True) -> Guest:
+        """A guest on the pod's cycle, until the stack is closed. Raises GuestError.
 
-        After a wait many pods may go on at once. If others have all guests, it waits for one as long as the verb lasts.
+        Many pods may be bound at once: those of a group that kube-scheduler places as a whole, or those whose waits
+        have ended. If other pods have all guests, a pod that `may_wait` waits for one until the verb's deadline.
         """
         while True:
             try:
                 return stack.enter_context(plugin.guest(pod, self.binding.node, stage))[0]
             except GuestError as error:
-                may_wait = stage == "permit" and time.monotonic() < self.binding.deadline
-                if error.fault is not Fault.BUSY or not may_wait:
+                is_over = time.monotonic() >= self.binding.deadline
+                if error.fault is not Fault.BUSY or is_over or not may_wait:
                     raise
+
+    def _finish(self) -> None:
+        """PreBind, Bind and PostBind, with guests of the plugins that have a part in them."""
+        is_bound = False
+        try:
+            with self._guests("permit") as guests:
+                self._complete(guests)
+                is_bound = True
+                guests.post_bind()
+        except BaseException:
+            if not is_bound:
+                self._unreserve_apart()
+            raise
 
     def _complete(self, guests: BindingGuests) -> None:
         """PreBind and Bind."""

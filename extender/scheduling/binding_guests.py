@@ -56,6 +56,10 @@ class BindingGuests:
         self._binding = binding
         self.seats = seats
 
+    def have(self, *exports: str) -> bool:
+        """Whether any of some extension points can be called."""
+        return any(seat.has(export) for seat in self.seats for export in exports)
+
     def reserve(self, profile: Profile, ledger: Ledger | None) -> Mapping[str, str]:
         """Calls Reserve of each plugin, again where it was overtaken. Returns the annotations that they give the pod.
 
@@ -128,7 +132,7 @@ class BindingGuests:
                 yield seat, answer
 
     def _ask(self, seat: Seat, export: str, step: Step[T]) -> T | None:
-        """The same as `_call` does while there is time. Raises RejectedError afterwards."""
+        """Does what `_call` does, until the verb's deadline. Raises RejectedError after it."""
         if seat.has(export) and time.monotonic() > self._binding.deadline:
             raise RejectedError(
                 f"plugin {seat.profile_plugin.plugin.name}: {export}: not called, the time of the verb was over;"
@@ -137,7 +141,7 @@ class BindingGuests:
         return self._call(seat, export, step)
 
     def _call(self, seat: Seat, export: str, step: Step[T]) -> T | None:
-        """What an extension point of a plugin answers; None if it has none, or failed and that is to be ignored."""
+        """What an extension point of a plugin answers; None if the plugin has none, or if its failure is ignored."""
         if not seat.has(export):
             return None
         return seat.profile_plugin.attempt(

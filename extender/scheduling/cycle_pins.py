@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from extender.scheduling.profile import Profile
-from wasm_runtime.guests.pool import CYCLE_TIMEOUT_S
+from wasm_runtime.guests.guest_place import CYCLE_TIMEOUT_S
 
 MAX_CYCLES: Final = 20_000
 """Cycles that are kept; beyond it the oldest ones go."""
@@ -19,7 +19,7 @@ MAX_EXPIRED_AT_ONCE: Final = 1_000
 """Cycles that are forgotten in one go, while verbs wait."""
 
 MAX_SCORES: Final = 131_072
-"""Scores that are kept, some 20 MiB. Beyond it cycles begin without: who asks for them computes them."""
+"""Scores that are kept, some 20 MiB. A cycle beyond it keeps none, and prioritize computes them."""
 
 Key = tuple[str, str]
 """A pod's UID and the route."""
@@ -45,11 +45,12 @@ class CyclePins:
 
     def __init__(self) -> None:
         self._pins: OrderedDict[Key, _Pin] = OrderedDict()
-        """The oldest first. A dict would look for it among all places of those that were before it, each time."""
+        """The oldest first. A dict would look for the oldest one among the empty places of all that were deleted before
+        it."""
         self._in_use: Counter[Profile] = Counter()
         """How many cycles and binding cycles are on each profile."""
         self._scores = 0
-        """How many all cycles have."""
+        """How many scores all cycles keep."""
         self._lock = threading.Lock()
 
     def pin(self, uid: str, profile: Profile, route: str = "") -> Profile:
@@ -64,17 +65,13 @@ class CyclePins:
                 self._expire(now, 2)  # One comes, at most two go: all vanish in time, and no verb waits for it.
         return profile
 
-    def pinned_or(self, uid: str, live: Profile, route: str = "") -> Profile:
-        """The profile that a pod's cycle is pinned to; `live` if the cycle is over, or none has begun."""
-        return self.pinned(uid, route) or live
-
     def pinned(self, uid: str, route: str = "") -> Profile | None:
         """The profile that a pod's cycle is pinned to; None if the cycle is over, or none has begun."""
         pin = self._pins.get((uid, route))
         return pin.profile if pin and pin.expires > time.monotonic() else None
 
     def keep_scores(self, key: Key, profile: Profile, scores: Mapping[str, int]) -> None:
-        """Takes what prioritize is to answer in a pod's cycle on a profile, by the node's name."""
+        """Keeps the scores that prioritize is to answer, by the node's name, if the pod's cycle is on that profile."""
         with self._lock:
             pin = self._pins.get(key)
             if pin is None or pin.profile is not profile:

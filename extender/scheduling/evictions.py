@@ -1,11 +1,12 @@
-"""The pods that preempt has given up for others."""
+"""The victims that preempt has answered, and which of them are still there."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from extender.scheduling.ledger import Ledger
 
@@ -13,14 +14,35 @@ MAX_VICTIMS: Final = 65_536
 """That are remembered; beyond it those go that were answered the longest time ago."""
 
 
+NOMINATION_S: Final = 5.0
+"""Seconds that kube-scheduler has, once preempt is answered, to see which node it has itself nominated for the pod."""
+
+
 class RoomAwaitedError(Exception):
     """The watch shows victims on the node that is made free for a pod, and no node has room. `str()` says so."""
 
-    def __init__(self, pod: str, node: str, count: int) -> None:
+    def __init__(self, pod: str, left: Mapping[str, int]) -> None:
+        """`left` are the victims that are there yet, on each node that may be the one."""
+        (node, count), *others = left.items()
+        made_free = f"one of {len(left)} nodes is" if others else f"node {node} is"
+        there = "pods that may be evicted on each" if others else f"{count} of the evicted pods there"
         super().__init__(
-            f"node {node} is made free for pod {pod}, and the watch shows {count} of the evicted pods there;"
-            " kube-scheduler tries the pod again"
+            f"{made_free} made free for pod {pod}, and the watch shows {there}; kube-scheduler tries the pod again"
         )
+
+
+class Answer(NamedTuple):
+    """What preempt has answered for a pod."""
+
+    victims: Mapping[str, Sequence[str]]
+    """By node, their UIDs."""
+    at: float
+    """On the clock of `time.monotonic`."""
+
+    @property
+    def size(self) -> int:
+        """How many victims it has."""
+        return sum(map(len, self.victims.values()))
 
 
 class Evictions:
@@ -30,33 +52,48 @@ class Evictions:
     node, unless it sees that victims are there yet. Its watch may have shown the end of all, and ours not.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
-        """`ledger` knows which victims are there yet."""
+    def __init__(self, ledger: Ledger, clock: Callable[[], float] = time.monotonic) -> None:
+        """`ledger` knows which victims are there yet; `clock` in seconds."""
         self._ledger = ledger
-        self._victims: OrderedDict[str, Mapping[str, Sequence[str]]] = OrderedDict()
-        """By the pod's UID and the node: the UIDs of the victims. The oldest answer first."""
+        self._clock = clock
+        self.answers: OrderedDict[str, Answer] = OrderedDict()
+        """By the pod's UID, the oldest first. To be read only."""
         self._count = 0
         self._lock = threading.Lock()
 
     def remember(self, uid: str, victims: Mapping[str, Sequence[str]]) -> None:
-        """Takes what is answered for a pod: the UIDs of the victims by node. Nothing is no news."""
+        """Takes what preempt answers for a pod: the UIDs of the victims by node. No victims change nothing."""
         if not victims:
             return
         with self._lock:
             self._forget(uid)
-            self._victims[uid] = victims
-            self._count += _count(victims)
+            answer = self.answers[uid] = Answer(victims, self._clock())
+            self._count += answer.size
             while self._count > MAX_VICTIMS:
-                self._forget(next(iter(self._victims)))
+                self._forget(next(iter(self.answers)))
 
-    def count_left(self, uid: str, node: str) -> int:
-        """How many of the victims on a node are there yet, for all that the watch has shown."""
-        victims = self._victims.get(uid, {}).get(node, ())
-        return sum(self._ledger.node_of(victim) == node for victim in victims) if self._ledger.is_followed else 0
+    def left(self, uid: str, nominated: str, names: Sequence[str]) -> Mapping[str, int]:
+        """How many victims the watch still shows on the node that is made free for a pod, by the node's name.
+
+        That node is the `nominated` one, if preempt has answered it and it is among the `names` that filter is asked
+        about. For `NOMINATION_S` after preempt, kube-scheduler may ask without naming a node, as it has yet to see its
+        own nomination. Then each node that preempt has answered may be the one, and all of them are returned. Empty if
+        there is no such node, or one has no victims any more.
+        """
+        answer = self.answers.get(uid)
+        if answer is None or not self._ledger.is_followed:
+            return {}
+        nodes: Sequence[str] = []
+        if nominated:
+            nodes = [nominated] if nominated in answer.victims and nominated in names else []
+        elif self._clock() - answer.at < NOMINATION_S:
+            nodes = list(answer.victims)
+        left = {node: self._count_left(node, answer.victims[node]) for node in nodes}
+        return left if all(left.values()) else {}
+
+    def _count_left(self, node: str, victims: Sequence[str]) -> int:
+        return sum(self._ledger.node_of(victim) == node for victim in victims)
 
     def _forget(self, uid: str) -> None:
-        self._count -= _count(self._victims.pop(uid, {}))
-
-
-def _count(victims: Mapping[str, Sequence[str]]) -> int:
-    return sum(map(len, victims.values()))
+        answer = self.answers.pop(uid, None)
+        self._count -= answer.size if answer else 0

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from extender.cluster import PodKey
 from extender.scheduling.cycle_pins import Key
 from wasm_runtime.engine import MEBIBYTE
+from wasm_runtime.guests.guest import Pod
 from wasm_runtime.nodes.node_table import Nodes, NodeSet
 
 MAX_AGE_S: Final = 1800.0
@@ -35,6 +36,8 @@ class NotFilteredError(Exception):
 
 
 class _Answer(NamedTuple):
+    pod: str
+    is_served: bool
     nodes: NodeSet
     expires: float
     size: int
@@ -55,18 +58,18 @@ class FeasibleNodes:
         self._swept_at = -SWEEP_INTERVAL_S
         self._lock = threading.Lock()
 
-    def add(self, uid: str, route: str, nodes: Nodes) -> None:
-        """Takes what filter answers for a pod."""
+    def add(self, pod: Pod, route: str, nodes: Nodes, *, is_served: bool = True) -> None:
+        """Takes what filter answers for a pod; `is_served` is whether there is a profile for its scheduler."""
         if not nodes.names:
             return
         now = time.monotonic()
-        key, size = (uid, route), ANSWER_BYTES + INDEX_BYTES * len(nodes.names)
+        key, size = (pod.uid, route), ANSWER_BYTES + INDEX_BYTES * len(nodes.names)
         with self._lock:
             earlier = self._answers.pop(key, ())
             if len(earlier) >= MAX_PER_POD:
                 self._bytes -= earlier[0].size
                 earlier = earlier[1:]
-            self._answers[key] = (*earlier, _Answer(nodes.without_names(), now + MAX_AGE_S, size))
+            self._answers[key] = (*earlier, _Answer(pod.name, is_served, nodes.without_names(), now + MAX_AGE_S, size))
             self._bytes += size
             if self._bytes > MAX_BYTES or now - self._swept_at >= SWEEP_INTERVAL_S:
                 self._sweep(now)
@@ -81,7 +84,18 @@ class FeasibleNodes:
                 f"bind refused: no filter of pod {pod} was answered here in the last {MAX_AGE_S / 60:g} minutes;"
                 " kube-scheduler tries the pod again, and filters first if its extender has filterVerb beside bindVerb"
             )
-        if not any(node in each.nodes for each in answers):
+        own = [each for each in answers if each.pod == str(pod)]
+        if not own:
+            raise NotFilteredError(
+                f"bind refused: the pod of UID {pod.uid} that filter was asked about is {answers[-1].pod}, not {pod};"
+                " kube-scheduler asks about both alike"
+            )
+        if not own[-1].is_served:
+            raise NotFilteredError(
+                f"bind refused: no profile is for the schedulerName of pod {pod}; add one of that name, or one named"
+                " default, which is for all others"
+            )
+        if not any(node in each.nodes for each in own):
             raise NotFilteredError(
                 f"bind refused: node {node} is none of those that filter has answered for pod {pod};"
                 " kube-scheduler tries the pod again, and binds it to one of those"

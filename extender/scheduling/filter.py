@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from itertools import compress
 from operator import not_
 from typing import Final, NamedTuple
 
+from extender.scheduling.findings import Filtered, distinct
+from extender.scheduling.prioritize import Totals
 from extender.scheduling.profile import Profile
 from extender.scheduling.verb import JudgingVerb, Question
 from wasm_runtime.abi import Code
-from wasm_runtime.engine import NodeResults
-from wasm_runtime.guests.guest import CycleStage, Guest, Pod
+from wasm_runtime.engine import NO_RESULTS, NodeResults
+from wasm_runtime.guests.guest import NO_PRE_FILTER, SUCCESS, CycleStage, Guest, Pod, PreFilter, Status
 from wasm_runtime.guests.plugin import Plugin
 from wasm_runtime.nodes.node_table import Nodes
 
@@ -30,26 +33,34 @@ class Verdict(NamedTuple):
     """Why each node that preemption might help does not pass."""
     unresolvable: dict[str, str]
     """Why each node that preemption cannot help does not pass."""
+    filtered: tuple[Filtered, ...] = ()
+    """What each plugin said, as it came."""
+    totals: Totals | None = None
+    """With `topNodes`, the scores of all nodes that pass: `kept` has the best."""
 
 
 def run(profile: Profile, pod: Pod, nodes: Nodes) -> Verdict:
     """The nodes that every plugin keeps, and why each other one was rejected by the first to do so.
 
-    Always begins a new cycle of the pod. Raises PluginFailedError.
+    Where several plugins filter, a guest's reason ends in its plugin's name: `no free GPU (gpus)`. Equal reasons stay
+    equal, so that kube-scheduler counts them. Always begins a new cycle of the pod. Raises PluginFailedError.
     """
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
+    filtered: tuple[Filtered, ...] = ()
     for profile_plugin in profile.plugins:
         if not nodes.names:
             profile_plugin.plugin.end_cycle(pod)
             continue
-        verdict = profile_plugin.attempt("filter", judge, pod, nodes, "filter")
+        verdict = profile_plugin.attempt("filter", judge, pod, nodes, "filter", signs=profile.names_plugins)
         if verdict is None:
             continue
+        profile_plugin.outcomes.rejected_nodes += len(nodes) - len(verdict.kept)
         nodes = verdict.kept
         failed = _joined(failed, verdict.failed)
         unresolvable = _joined(unresolvable, verdict.unresolvable)
-    return Verdict(nodes, failed, unresolvable)
+        filtered += verdict.filtered
+    return Verdict(nodes, failed, unresolvable, filtered)
 
 
 def judge(
@@ -58,27 +69,36 @@ def judge(
     nodes: Nodes,
     stage: CycleStage,
     run_filter: Callable[[Guest, Nodes, float], NodeResults] | None = None,
+    *,
+    signs: bool = False,
 ) -> Verdict | None:
-    """What a plugin's PreFilter and Filter say; None if it has nothing to say. Raises GuestError.
+    """What a plugin's PreFilter and Filter say; None if it has neither. Raises GuestError.
 
-    Source of the order and of what each status means: `findNodesThatFitPod` and
-    `findNodesThatPassFilters` in `pkg/scheduler/schedule_one.go` of Kubernetes.
+    If the plugin `signs`, each reason in `failed` and `unresolvable` ends in its name. The reasons in `filtered` stay
+    as the guest gave them.
+
+    Source of the order and of what each status means: `findNodesThatFitPod` and `findNodesThatPassFilters` in
+    `pkg/scheduler/schedule_one.go` of Kubernetes.
     """
     if not (plugin.runs("prefilter") or plugin.runs("filter")):
         plugin.end_cycle(pod)
         return None
+    begun, results = time.perf_counter(), NO_RESULTS
     with plugin.guest(pod, nodes, stage) as (guest, deadline):
-        status, names = guest.pre_filter
-        if not plugin.runs("prefilter"):
-            status, names = status._replace(code=Code.SUCCESS), None
-        if status.code not in (Code.SUCCESS, Code.SKIP):
-            return _reject_all(plugin, nodes, status.code, status.reason)
-        verdict = _narrow(plugin, nodes, None if status.code is Code.SKIP else names)
-        if status.code is Code.SKIP or not plugin.runs("filter") or not verdict.kept.names:
-            return verdict
-        kept = verdict.kept
-        results = run_filter(guest, kept, deadline) if run_filter else guest.filter(kept, deadline)
-    return _split(plugin, verdict, results)
+        pre_filter = guest.pre_filter if plugin.runs("prefilter") else NO_PRE_FILTER
+        before, left_out = _narrow(plugin, nodes, pre_filter, signs=signs)
+        kept = before.kept
+        if kept.names and pre_filter.status.code is not Code.SKIP and plugin.runs("filter"):
+            results = run_filter(guest, kept, deadline) if run_filter else guest.filter(kept, deadline)
+    if not all(results.reasons):
+        results = results._replace(reasons=[reason or _unexplained(plugin) for reason in results.reasons])
+    asked = nodes.without_names()
+    named = asked if kept is nodes else kept.without_names()
+    seconds = time.perf_counter() - begun
+    filtered = Filtered(plugin.name, plugin.digest, seconds, asked, named, left_out, results.codes, results.reasons)
+    if signs and results.reasons:
+        results = results._replace(reasons=_signed(plugin, results.reasons))
+    return Verdict(*_split(before, results), (filtered,))
 
 
 class Decision(NamedTuple):
@@ -106,38 +126,42 @@ def _describe(decision: Decision, names: Sequence[str]) -> Sequence[str]:
 FILTER: Final = JudgingVerb("filter", "filterVerb", ("prefilter", "filter"), _decide, _describe)
 
 
-def _reject_all(plugin: Plugin, nodes: Nodes, code: Code, reason: str) -> Verdict:
-    reasons = dict.fromkeys(nodes.names, reason or _unexplained(plugin))
-    none = nodes.select(())
-    if code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-        return Verdict(none, {}, reasons)
-    return Verdict(none, reasons, {})
+class _Split(NamedTuple):
+    """The first fields of a Verdict."""
+
+    kept: Nodes
+    failed: dict[str, str]
+    unresolvable: dict[str, str]
 
 
-def _narrow(plugin: Plugin, nodes: Nodes, names: frozenset[str] | None) -> Verdict:
-    """Keeps the nodes that PreFilter named. Preemption cannot help the others."""
-    if names is None:
-        return Verdict(nodes, {}, {})
+def _narrow(plugin: Plugin, nodes: Nodes, pre_filter: PreFilter, *, signs: bool) -> tuple[_Split, Status]:
+    """Keeps the nodes that PreFilter named, none if it rejected the pod. Also returns the status of all others."""
+    (code, reason), names = pre_filter
+    if code not in (Code.SUCCESS, Code.SKIP):
+        status = Status(code, reason or _unexplained(plugin))
+        told = _sign(plugin, status.reason) if signs else status.reason
+        none, reasons = nodes.select(()), dict.fromkeys(nodes.names, told)
+        return _Split(none, {}, reasons) if code == _UNRESOLVABLE else _Split(none, reasons, {}), status
+    if names is None or code is Code.SKIP:
+        return _Split(nodes, {}, {}), SUCCESS
     named = list(map(names.__contains__, nodes.names))
     others = compress(nodes.names, map(not_, named))
     reason = f"node(s) not among those that PreFilter of plugin {plugin.name} names"
-    return Verdict(nodes.select(named), {}, dict.fromkeys(others, reason))
+    status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
+    return _Split(nodes.select(named), {}, dict.fromkeys(others, reason)), status
 
 
-def _split(plugin: Plugin, before: Verdict, results: NodeResults) -> Verdict:
-    """Parts those that Filter keeps from the others; PreFilter has failed none but for good."""
+def _split(before: _Split, results: NodeResults) -> _Split:
+    """Parts the nodes that Filter keeps from those that it rejects. `before` is what PreFilter left to Filter."""
     codes = results.codes
     if not codes:
         return before
     kept = before.kept.select(codes.translate(_PASSES))
-    reasons = results.reasons
-    if not all(reasons):
-        reasons = [reason or _unexplained(plugin) for reason in reasons]
-    rejected = list(zip(compress(before.kept.names, codes), reasons, strict=True))
+    rejected = list(zip(compress(before.kept.names, codes), results.reasons, strict=True))
     if _UNRESOLVABLE not in codes:
-        return Verdict(kept, dict(rejected), before.unresolvable)
+        return _Split(kept, dict(rejected), before.unresolvable)
     unresolvable = list(map(_UNRESOLVABLE.__eq__, filter(None, codes)))
-    return Verdict(
+    return _Split(
         kept,
         dict(compress(rejected, map(not_, unresolvable))),
         _joined(before.unresolvable, dict(compress(rejected, unresolvable))),
@@ -145,8 +169,18 @@ def _split(plugin: Plugin, before: Verdict, results: NodeResults) -> Verdict:
 
 
 def _joined(reasons: dict[str, str], more: dict[str, str]) -> dict[str, str]:
-    """All of both; thousands are not copied for nothing."""
+    """Both together. If there are no reasons yet, the new ones are not copied: they may be thousands."""
     return reasons | more if reasons else more
+
+
+def _signed(plugin: Plugin, reasons: Sequence[str]) -> list[str]:
+    """The reasons, each with the plugin's name behind it unless it has that. Equal reasons are made once."""
+    signed = {reason: _sign(plugin, reason) for reason in distinct(reasons)}
+    return list(signed.values()) * len(reasons) if len(signed) == 1 else list(map(signed.__getitem__, reasons))
+
+
+def _sign(plugin: Plugin, reason: str) -> str:
+    return reason if f"plugin {plugin.name} " in reason else f"{reason} ({plugin.name})"
 
 
 def _unexplained(plugin: Plugin) -> str:

@@ -23,9 +23,15 @@ MAX_NUMBER: Final = (1 << 31) - 1
 MAX_NAME_CHARS: Final = 253
 """Characters of a group's name (a DNS subdomain, RFC 1123). A pod that names a longer one is of none."""
 
-# Field numbers of Pod, ObjectMeta, PodSpec, PodSchedulingGroup and of the entries of a map (k8s.io/api, apimachinery).
+MAX_SECONDS: Final = (1 << 62) - 1
+"""The largest number of seconds that is taken as a time. Go's zero time is negative, which is a larger number as a
+varint."""
+
+# Field numbers of Pod, ObjectMeta, Time, PodSpec, PodSchedulingGroup and of the entries of a map (k8s.io/api and
+# apimachinery).
 _METADATA, _SPEC = 1, 2
-_NAMESPACE, _LABELS, _ANNOTATIONS = 3, 11, 12
+_NAMESPACE, _CREATED, _LABELS, _ANNOTATIONS = 3, 8, 11, 12
+_SECONDS = 1
 _PRIORITY, _SCHEDULING_GROUP = 25, 43
 _GROUP_NAME = 1
 _KEY, _VALUE = 1, 2
@@ -46,6 +52,8 @@ class Claim(NamedTuple):
     """The same, in seconds."""
     priority: int = 0
     """The pod's own."""
+    created: int = 0
+    """When the pod was created, in seconds of Unix time; 0 where it does not say."""
     problem: str = ""
     """What of it cannot be read, and what it should be."""
 
@@ -69,6 +77,7 @@ def claim(pod: bytes) -> Claim | None:
         numbers[MINIMUM] or 0,
         numbers[TIMEOUT] or 0,
         _priority(spec),
+        _created(metadata),
         "; ".join(_wrong(key, said[key]) for key, number in numbers.items() if number is None),
     )
 
@@ -91,6 +100,12 @@ def _priority(spec: bytes) -> int:
     found = [value for number, _, value in fields(spec) if number == _PRIORITY and isinstance(value, int)]
     number = found[-1] & 0xFFFF_FFFF if found else 0
     return number - (1 << 32) if number > MAX_NUMBER else number
+
+
+def _created(metadata: bytes) -> int:
+    """The seconds of a Time, which is a message."""
+    seconds = [value for number, _, value in fields(_message(metadata, _CREATED)) if number == _SECONDS]
+    return seconds[-1] if seconds and isinstance(seconds[-1], int) and seconds[-1] <= MAX_SECONDS else 0
 
 
 def _message(message: bytes, wanted: int) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from extender.cluster import GroupObject
@@ -18,7 +18,7 @@ PODS_AT_ONCE: Final = 256
 
 
 class GroupEntry(NamedTuple):
-    """A group for people."""
+    """A group, as people are shown it."""
 
     key: GroupKey
     group: Group
@@ -37,17 +37,19 @@ class _Member(NamedTuple):
 
 
 class Groups:
-    """Tells guests of pods by way of a `PodTable`, each with its group, and of the groups themselves.
+    """Passes pods on from the ledger to a `PodTable`, each with its group, and tells the table of the groups.
 
-    Stands between the ledger and the pod table, so a pod is of a group in whatever state it is. Until `follow` no pod
-    is looked at. A group is known as long as it has an object or a pod. An object says more than its pods do. May be
-    used from any thread.
+    It stands between the two, so a pod is of its group in every state that the ledger knows. Until `follow` no pod is
+    looked at. A group is known as long as it has a PodGroup object or a pod. Where both say something, the object
+    counts. May be used from any thread.
     """
 
-    def __init__(self, pods: PodTable) -> None:
+    def __init__(self, pods: PodTable, on_objects: Callable[[], object] = lambda: None) -> None:
+        """`on_objects` is called after changes of objects, by who made them."""
         self._pods = pods
+        self._on_objects = on_objects
         self._lock = threading.RLock()
-        """Held while those of the tables are taken, never the other way round."""
+        """Taken before the locks of the tables, never after them."""
         self._members: dict[str, _Member] = {}
         self._claims: dict[GroupKey, Counter[Claim]] = {}
         """What the pods of each group say of it, and how many say so."""
@@ -80,6 +82,23 @@ class Groups:
             for key in keys:
                 self._describe(key)
 
+    def is_member(self, pod: bytes) -> bool:
+        """Whether a pod is of a group, as long as groups are followed."""
+        return self._is_followed and claim(pod) is not None
+
+    def completes(self, pod: bytes) -> bool:
+        """Whether the group of a pod has as many pods as it needs once this pod has come.
+
+        Before that no pod of the group may go on.
+        """
+        said = claim(pod) if self._is_followed else None
+        if said is None:
+            return False
+        with self._lock:
+            claims = self._claims.get(said.key, Counter[Claim]())
+            minimum = described(self._objects.get(said.key), [*claims, said]).minimum
+            return sum(claims.values()) + 1 >= minimum
+
     # -- pods --------------------------------------------------------------------------------------
 
     def put(self, pods: Iterable[tuple[str, ResidentPod]]) -> None:
@@ -105,12 +124,18 @@ class Groups:
                 self.remove(uid)
             self.put(pods.items())
 
+    def complete(self) -> None:
+        """Takes note that all pods that there are have been put."""
+        self._pods.complete()
+
     def _put(self, uid: str, pod: ResidentPod) -> None:
         before = self._members.pop(uid, None)
         said = before.claim if before and before.object == pod.object else claim(pod.object)
         if said:
             self._members[uid] = _Member(pod.object, said)
             self._join(said)  # Guests learn what a group is before they learn of its pod.
+        if said is None:
+            pod = pod._replace(is_binding=False)  # Nobody is told, so nobody need be told anew.
         self._pods.put([(uid, pod._replace(group=said and said.key))])
         if before:
             self._leave(before.claim)
@@ -134,7 +159,7 @@ class Groups:
 
     def objects(self, source: GroupSource) -> GroupObjects:
         """Where the PodGroups go of one API."""
-        return GroupObjects(self, source)
+        return GroupObjects(self, source, self._on_objects)
 
     def put_object(self, key: GroupKey, found: GroupObject) -> None:
         """Takes a PodGroup, which is new or has changed."""
@@ -184,9 +209,10 @@ class Groups:
 class GroupObjects:
     """The PodGroups of one API, by `namespace/name`, as a reflector brings them."""
 
-    def __init__(self, groups: Groups, source: GroupSource) -> None:
+    def __init__(self, groups: Groups, source: GroupSource, on_change: Callable[[], object]) -> None:
         self._groups = groups
         self._source = source
+        self._on_change = on_change
 
     def replace(self, objects: Mapping[str, GroupObject]) -> None:
         """These are all there are."""
@@ -199,10 +225,12 @@ class GroupObjects:
         """Adds or replaces objects."""
         for name, found in objects:
             self._groups.put_object(self._key(name), found)
+        self._on_change()
 
     def remove(self, name: str) -> None:
         """Forgets an object, known or not."""
         self._groups.remove_object(self._key(name))
+        self._on_change()
 
     def _key(self, name: str) -> GroupKey:
         namespace, _, short = name.partition("/")
@@ -212,11 +240,13 @@ class GroupObjects:
 def described(found: GroupObject | None, claims: Iterable[Claim]) -> Group:
     """What is known of a group by its object and its pods.
 
-    The object counts where it says something, else the largest of what its pods say.
+    The object counts where it says something, else the largest of what its pods say, and the oldest pod.
     """
     said = [*claims]
     priority = max((each.priority for each in said), default=0)
     timeout = max((each.timeout for each in said), default=0)
+    created = min((each.created for each in said if each.created), default=0)
     if found is None:
-        return Group(max((each.minimum for each in said), default=0), timeout, priority)
-    return Group(found.minimum, found.timeout or timeout, priority if found.priority is None else found.priority)
+        return Group(max((each.minimum for each in said), default=0), timeout, priority, created)
+    priority = priority if found.priority is None else found.priority
+    return Group(found.minimum, found.timeout or timeout, priority, found.created or created)

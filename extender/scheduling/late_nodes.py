@@ -27,10 +27,10 @@ MAX_LOGGED_NAMES: Final = 10
 
 
 class LateNodes:
-    """Waits for nodes that are about to come, for the thread that serves. That thread's alone.
+    """Waits for nodes that the watch is about to bring. Only the serving thread may use it.
 
-    A name is waited for when it comes up for the first time. So one that was waited for in vain, or that has lost its
-    object, is not waited for until the node table has forgotten it.
+    A node is waited for when a request names it for the first time. A node that never came, or that was deleted, is
+    waited for again only once the node table has forgotten its name.
     """
 
     def __init__(self, node_table: NodeTable) -> None:

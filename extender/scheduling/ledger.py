@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import Enum
-from heapq import heappop, heappush
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
+from extender.scheduling.expiries import Expiries
+from extender.scheduling.ledger_entry import PLANS, SEEN, TRANSITIONS, Entry, State, Step
 from extender.scheduling.rejected_pods import RejectedPods
-from wasm_runtime.engine import MEBIBYTE
+from extender.scheduling.room_taken import RoomTaken
 from wasm_runtime.pods.pod_table import ResidentPod
 
 PLAN_S: Final = 30.0
@@ -23,107 +23,16 @@ GROUP_PLAN_S: Final = 10.0
 """Seconds for a pod of a group. kube-scheduler tries a group that does not fit again and again, in the end after 14 s
 or more (`calculateBackoffDuration`): other pods get the room in between."""
 
+RETAINED_S: Final = 30.0
+"""Seconds for which a pod of a group keeps its room after the API server has refused its bind. kube-scheduler tries the
+pod again within 10 s, if it keeps its defaults (`podMaxBackoffSeconds`), and may try others before."""
+
 UNCONFIRMED_S: Final = 90.0
 """Seconds that the watch has, while it is current, to show a pod of which it is not known whether it is bound. A watch
 that has fallen silent is noticed earlier (`WATCH_TIMEOUT_S` and `WATCH_GRACE_S`)."""
 
-MAX_TENTATIVE_BYTES: Final = 64 * MEBIBYTE
-"""What plans may take; beyond it those go that would expire first."""
-
-POD_OVERHEAD_BYTES: Final = 1024
-"""What a pod takes beside its object."""
-
 PODS_AT_ONCE: Final = 256
 """Pods of a list that are taken while others wait."""
-
-MAX_NODES: Final = 32_768
-"""Nodes of which it is known when a pod came last. The others count as if one had come when the last was forgotten."""
-
-
-class State(Enum):
-    """Why a pod counts on a node."""
-
-    TENTATIVE = "tentative"
-    """filter has answered the node alone. It ends by itself."""
-    BINDING = "binding"
-    """A bind is under way, also while kube-scheduler asks about the pod again."""
-    UNCONFIRMED = "unconfirmed"
-    """The pod may be bound: the API server's answer was lost. It ends by itself if the watch does not show it."""
-    CONFIRMED = "confirmed"
-    """The pod was bound here."""
-    OBSERVED = "observed"
-    """The watch shows the pod on the node."""
-
-
-class Step(Enum):
-    """What becomes of a pod."""
-
-    RETRY = "retry"
-    """filter is asked about it."""
-    PLAN = "plan"
-    """filter answers one node."""
-    BIND = "bind"
-    """A bind begins."""
-    ANNOTATE = "annotate"
-    """The bind is to give it annotations."""
-    CONFIRM = "confirm"
-    """It is bound."""
-    RELEASE = "release"
-    """It was not bound."""
-    DOUBT = "doubt"
-    """It was bound, or not."""
-    EXPIRE = "expire"
-    """Its time is over."""
-    OBSERVE = "observe"
-    """The watch shows it on a node."""
-    MISS = "miss"
-    """A list does not have it on a node: that may be older than the bind."""
-    DELETE = "delete"
-    """The watch shows that it has ended."""
-
-
-_TENTATIVE, _BINDING, _UNCONFIRMED, _CONFIRMED, _OBSERVED = State
-
-TRANSITIONS: Final[Mapping[Step, Mapping[State | None, State | None]]] = {
-    Step.RETRY: {_TENTATIVE: None},
-    Step.PLAN: {None: _TENTATIVE, _TENTATIVE: _TENTATIVE},
-    Step.BIND: {_TENTATIVE: _BINDING, _BINDING: _BINDING},
-    Step.ANNOTATE: {_BINDING: _BINDING, _UNCONFIRMED: _UNCONFIRMED},
-    Step.CONFIRM: {_BINDING: _CONFIRMED, _UNCONFIRMED: _CONFIRMED},
-    Step.RELEASE: {_BINDING: None},
-    Step.DOUBT: {_BINDING: _UNCONFIRMED, _UNCONFIRMED: _UNCONFIRMED},
-    Step.EXPIRE: {_TENTATIVE: None, _BINDING: None, _UNCONFIRMED: None},
-    Step.OBSERVE: dict.fromkeys([None, *State], _OBSERVED),
-    Step.MISS: {_CONFIRMED: _UNCONFIRMED, _OBSERVED: None},
-    Step.DELETE: dict.fromkeys(State),
-}
-"""What follows a state, None being that of a pod that is on no node. Where a state is left out, nothing changes."""
-
-_SEEN: Final = frozenset({Step.OBSERVE, Step.DELETE})
-"""Steps that kube-scheduler sees as well, if the pod was bound."""
-
-
-class Entry(NamedTuple):
-    """A pod on a node."""
-
-    state: State
-    node: str
-    object: bytes
-    """Protobuf v1.Pod."""
-    expires: float = math.inf
-    """When an entry ends whose pod may not come, on the clock of `time.monotonic`."""
-    annotations: Mapping[str, str] | None = None
-    """Those that a bind gives the pod; the object has them."""
-
-    @property
-    def is_tentative(self) -> bool:
-        """Whether the pod may not come."""
-        return self.state not in {State.CONFIRMED, State.OBSERVED}
-
-    @property
-    def size(self) -> int:
-        """Bytes that it takes of those that all plans may take."""
-        return len(self.object) + POD_OVERHEAD_BYTES if self.state is State.TENTATIVE else 0
 
 
 class PodSink(Protocol):
@@ -137,6 +46,9 @@ class PodSink(Protocol):
 
     def replace(self, pods: Mapping[str, ResidentPod], /) -> None:
         """Makes these all that is known."""
+
+    def complete(self) -> None:
+        """Takes note that all pods that there are have been put."""
 
 
 class Ledger:
@@ -153,50 +65,49 @@ class Ledger:
         wake: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         on_end: Callable[[str], object] = lambda _: None,
+        is_member: Callable[[bytes], bool] = lambda _: False,
+        completes: Callable[[bytes], bool] = lambda _: False,
     ) -> None:
         """`outdated` is for how many seconds the watch may have been behind; `wake` has rejected pods tried again.
 
-        `clock` in seconds. `on_end` is told the UID of each pod that the watch shows to have ended.
+        `clock` in seconds. `on_end` is told the UID of each pod that the watch shows to have ended. `is_member` is
+        whether a protobuf v1.Pod is of a group, where anybody wants to know that; `completes` is whether others of its
+        group may go on now that it comes.
         """
         self._pods = pods
         self._outdated = outdated
         self._clock = clock
         self._on_end = on_end
+        self._is_member = is_member
+        self._completes = completes
         self._entries: dict[str, Entry] = {}
         self._waiting: dict[str, bytes] = {}
         """Pods that the watch has last shown without a node."""
-        self._expiries: list[tuple[float, str]] = []
-        """A heap, in which an entry that has another expiry by now is still found."""
-        self._bytes = 0
-        """What the tentative entries take."""
-        self._position = 0
-        self._taken: OrderedDict[str, int] = OrderedDict()
-        """By node, the position of the last change that may have taken room there; the oldest first."""
-        self._forgotten = 0
-        """The latest position that is not there any more."""
+        self._expiries = Expiries()
+        self._room_taken = RoomTaken()
         self._rejected = RejectedPods(wake, clock)
         self._lock = threading.RLock()
         self._behind_at = -math.inf
         """When the watch was last behind."""
         self.is_followed = False
-        """Whether the pods are watched, or about to be. Where they are not, nothing is worth a note."""
+        """Whether the pods are watched, or are about to be. While they are not, nobody tells the ledger anything."""
 
     # -- what schedulers do ------------------------------------------------------------------------
 
     @property
     def position(self) -> int:
-        """Grows with each change. Who judges afterwards knows of all changes until then."""
+        """A number that grows with each change. Guests that judge after it was read know of all changes up to it."""
         with self._lock:  # Else a change might count that guests are not told of yet.
-            return self._position
+            return self._room_taken.position
 
     def retry(self, uid: str) -> str:
         """Ends a pod's plan, since filter is asked about the pod again. Returns the node that it was for, or nothing.
 
-        Whoever does not plan the pod there again calls `vacate`.
+        A caller that does not plan the pod there again calls `vacate`, since the room is free.
         """
         with self._lock:
             entry = self._entries.get(uid)
-            if entry is None or entry.state is not State.TENTATIVE:
+            if entry is None or entry.state not in PLANS:
                 return ""
             self._step(Step.RETRY, uid)
             return entry.node
@@ -204,7 +115,13 @@ class Ledger:
     def vacate(self, *, is_seen: bool = False) -> None:
         """Takes note that a pod has left room, which kube-scheduler sees by itself or not."""
         with self._lock:
-            self._rejected.vacate(self._position, is_seen=is_seen)
+            self._rejected.vacate(self._room_taken.position, is_seen=is_seen)
+
+    def regroup(self) -> None:
+        """Takes note that a group has another pod or description: its rejected pods are worth another attempt."""
+        with self._lock:
+            self._room_taken.note()
+            self.vacate()
 
     def reject(self, since: int) -> bool:
         """Takes note that no node takes a pod.
@@ -221,7 +138,7 @@ class Ledger:
         to be judged again then.
         """
         with self._lock:
-            if self._taken.get(node, self._forgotten) > since:
+            if self._room_taken.on(node, since):
                 return False
             self._step(Step.PLAN, uid, Entry(State.TENTATIVE, node, pod, self._clock() + seconds))
             self.expire()
@@ -242,15 +159,15 @@ class Ledger:
     ) -> Mapping[str, str] | None:
         """Takes note of the annotations that a bind is to give a pod; `pod` is the protobuf v1.Pod that has them.
 
-        Returns those that count: if the pod has some by another bind, which may have been heard, they are the first.
-        Returns None, and notes nothing, if a pod may have taken room on the node after the position `since`: what the
-        annotations tell may be wrong then.
+        Returns the annotations that count. If an earlier bind may have given the pod some, these are the ones that
+        count. Returns None, and notes nothing, if a pod may have taken room on the node after the position `since`:
+        what the annotations tell may be wrong then.
         """
         with self._lock:
             entry = self._entry(uid, node)
             if entry and entry.annotations:
                 return entry.annotations
-            if annotations and self._taken.get(node, self._forgotten) > since:
+            if annotations and self._room_taken.on(node, since):
                 return None
             if annotations and entry:  # Else it has ended, or is elsewhere, and the API server will refuse it.
                 self._step(Step.ANNOTATE, uid, entry._replace(object=pod, annotations=annotations))
@@ -266,6 +183,20 @@ class Ledger:
         """Takes note that a pod was not bound to a node."""
         with self._lock:
             if self._entry(uid, node):
+                self._step(Step.RELEASE, uid)
+
+    def retain(self, uid: str, node: str) -> None:
+        """Takes note that a pod was not bound to a node. One of a group keeps its room there for its next attempt.
+
+        So does one that an earlier bind may have bound there, of which nobody knows yet.
+        """
+        with self._lock:
+            entry = self._entry(uid, node)
+            if entry and self._is_member(entry.object):
+                known_at = entry.expires if entry.state is State.UNCONFIRMED else -math.inf
+                expires = max(self._clock() + RETAINED_S, known_at)
+                self._step(Step.RETAIN, uid, entry._replace(expires=expires))
+            elif entry:
                 self._step(Step.RELEASE, uid)
 
     def doubt(self, uid: str, node: str) -> None:
@@ -284,33 +215,30 @@ class Ledger:
         entry = self._entries.get(uid)
         return entry.node if entry and entry.state in {State.BINDING, State.UNCONFIRMED} else None
 
+    def retained(self, uid: str) -> Entry | None:
+        """A pod whose room is kept after its bind was refused; None if there is none."""
+        entry = self._entries.get(uid)
+        return entry if entry and entry.state is State.RETAINED else None
+
     def expire(self) -> None:
-        """Ends what is expected and whose time is over, and as many more plans as are too much."""
+        """Ends the entries whose time is over. Then ends plans, if all plans together take too much memory."""
         with self._lock:
-            now, kept = self._clock(), []
+            now = self._clock()
             if self._outdated():
                 self._behind_at = now
-            while self._expiries and (self._expiries[0][0] <= now or self._bytes > MAX_TENTATIVE_BYTES):
-                expires, uid = heappop(self._expiries)
-                entry = self._entries.get(uid)
-                if entry is None or entry.expires != expires:
-                    continue
-                shown_by = self._behind_at + UNCONFIRMED_S
-                if expires > now and entry.state is not State.TENTATIVE:
-                    kept.append((expires, uid))
-                elif entry.state is State.UNCONFIRMED and shown_by > now:  # The watch may still show it.
+            shown_by = self._behind_at + UNCONFIRMED_S
+            for uid, entry in self._expiries.due(now, self._entries):
+                if entry.state is State.UNCONFIRMED and shown_by > now:  # The watch may still show it.
                     self._step(Step.DOUBT, uid, entry._replace(expires=shown_by))
                 else:
                     self._step(Step.EXPIRE, uid)
-            for each in kept:
-                heappush(self._expiries, each)
 
     # -- what the watch shows ----------------------------------------------------------------------
 
     def observe(self, uid: str, node: str, pod: bytes) -> None:
         """Takes a pod as the watch shows it, with an empty `node` if it has none.
 
-        A pod that was bound here is on its node all the same: the watch may be behind.
+        A pod that was bound here stays on its node even if the watch shows none: the watch may be behind.
         """
         with self._lock:
             self._observe(uid, node, pod)
@@ -319,15 +247,15 @@ class Ledger:
     def delete(self, uid: str) -> None:
         """Forgets a pod that has ended."""
         with self._lock:
-            self._waiting.pop(uid, None)
+            self._end_waiting(uid)
             self._change(Step.DELETE, uid)
             self._tell([uid])
         self._on_end(uid)
 
     def replace(self, pods: Mapping[str, tuple[str, bytes]]) -> None:
-        """Takes a list of all pods that have not ended: the node and the object of each.
+        """Takes a list of all pods that have not ended, by their UIDs: the node and the object of each.
 
-        It takes them as if the watch showed some at a time, so that nobody has to wait until it has taken all.
+        It takes some pods at a time and gives the lock away in between, so nobody has to wait until it has taken all.
         """
         with self._lock:
             expires = self._clock() + UNCONFIRMED_S
@@ -336,7 +264,7 @@ class Ledger:
         for uids in _batches(missed):
             with self._lock:
                 for uid in uids:
-                    if uid not in pods and self._waiting.pop(uid, None) is not None:
+                    if uid not in pods and self._end_waiting(uid):
                         self._on_end(uid)
                     if entry := self._entries.get(uid):
                         self._change(Step.MISS, uid, entry._replace(expires=expires))
@@ -346,6 +274,7 @@ class Ledger:
                 for uid in uids:
                     self._observe(uid, *pods[uid])
                 self._tell(uids)
+        self._pods.complete()
 
     def unfollow(self) -> None:
         """Forgets all pods: nobody watches them from now on. A bind that is under way ends without the ledger."""
@@ -354,7 +283,6 @@ class Ledger:
             self._entries.clear()
             self._waiting.clear()
             self._expiries.clear()
-            self._bytes = 0
             self._pods.replace({})
 
     # -- for people --------------------------------------------------------------------------------
@@ -395,10 +323,23 @@ class Ledger:
             self._waiting.pop(uid, None)
             self._change(Step.OBSERVE, uid, Entry(State.OBSERVED, node, pod))
         else:
+            if uid not in self._waiting and self._completes(pod):
+                self.regroup()
             self._waiting[uid] = pod
 
+    def _end_waiting(self, uid: str) -> bool:
+        """Forgets a pod that the watch showed without a node. Returns whether there was one.
+
+        The pod's group may need room no more that was kept for it. kube-scheduler does not try rejected pods again when
+        such a pod ends.
+        """
+        pod = self._waiting.pop(uid, None)
+        if pod is not None and self._is_member(pod):
+            self.regroup()
+        return pod is not None
+
     def _change(self, step: Step, uid: str, changed: Entry | None = None) -> None:
-        """Makes a transition, of which guests are still to be told before anybody else has the lock."""
+        """Makes a transition. The caller tells guests of it by `_tell` before it releases the lock."""
         with self._lock:
             before = self._entries.get(uid)
             state = before.state if before else None
@@ -412,22 +353,10 @@ class Ledger:
                 self._entries[uid] = after
             else:
                 self._entries.pop(uid, None)
-            self._bytes += (after.size if after else 0) - (before.size if before else 0)
-            if after and after.is_tentative:
-                heappush(self._expiries, (after.expires, uid))
-            self._note_room(before, after)
+            self._expiries.note(uid, before, after)
+            self._room_taken.note(_taken_node(before, after))
             if before and step is not Step.RETRY and (after is None or after.node != before.node):
-                self.vacate(is_seen=step in _SEEN and not before.is_tentative)
-
-    def _note_room(self, before: Entry | None, after: Entry | None) -> None:
-        """Notes at a node that a pod may have taken room there: it came, or is another one than it was."""
-        self._position += 1
-        if after is None or (before and (before.node, before.object) == (after.node, after.object)):
-            return
-        self._taken.pop(after.node, None)
-        self._taken[after.node] = self._position
-        if len(self._taken) > MAX_NODES:
-            _, self._forgotten = self._taken.popitem(last=False)
+                self.vacate(is_seen=step in SEEN and not before.is_tentative)
 
     def _tell(self, uids: Sequence[str]) -> None:
         """Brings what guests are told of pods up to date."""
@@ -435,12 +364,17 @@ class Ledger:
         for uid in uids:
             entry, waiting = self._entries.get(uid), self._waiting.get(uid)
             if entry:
-                told.append((uid, ResidentPod(entry.node, entry.object, entry.is_tentative)))
+                told.append((uid, entry.told))
             elif waiting is not None:
                 told.append((uid, ResidentPod("", waiting)))
             else:
                 self._pods.remove(uid)
         self._pods.put(told)
+
+
+def _taken_node(before: Entry | None, after: Entry | None) -> str:
+    """The node where a change takes room: the pod has come there, or asks for something else. "" if there is none."""
+    return "" if after is None or (before and before.takes_as(after)) else after.node
 
 
 def _batches(uids: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from extender.scheduling.profile import Profile
+
+DEFAULT_PROFILE: Final = "default"
+"""The name of the profile for pods whose `schedulerName` matches no other profile."""
 
 
 class _Live(NamedTuple):
@@ -31,7 +34,7 @@ class LiveProfiles:
     def switch(self, profiles: Iterable[Profile]) -> None:
         """Makes profiles live for all requests that come from now on; those in flight keep what they have."""
         named = {profile.name: profile for profile in profiles}
-        default = named.get("default") or next(iter(named.values()))
+        default = named.get(DEFAULT_PROFILE) or next(iter(named.values()))
         self.has_binding_points = any(profile.has_binding_points or profile.problem for profile in named.values())
         """Whether any profile may have a plugin with a part in the binding cycle."""
         self._live = _Live(named, default)

@@ -22,15 +22,15 @@ MAX_KEPT_BYTES: Final = 256 * MEBIBYTE
 
 
 class NotSyncedError(Exception):
-    """The cache of the cluster is not to be answered from. `str()` says why."""
+    """The cache of the cluster must not be used to answer requests. `str()` says why."""
 
 
 class Cache(Protocol):
-    """A cache of the cluster's nodes that feeds a node table."""
+    """A cache of what the cluster has."""
 
     @property
     def unusable(self) -> str | None:
-        """Why nothing may be answered from it; None while something may."""
+        """Why it must not be used to answer requests; None if it may."""
 
     @property
     def problem(self) -> str | None:
@@ -38,13 +38,14 @@ class Cache(Protocol):
 
 
 class NodeSource:
-    """Finds the nodes of a request. For the serving thread only, but for `current`.
+    """Finds the nodes of a request. For the serving thread only, except for `current`.
 
-    With a cache their objects are the cluster's, and requests only name them: filter gets the nodes that passed the
-    scheduler's own filters and preempt is asked about the others, so nodes of requests would differ within a cycle.
-    Whole nodes that the cluster does not have are seen for that request only: it asks what would be.
-    Without a cache they are those of the requests seen so far, each as it came last, whatever it says of its UID and
-    resourceVersion.
+    With a cache, node objects are the cluster's, and requests only name them. Objects from requests would differ within
+    a cycle: filter gets the nodes that passed the scheduler's own filters, and preempt is asked about the others. Whole
+    nodes that the cluster does not have are seen for that request only: such a request asks what would be.
+
+    Without a cache, the nodes are those of the requests seen so far. Each is as it came last, whatever it says of its
+    UID and resourceVersion.
     """
 
     def __init__(
@@ -55,9 +56,10 @@ class NodeSource:
         *,
         needs_sync: bool = True,
     ) -> None:
-        """`nodes` is what the cache feeds, or takes the nodes of requests until one of `anew` has to take its place.
+        """The cache feeds `nodes`. Without a cache, those of requests go there until they are too many for one table.
 
-        Without `needs_sync`, requests are answered from what is known while the cache is not to be answered from.
+        `anew` makes the next table then. Without `needs_sync`, requests are answered from what is known even while the
+        cache says that it is unusable.
         """
         self._cache = cache
         self._needs_sync = needs_sync

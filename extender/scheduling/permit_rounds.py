@@ -8,7 +8,7 @@ from typing import Final
 from extender.scheduling.waiting_pods import WaitingPods
 from wasm_runtime.supervision import SupervisedThread
 
-MIN_PAUSE_S: Final = 0.1
+MIN_PAUSE_S: Final = 0.02
 """Seconds between two rounds, so that one round takes all changes that come meanwhile."""
 
 MAX_SHARE: Final = 0.2

@@ -1,4 +1,4 @@
-"""Judging a pod, and reserving for it, so that what was free is still free when the pod is expected on a node."""
+"""Judges a pod, or reserves for it, and does so again if another pod has taken the room meanwhile."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from extender.scheduling.filter import Verdict
+from extender.scheduling.findings import Filtered
 from extender.scheduling.ledger import PLAN_S, Ledger
 from extender.scheduling.profile import Profile
-from wasm_runtime.guests.guest import Pod
+from wasm_runtime.abi import Code
+from wasm_runtime.guests.guest import Pod, Status
 from wasm_runtime.nodes.node_table import Nodes
 
 MAX_JUDGED: Final = 8
 """How often a pod is judged while others take the room that it would get, or make room."""
 
 
+_COMMITTED: Final = "the pod is being bound to {}, or may be bound there: the watch has not shown it yet"
+_RETAINED: Final = "the pod has its room on {}, where its bind was refused"
+
+
 class OvertakenError(Exception):
-    """What was found was not true any more each time that a pod was judged. `str()` says so."""
+    """Each time that a pod was judged, others had taken its room before it was expected there. `str()` says so."""
 
 
 class Annotated(NamedTuple):
@@ -37,20 +43,25 @@ def plan(
     judge: Callable[[Nodes], Verdict],
     seconds: float | None = PLAN_S,
 ) -> Verdict:
-    """What `judge` says of some nodes. If one is left, the pod is expected there for so many seconds afterwards.
+    """What `judge` says of some nodes. If it leaves one, the pod is expected there for so many seconds from then on.
 
-    With None it is expected nowhere. Pods that are judged at the same time do not get the same room: who comes second
-    is judged again, and so is who is rejected while room comes free. A pod that is being bound, or may be bound, gets
-    that node, and is not judged: anywhere else it might be twice. Raises OvertakenError, and what `judge` raises.
+    With None for the seconds it is expected nowhere. Two pods that are judged at the same time do not get the same
+    room: the second one is judged again. A pod that is rejected while room comes free is judged again, too.
+
+    A pod that is being bound, or may be bound, gets that node without being judged: on another node it might be bound
+    twice. A pod whose bind was refused gets its node as well, as long as its room there is kept and the node is among
+    those asked about. Raises OvertakenError, and what `judge` raises.
     """
     if ledger is None or not ledger.is_followed:
         return judge(nodes)
     ledger.expire()
     if node := ledger.committed(pod.uid):
-        verdict = _only(node, nodes)
+        verdict = _only(node, nodes, _COMMITTED)
         if not verdict.kept:
             ledger.reject(sys.maxsize)
         return verdict
+    if (entry := ledger.retained(pod.uid)) and entry.node in nodes.names:
+        return _only(entry.node, nodes, _RETAINED)
     left = ledger.retry(pod.uid)
     try:
         return _judge(ledger, profile, pod, partial(judge, nodes), seconds)
@@ -69,8 +80,8 @@ def reserve(
 ) -> Mapping[str, str]:
     """The annotations that plugins `choose` for a pod that is being bound to a node. The ledger has them afterwards.
 
-    Pods that are bound to the node at the same time do not get the same: who comes second has to `undo` it, and chooses
-    again. Raises OvertakenError, and what `choose` raises.
+    Two pods that are bound to the node at the same time do not get the same devices, say: the second one has to `undo`
+    its choice and to choose again. Raises OvertakenError, and what `choose` raises.
     """
     if ledger is None or not ledger.is_followed:
         return choose().annotations
@@ -104,14 +115,15 @@ def _judge(ledger: Ledger, profile: Profile, pod: Pod, judge: Callable[[], Verdi
 
 
 def _holds(ledger: Ledger, pod: Pod, verdict: Verdict, since: int, seconds: float | None) -> bool:
-    """Whether a verdict is still true; a pod whose one node it names is then expected there."""
+    """Whether a verdict is still true. If it names one node, the pod is expected there from then on."""
     names = verdict.kept.names
     if not names:
         return ledger.reject(since)
     return seconds is None or len(names) > 1 or ledger.plan(pod.uid, names[0], pod.object, since, seconds)
 
 
-def _only(node: str, nodes: Nodes) -> Verdict:
-    reason = f"the pod is being bound to {node}, or may be bound there: the watch has not shown it yet"
+def _only(node: str, nodes: Nodes, why: str) -> Verdict:
+    others = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, why.format(node))
     kept = nodes.select(list(map(node.__eq__, nodes.names)))
-    return Verdict(kept, {}, dict.fromkeys(filter(node.__ne__, nodes.names), reason))
+    said = Filtered("", "", 0.0, nodes.without_names(), kept.without_names(), others, b"", ())
+    return Verdict(kept, {}, dict.fromkeys(filter(node.__ne__, nodes.names), others.reason), (said,))

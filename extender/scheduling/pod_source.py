@@ -42,7 +42,7 @@ class PodLister(Protocol):
         """A pod, a protobuf v1.Pod."""
 
     def find(self, uid: str, version: str) -> bytes | None:
-        """The same at a resourceVersion, if pods are kept anyway."""
+        """The pod at a resourceVersion; None if pods are not kept, or the pod has another version."""
 
 
 class GroupLister(Protocol):

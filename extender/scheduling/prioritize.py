@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 from operator import add
 from typing import Final, NamedTuple
 
+from extender.scheduling.findings import Scored
 from extender.scheduling.profile import Profile
 from extender.scheduling.verb import JudgingVerb, Question
 from wasm_runtime.abi import MAX_NODE_SCORE
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.plugin import Plugin
-from wasm_runtime.nodes.node_table import Nodes
+from wasm_runtime.nodes.node_table import Nodes, NodeSet
 
 MAX_TABULATED: Final = 10_000
 """Totals whose answers are looked up, which takes a quarter of finding them. More would take long to make."""
@@ -22,11 +24,14 @@ MAX_TABULATED: Final = 10_000
 class Totals(NamedTuple):
     """The plugins' scores of some nodes, each times the plugin's weight, added up."""
 
+    nodes: NodeSet
     scores: Sequence[int]
     """One a node; those of a plugin that has scored alone as they are, in bytes."""
     weights: int
     """The weights of the plugins, added up; 1 for one plugin."""
     score_range: int
+    scored: tuple[Scored, ...]
+    """What each plugin said, as it came."""
 
     def mean(self, score: int) -> int:
         """What prioritize answers for one of the scores: the mean of the plugins' scores, in 0..`score_range`."""
@@ -45,28 +50,36 @@ def run(profile: Profile, pod: Pod, nodes: Nodes) -> Totals:
     A plugin that skips the pod or whose failure is ignored has no part in them. If none has, all nodes score 0. Raises
     PluginFailedError.
     """
-    scored: list[tuple[int, bytes]] = []
+    scored: tuple[Scored, ...] = ()
     for profile_plugin in profile.plugins:
         if nodes.names and profile_plugin.plugin.runs("score"):
-            scores = profile_plugin.attempt("prioritize", score, pod, nodes)
-            if scores is not None:
-                scored.append((profile_plugin.weight, scores))
+            said = profile_plugin.attempt("prioritize", score, pod, nodes, profile_plugin.weight)
+            if said is not None:
+                scored += (said,)
     if len(scored) <= 1:
-        return Totals(scored[0][1] if scored else bytes(len(nodes.names)), 1, profile.score_range)
+        scores = scored[0].scores if scored else bytes(len(nodes.names))
+        return Totals(nodes.without_names(), scores, 1, profile.score_range, scored)
     totals: Sequence[int] = [0] * len(nodes.names)
-    for weight, scores in scored:
-        totals = list(map(add, totals, map(weight.__mul__, scores)))
-    return Totals(totals, sum(weight for weight, _ in scored), profile.score_range)
+    for each in scored:
+        totals = list(map(add, totals, map(each.weight.__mul__, each.scores)))
+    weights = sum(each.weight for each in scored)
+    return Totals(nodes.without_names(), totals, weights, profile.score_range, scored)
 
 
-def score(plugin: Plugin, pod: Pod, nodes: Nodes) -> bytes | None:
+def score(plugin: Plugin, pod: Pod, nodes: Nodes, weight: int = 1) -> Scored | None:
     """A plugin's scores in 0..100, one a node; None if it skips the pod. Raises GuestError."""
+    begun = time.perf_counter()
     with plugin.guest(pod, nodes, "score") as (guest, deadline):
-        return guest.score(nodes, deadline)
+        scores = guest.score(nodes, deadline)
+        raw = guest.raw_scores
+    if scores is None:
+        return None
+    return Scored(plugin.name, plugin.digest, time.perf_counter() - begun, weight, scores, raw)
 
 
 def _decide(plugin: Plugin, question: Question) -> bytes | None:
-    return score(plugin, question.pod, question.nodes) if plugin.runs("score") else None
+    said = score(plugin, question.pod, question.nodes) if plugin.runs("score") else None
+    return said and said.scores
 
 
 def _describe(scores: bytes | None, names: Sequence[str]) -> Sequence[str | int]:

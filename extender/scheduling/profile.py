@@ -57,6 +57,31 @@ def mend(error: GuestError) -> str:
     return f"; {MENDS[error.fault]}" if error.fault in MENDS else ""
 
 
+class PluginOutcomes:
+    """What became of a plugin's calls, whatever its revision was. An update that two threads lose does no harm."""
+
+    __slots__ = ("failed_at", "failures", "last_failure", "rejected_nodes")
+
+    def __init__(self) -> None:
+        self.failures: dict[Fault, int] = dict.fromkeys(Fault, 0)
+        """Calls without an answer, by the reason."""
+        self.last_failure = ""
+        self.failed_at = 0.0
+        """When the last failure was, on the clock of `time.monotonic`."""
+        self.rejected_nodes = 0
+        """Nodes that filter has rejected, counted for each pod."""
+
+    def fail(self, fault: Fault, message: str) -> None:
+        """Counts a failure."""
+        self.failures[fault] += 1
+        self.last_failure, self.failed_at = message, time.monotonic()
+
+    @property
+    def total_failures(self) -> int:
+        """Calls without an answer."""
+        return sum(self.failures.values())
+
+
 class CpuTime:
     """CPU time of a plugin's calls for a verb. An update that two threads lose does no harm."""
 
@@ -94,6 +119,8 @@ class ProfilePlugin:
     inline_policies: defaultdict[str, InlinePolicy] = field(default_factory=lambda: defaultdict(InlinePolicy))
     """By the verb, that of the whole profile: a plugin may be quick in one and slow in another."""
     stats: CallStats = field(default_factory=CallStats)
+    outcomes: PluginOutcomes = field(default_factory=PluginOutcomes)
+    """Of all revisions of the plugin."""
 
     def attempt(
         self,
@@ -124,6 +151,7 @@ class ProfilePlugin:
 
     def _failure(self, error: GuestError) -> PluginFailedError:
         failure = PluginFailedError(self.plugin, error)
+        self.outcomes.fail(error.fault, str(failure))
         if error.fault not in _NOT_THE_GUESTS:
             self.stats.failures += 1
             self.stats.last = str(failure)
@@ -132,7 +160,7 @@ class ProfilePlugin:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
-    """What pods of one scheduler name are judged by. It never changes: a pod's cycle ends on what it began with."""
+    """The plugins for pods of one scheduler name. It never changes: a pod's cycle ends with what it began with."""
 
     name: str
     plugins: Sequence[ProfilePlugin]
@@ -142,8 +170,10 @@ class Profile:
     """Whether prioritize names the nodes with a score of 0, which it need not."""
     top_nodes: int | None = None
     """How many nodes filter answers at most, the best by the plugins' scores; None for all that pass."""
+    simulator_results: bool = False
+    """Whether bind gives pods the annotations of kube-scheduler-simulator."""
     problem: str = ""
-    """Why no pod can be judged by it: a plugin that it must not go without is not there."""
+    """Why it can judge no pod: a plugin with failurePolicy Fail is not there. Empty if it can."""
     wants_nodes: bool = field(init=False)
     """Whether any plugin may ask for the objects of nodes."""
     wants_pods: bool = field(init=False)
@@ -152,12 +182,16 @@ class Profile:
     """Whether any plugin keeps groups of pods."""
     has_binding_points: bool = field(init=False)
     """Whether any plugin has a part in the binding cycle."""
+    names_plugins: bool = field(init=False)
+    """Whether several plugins filter, so that a reason has to say whose it is."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "wants_nodes", any(each.plugin.wants_nodes for each in self.plugins))
         object.__setattr__(self, "wants_pods", any(each.plugin.wants_pods for each in self.plugins))
         object.__setattr__(self, "wants_groups", any(each.plugin.wants_groups for each in self.plugins))
         object.__setattr__(self, "has_binding_points", any(each.plugin.has_binding_points for each in self.plugins))
+        filtering = [each for each in self.plugins if each.plugin.runs("prefilter") or each.plugin.runs("filter")]
+        object.__setattr__(self, "names_plugins", len(filtering) > 1)
 
     def reserve(self, verb: str, pod: Pod) -> bool:
         """Holds a guest of each plugin for this thread, if all are quick enough for the loop that serves all verbs.

@@ -5,54 +5,30 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Final
 
+from extender.scheduling.filter_recording import FilterRecording
 from extender.scheduling.requests import Candidates
-from extender.scheduling.verb import JudgingVerbName, Victims
+from extender.scheduling.sample import Sample
+from extender.scheduling.verb import JudgingVerbName
 from extender.scheduling.verbs import JUDGING
 from wasm_runtime.engine import MEBIBYTE
-from wasm_runtime.guests.guest import Pod
 
 MAX_SAMPLES: Final = 16
-"""Requests that are kept of a verb of a profile, the last ones; and those that wait for one who listens."""
+"""The last requests that are kept for each verb of a profile; also how many may wait for a shadow."""
 
 MAX_SAMPLES_BYTES: Final = 8 * MEBIBYTE
 """Bytes that they may hold together, about 100,000 names of nodes; one alone may hold more."""
-
-NAME_BYTES: Final = 80
-"""Bytes that a node's name takes, its place in a list included."""
 
 SAMPLE_INTERVAL_S: Final = 0.1
 """Seconds between two requests that are kept, once there are enough: of thousands a second the others cost nothing."""
 
 MAX_SHADOWED_PER_S: Final = 50
-"""Requests of a verb a second that are handed to one who listens. One of another verb may follow at once."""
-
-MAX_WAITING_BYTES: Final = 64 * MEBIBYTE
-"""Bytes of requests that wait for one who records, beyond which none is added."""
-
-
-class Sample(NamedTuple):
-    """A request that was judged."""
-
-    verb: JudgingVerbName
-    pod: Pod
-    names: Sequence[str]
-    """The nodes that it was about, all of them, however few a plugin has left to the next one."""
-    victims: Victims | None = None
-    """With preempt. What could be had then may not be had later: pods come and go."""
-    held: int = 0
-    """Bytes that `victims` keeps alive."""
-
-    @property
-    def size(self) -> int:
-        """Bytes that it takes, by a rule of thumb."""
-        return NAME_BYTES * len(self.names) + len(self.pod.object) + self.held
+"""Requests of a verb a second that are handed to a shadow. One of another verb may follow at once."""
 
 
 class _Ring:
@@ -79,7 +55,7 @@ class _Ring:
 
 
 class _Listener:
-    """One who wants to see what comes."""
+    """A queue of the requests that are judged from now on, for a shadow."""
 
     __slots__ = ("due", "profile", "queue")
 
@@ -100,70 +76,6 @@ class _Listener:
                     self.queue.put_nowait(sample)
 
 
-class RecordedRequest(NamedTuple):
-    """A whole filter request that was judged."""
-
-    at: float
-    """On the clock of `time.monotonic`."""
-    sample: Sample
-    asked: Candidates
-
-    @property
-    def size(self) -> int:
-        """Bytes that it takes, by a rule of thumb."""
-        return self.sample.size + self.asked.held
-
-
-class FilterRecording:
-    """Records the filter requests of a profile, from `start` until there are as many as wanted.
-
-    The serving thread offers requests. One other thread takes them. Neither waits for the other.
-    """
-
-    __slots__ = ("_left", "_offered", "_taken", "_waiting", "dropped", "is_gone", "profile")
-
-    def __init__(self, profile: str) -> None:
-        self.profile = profile
-        self.dropped = 0
-        """Requests that came while too many waited."""
-        self.is_gone = False
-        """Whether the profile is not live any more, so that none comes."""
-        self._left = 0
-        self._waiting: deque[RecordedRequest] = deque()
-        self._offered = 0
-        """Bytes that have ever waited, counted by the serving thread alone."""
-        self._taken = 0
-        """Bytes that wait no more, counted by the other thread alone."""
-
-    def start(self, requests: int) -> None:
-        """From now on so many are taken."""
-        self._left = requests
-
-    @property
-    def is_full(self) -> bool:
-        """Whether all that were wanted have come."""
-        return not self._left
-
-    def offer(self, sample: Sample, asked: Candidates | None, now: float) -> None:
-        """Takes a request, if it is one of filter and there is room."""
-        if not (asked and self._left):
-            return
-        if self._offered - self._taken >= MAX_WAITING_BYTES:
-            self.dropped += 1
-            return
-        request = RecordedRequest(now, sample, asked)
-        self._offered += request.size
-        self._waiting.append(request)
-        self._left -= 1
-
-    def take(self) -> Iterator[RecordedRequest]:
-        """Those that wait, in the order in which they came. Each makes room when the next one is asked for."""
-        while self._waiting:
-            request = self._waiting.popleft()
-            yield request
-            self._taken += request.size
-
-
 class RequestSamples:
     """The last requests of each profile and verb, and whoever wants those to come.
 
@@ -176,9 +88,9 @@ class RequestSamples:
         self._lock = threading.Lock()
 
     def record(self, profile: str, sample: Sample, asked: Candidates | None = None) -> None:
-        """Takes note of a request that was judged. May be called from any thread: a sample that two lose does no harm.
+        """Takes note of a request that was judged. May be called from any thread: a sample may get lost, without harm.
 
-        `asked` is one of filter, whole; it comes from the serving thread only.
+        `asked` is the whole of a filter request. Only the serving thread gives it.
         """
         now = time.monotonic()
         ring = self._rings.get((profile, sample.verb))

@@ -18,11 +18,11 @@ Name = Annotated[str, Meta(max_length=MAX_NODE_NAME_CHARS)]
 
 
 UNREADABLE: Final = (EncodeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What JSON raises that is malformed, no UTF-8, of other types than it should be, or nested without end."""
+"""What decoding raises for JSON that is malformed, not UTF-8, of the wrong types, or nested too deeply."""
 
 
 class RequestError(Exception):
-    """The caller's request is none that can be answered. `str()` says what is wrong with it."""
+    """The request cannot be answered, which is the caller's fault. `str()` says what is wrong with it."""
 
 
 class MetaPod(Struct, gc=False):
@@ -44,7 +44,7 @@ class PodRequest(NamedTuple):
     pod: Pod
     scheduler_name: str
     is_in_group: bool = False
-    """Whether kube-scheduler may try it with others, as a group that fits or does not."""
+    """Whether kube-scheduler may try it together with others, as a group of which all or none fit."""
     nominated_node: str = ""
     """Where kube-scheduler has evicted pods for it."""
 

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from extender.config import ProfileConfig
 from extender.scheduling import prioritize
 from extender.scheduling.cycle_pins import Key
+from extender.scheduling.prioritize import Totals
 from extender.scheduling.profile import Profile
 from wasm_runtime.abi import MAX_NODE_SCORE, MIN_NODE_SCORE
 from wasm_runtime.engine import MEBIBYTE
@@ -36,8 +37,8 @@ MAX_TURNS: Final = 32_768
 """Nodes of which it is known when they were answered, some 10 MiB; beyond it those go that were longest ago."""
 
 MAX_COMPARED: Final = 32
-"""Equally good nodes among which that is looked for which was answered least recently. Of more some are taken, others
-each time."""
+"""Equally good nodes that are compared by when they were answered. If there are more, each call compares others of
+them."""
 
 _STRIDE: Final = 2_654_435_761
 """A prime that is 2**32 divided by the golden ratio: its multiples are spread evenly."""
@@ -67,19 +68,21 @@ class Best(NamedTuple):
     nodes: Nodes
     scores: dict[str, int]
     """What prioritize answers about them, by name."""
+    totals: Totals
+    """Of all nodes that pass."""
 
 
 class _Best(NamedTuple):
     """The best of some nodes, by their positions."""
 
     surely: list[int]
-    """Those that are better than the last ones."""
+    """Those with a better score than the lowest that is still answered."""
     tied: bytes
-    """A byte a node: 1 for those that are all as good as the last ones, else 0."""
+    """A byte a node: 1 if it has that lowest score, else 0."""
     ties: int
-    """How many of these there are."""
+    """How many nodes have that lowest score."""
     room: int
-    """How many of them there is room for."""
+    """How many of these nodes are to be answered."""
 
 
 class _Answer(NamedTuple):
@@ -132,10 +135,10 @@ class TopNodes:
             positions = sorted(best.surely + self._least_recent(nodes.names, best, again))
             chosen = nodes.at(positions)
             self._remember(key, _Answer(chosen.names, began, tried))
-        return Best(chosen, {nodes.names[at]: totals.mean(totals.scores[at]) for at in positions})
+        return Best(chosen, {nodes.names[at]: totals.mean(totals.scores[at]) for at in positions}, totals)
 
     def _least_recent(self, names: Sequence[str], best: _Best, again: Sequence[str]) -> list[int]:
-        """Of those that tie as many as there is room for: those in `again` first, then by when they were answered."""
+        """As many of the tied nodes as there is room for: those in `again` first, then the least recently answered."""
         most = None if again else MAX_COMPARED + best.room
         first = 0 if again or best.ties <= MAX_COMPARED else self._turn * _STRIDE % len(names)
         tied = list(islice(_marked(best.tied, first), most))
@@ -162,7 +165,7 @@ class TopNodes:
 
 
 def _tried(last: _Answer) -> dict[str, int]:
-    """How often each node was answered until now, the last ones last."""
+    """How often each node was answered until now. The nodes of the last answer come last."""
     tried = {name: count for name, count in last.tried.items() if name not in last.names}
     tried |= {name: last.tried.get(name, 0) + 1 for name in last.names}
     return dict(islice(tried.items(), max(0, len(tried) - MAX_TRIED), None))
@@ -179,7 +182,7 @@ def _demoted(names: Sequence[str], scores: Sequence[int], tried: Mapping[str, in
 
 
 def _positions(names: Sequence[str], wanted: Collection[str]) -> list[int]:
-    """Where some names stand among others, as far as they do."""
+    """The positions of the `wanted` names among all `names`. Names that are not there are left out."""
     if not wanted:
         return []
     places = dict(zip(names, range(len(names)), strict=True))
@@ -199,7 +202,7 @@ def _find_best(scores: Sequence[int], most: int) -> _Best:
 
 
 def _marked(marks: bytes, first: int = 0) -> Iterator[int]:
-    """The positions of what is not 0, from the first one on and around."""
+    """The positions of the bytes that are not 0: those from `first` on, then those before it."""
     around = chain(range(first, len(marks)), range(first))
     return compress(around, marks[first:] + marks[:first])
 

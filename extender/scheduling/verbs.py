@@ -24,9 +24,10 @@ def used_verbs(profiles: Iterable[Profile]) -> set[str]:
 def _uses(profile: Profile, verb: Verb) -> bool:
     """Whether the plugins of a profile have a say in a verb. With topNodes, filter scores, too.
 
-    Where plugins know pods the extender binds, so that it knows of each bind first, and Filter can look once more.
+    Where plugins know pods the extender binds, so that it knows of each bind first, and Filter can look once more. It
+    also binds where a pod is to get annotations at its bind.
     """
-    if profile.wants_pods and verb is BIND:
+    if verb is BIND and (profile.wants_pods or profile.simulator_results):
         return True
     if profile.top_nodes and verb is FILTER:
         return True

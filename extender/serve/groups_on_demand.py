@@ -29,7 +29,7 @@ class GroupsOnDemand:
         self._on_start = on_start
         self._changing = threading.Lock()
         self._caches: Sequence[GroupCache] = ()
-        """None are there while groups are not followed."""
+        """Empty while groups are not followed."""
         self._tasks: list[Future[Task[None]]] = []
 
     def start(self) -> GroupsOnDemand:
@@ -51,7 +51,7 @@ class GroupsOnDemand:
             self._groups.unfollow()
 
     def follow(self) -> str | None:
-        """Begins as `start` does. Why nothing may be answered from the groups, if that is so."""
+        """Begins as `start` does. Returns why the groups must not be used yet; None if they may."""
         return (self if self._caches else self.start()).unusable
 
     @property

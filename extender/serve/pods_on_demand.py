@@ -73,7 +73,7 @@ class PodsOnDemand:
                 self._on_end()
 
     def follow(self) -> str | None:
-        """Begins as `start` does. Why nothing may be answered from the pods, if that is so."""
+        """Begins as `start` does. Returns why the pods must not be used yet; None if they may."""
         return (self._cache or self.start()).unusable
 
     @property

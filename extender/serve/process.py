@@ -7,7 +7,9 @@ import faulthandler
 import logging
 import resource
 import signal
+from collections.abc import Mapping
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +19,7 @@ from extender.scheduling.top_nodes import notices
 from extender.scheduling.waiting_pods import WaitingPods
 from extender.serve import gc_tuning
 from extender.serve.background import Background
+from extender.serve.certificates import Certificates
 from extender.serve.servers import VerbServer, listen, make_connections, url, uvicorn_config
 from extender.serve.wiring import Wiring, open_access
 from extender.telemetry.metrics import Metrics
@@ -25,7 +28,8 @@ from wasm_runtime.protobuf.convert import converter
 logger = logging.getLogger(__name__)
 
 EXIT_TIMEOUT_S: Final = 15.0
-"""Once nothing is served any more, which takes up to 10: below the 30 after which Kubernetes kills."""
+"""Seconds for threads to end once nothing is served, which takes up to 10 s: Kubernetes kills the process after 30
+s."""
 
 MAX_ARENAS: Final = 2
 """Heaps of glibc's malloc, which makes eight a processor. Threads come and go from one to another, and each heap keeps
@@ -57,30 +61,44 @@ def serve(file: Path) -> None:
 def _serve(file: Path, loaded: Loaded, guest_log: GuestLog, waiting: WaitingPods, metrics: Metrics) -> None:
     server = loaded.configuration.server
     access = open_access(file, server)
+    certificates = Certificates.open(file, server)
     admin_socket = listen(file, "server.adminAddress", server.admin_address)
     verbs_socket = listen(file, "server.address", server.address)  # Who finds this one finds the other.
     with ExitStack() as stack:
         background = Background()
         stack.callback(background.stop)
         extender = Wiring(file, loaded, guest_log, waiting, metrics, background)
+        count = partial(metrics.count_handshake, "verbs")
+        connections = make_connections(extender.router(), extender.overload.hear, certificates.verbs, count)
+        listeners = {"verbs": url(verbs_socket, certificates.verbs), "admin": url(admin_socket, certificates.admin)}
+        tell = partial(_tell_serving, loaded, listeners)
+        verbs = VerbServer(uvicorn_config(None, connections), waiting, extender.overload, tell)
+        for number in (signal.SIGTERM, signal.SIGINT):  # Nothing that threads share may be left half done from now on.
+            signal.signal(number, verbs.handle_exit)
         stack.callback(_end, extender)
-        extender.start(access, admin_socket)
+        extender.start(access, certificates, admin_socket)
         signal.signal(signal.SIGHUP, lambda *_: extender.service.reload())
-        connections = make_connections(extender.router())
         converter()  # Made now, so that the first request need not wait for it.
         gc_tuning.freeze_startup_objects()
-        listeners = {"verbs": url(verbs_socket), "admin": url(admin_socket)}
-        logger.info("serving", extra={**listeners, "cluster": loaded.configuration.cluster.mode})
-        for notice in notices(loaded.configuration.profiles):
-            logger.info("%s", notice)
-        VerbServer(uvicorn_config(None, connections), waiting).run(sockets=[verbs_socket])
+        verbs.run(sockets=[verbs_socket])
+
+
+def _tell_serving(loaded: Loaded, listeners: Mapping[str, str]) -> None:
+    logger.info("serving", extra={**listeners, "cluster": loaded.configuration.cluster.mode})
+    for notice in notices(loaded.configuration.profiles):
+        logger.info("%s", notice)
 
 
 def _end(extender: Wiring) -> None:
-    """Ends the threads. If any keeps the process from ending, also later, it ends and says where each is."""
+    """Ends the threads."""
+    _bound_exit()
+    extender.stop()
+
+
+def _bound_exit() -> None:
+    """If any thread keeps the process from ending, now or later, it ends and says where each is."""
     with suppress(*_NO_DUMP):
         faulthandler.dump_traceback_later(EXIT_TIMEOUT_S, exit=True)
-    extender.stop()
 
 
 def _raise_descriptors() -> None:
@@ -97,5 +115,6 @@ def _bound_arenas() -> None:
 
 
 def _leave(*_: object) -> None:
-    """Ends the process: uvicorn finishes what is in flight before it passes the signal on to this handler."""
+    """Ends the process while it is made ready: nothing is in flight yet."""
+    _bound_exit()
     raise SystemExit(0)

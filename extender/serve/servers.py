@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
 import socket
 import sys
@@ -12,12 +13,15 @@ from typing import Any, Final
 
 import uvicorn
 
-from extender.admin import AdminConnection
+from extender.admin.protocol import AdminConnection
 from extender.config import Address, ConfigError
+from extender.http.certificates import ServerCertificates
 from extender.http.clients import Clients, RequestBudget
+from extender.http.handshakes import Handshakes, Make
 from extender.scheduling.waiting_pods import WaitingPods
+from extender.webhook.overload import Overload
 from extender.webhook.protocol import Connection
-from extender.webhook.router import Router
+from extender.webhook.router import Denial, Router
 from wasm_runtime import supervision
 
 TICKS_PER_CHECK: Final = 10
@@ -27,29 +31,36 @@ STALLED_TIMEOUT_MS: Final = 30_000
 """Milliseconds after which a client that takes nothing of what it is sent is cut off."""
 
 IDLE_TIMEOUT_S: Final = 300.0
-"""Of a client of the verbs: longer than Go's client keeps an idle connection, so that it never writes to one that we
-are closing."""
+"""Seconds that a client of the verbs may be idle: longer than Go's client keeps an idle connection, so that it never
+writes to one that we are closing."""
 
 ADMIN_IDLE_TIMEOUT_S: Final = 30.0
-"""Of one of the admin address, where probes and people need not find theirs again."""
+"""The same for the admin address, where probes and people can just connect again."""
 
 ARRIVAL_TIMEOUT_S: Final = 45.0
-"""For a request to come: kube-scheduler gives up after five seconds by itself."""
+"""Seconds for a whole request to arrive: kube-scheduler gives up after five seconds by itself."""
 
 ADMIN_ARRIVAL_TIMEOUT_S: Final = 75.0
 """More than a module may take to come in, which is told otherwise."""
 
 MAX_CONNECTIONS: Final = 2_048
-"""Of clients of the verbs: kube-scheduler has one for each pod that is being bound."""
+"""Connections of clients of the verbs: kube-scheduler has one for each pod that is being bound."""
 
 MAX_ADMIN_CONNECTIONS: Final = 128
 
+MAX_HANDSHAKES: Final = 256
+MAX_ADMIN_HANDSHAKES: Final = 32
+"""TLS handshakes under way, beside the connections: some ten times as many as are begun while one takes a few ms."""
+
 OWN_DESCRIPTORS: Final = 128
-"""Kept for what is not a client: the API server, sources, files, compiling."""
+"""File descriptors that are kept for other things than clients: the API server, sources, files, compiling."""
 
 VERBS_SHARE: Final = 2 / 3
 ADMIN_SHARE: Final = 1 / 3
-"""Of the descriptors that are left."""
+"""The part of the remaining descriptors that the admin address gets."""
+
+HANDSHAKES_SHARE: Final = 1 / 4
+"""The part of a TLS port's descriptors that handshakes get."""
 
 
 class VerbServer(uvicorn.Server):
@@ -59,18 +70,31 @@ class VerbServer(uvicorn.Server):
     thread is the one that cannot end before the process, so it looks after the others.
     """
 
-    def __init__(self, config: uvicorn.Config, waiting: WaitingPods) -> None:
+    def __init__(
+        self, config: uvicorn.Config, waiting: WaitingPods, overload: Overload, on_start: Callable[[], object]
+    ) -> None:
+        """`on_start` is called as soon as verbs are served."""
         super().__init__(config)
         self._waiting = waiting
+        self._overload = overload
+        self._on_start = on_start
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serves from now on."""
+        await super().startup(sockets)
+        self._overload.beat()
+        self._on_start()
 
     async def on_tick(self, counter: int) -> bool:
         """Begins threads anew that have ended, once a second."""
+        self._overload.beat()
         if counter % TICKS_PER_CHECK == 0:
             supervision.revive()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Ends the waits on Permit, then serves what is in flight to its end."""
+        self._overload.end()
         self._waiting.close()
         await super().shutdown(sockets)
 
@@ -83,10 +107,41 @@ def max_connections(wanted: int, share: float) -> int:
     return min(wanted, int(share * max(descriptors - OWN_DESCRIPTORS, descriptors / 2)))
 
 
-def make_connections(router: Router) -> Callable[..., Connection]:
-    """The factory of connections that uvicorn calls for each client of the verbs."""
-    clients = Clients(max_connections(MAX_CONNECTIONS, VERBS_SHARE), IDLE_TIMEOUT_S, ARRIVAL_TIMEOUT_S)
-    return partial(Connection, router, clients, RequestBudget(router.max_request_bytes))
+def make_connections(
+    router: Router,
+    hear: Callable[[], object],
+    certificates: ServerCertificates | None = None,
+    count: Callable[[str], object] = lambda _: None,
+) -> Callable[..., asyncio.Protocol]:
+    """The factory of connections that uvicorn calls for each client of the verbs.
+
+    `hear` is as of Connection, `count` as of Handshakes.
+    """
+    most = max_connections(MAX_CONNECTIONS, _share(VERBS_SHARE, certificates))
+    clients, budget = Clients(most, IDLE_TIMEOUT_S, ARRIVAL_TIMEOUT_S), RequestBudget(router.max_request_bytes)
+
+    def make(denial: str | None, **rest: Any) -> Connection:
+        return Connection(Denial(denial) if denial else router, clients, budget, hear, **rest)
+
+    if certificates is None:
+        return partial(make, None)
+    return Handshakes(certificates, make, max_connections(MAX_HANDSHAKES, VERBS_SHARE * HANDSHAKES_SHARE), count)
+
+
+def make_admin_connections(
+    certificates: ServerCertificates | None = None, count: Callable[[str], object] = lambda _: None
+) -> Callable[..., asyncio.Protocol]:
+    """The same for the admin address."""
+    most = max_connections(MAX_ADMIN_CONNECTIONS, _share(ADMIN_SHARE, certificates))
+    make: Make = partial(AdminConnection, Clients(most, ADMIN_IDLE_TIMEOUT_S, ADMIN_ARRIVAL_TIMEOUT_S))
+    if certificates is None:
+        return partial(make, None)
+    return Handshakes(certificates, make, max_connections(MAX_ADMIN_HANDSHAKES, ADMIN_SHARE * HANDSHAKES_SHARE), count)
+
+
+def _share(share: float, certificates: ServerCertificates | None) -> float:
+    """What connections get of the descriptors of a port."""
+    return share * (1 - HANDSHAKES_SHARE) if certificates else share
 
 
 def uvicorn_config(app: Any, http: Any) -> uvicorn.Config:
@@ -108,12 +163,10 @@ def uvicorn_config(app: Any, http: Any) -> uvicorn.Config:
     )
 
 
-async def serve_admin(app: Any, listener: socket.socket) -> None:
-    """Serves the admin API until it is cancelled; the listener stays open."""
+async def serve_admin(app: Any, connections: Callable[..., asyncio.Protocol], listener: socket.socket) -> None:
+    """Serves the admin API until it is cancelled; the listener stays open. `connections` as uvicorn asks for them."""
     own = listener.dup()  # The server closes it; another one may have to go on with the listener.
-    most = max_connections(MAX_ADMIN_CONNECTIONS, ADMIN_SHARE)
-    clients = Clients(most, ADMIN_IDLE_TIMEOUT_S, ADMIN_ARRIVAL_TIMEOUT_S)
-    server = uvicorn.Server(uvicorn_config(app, partial(AdminConnection, clients)))
+    server = uvicorn.Server(uvicorn_config(app, connections))
     server.servers = []
     try:
         await server.serve(sockets=[own])
@@ -140,7 +193,7 @@ def _family(address: Address) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in address.host else socket.AF_INET
 
 
-def url(listener: socket.socket) -> str:
+def url(listener: socket.socket, certificates: ServerCertificates | None = None) -> str:
     """Where a listener is reached."""
     host, port = listener.getsockname()[:2]
-    return f"http://{Address(host, port)}"
+    return f"{'https' if certificates else 'http'}://{Address(host, port)}"

@@ -2,46 +2,40 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import math
 import socket
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from fastapi import FastAPI
 
-from extender.admin import AdminContext, Check, Health, Recorders, TokenAccess, TokensError, create_app
+from extender.admin.api.context import AdminContext
+from extender.admin.app import create_app
+from extender.admin.auth.access import TokenAccess
+from extender.admin.auth.tokens import TokensError
+from extender.admin.health import Check, Health
+from extender.admin.recording.recorders import Recorders
 from extender.cluster import (
-    GROUP_APIS,
     AccessError,
     ApiBinder,
     ApiServer,
     Binder,
     DryRunBinder,
-    EventRecorder,
-    GroupCache,
     NoBinder,
-    NodeCache,
-    PodCache,
-    Waker,
-    pod_namespace,
     read_pod,
 )
-from extender.cluster.waker import NAMESPACE
-from extender.config import ClusterConfig, ConfigError, ExtenderConfiguration, FailurePolicy, ServerConfig
+from extender.config import ClusterConfig, ConfigError, ExtenderConfiguration, FailurePolicy, Replicas, ServerConfig
 from extender.rollouts import Loaded
+from extender.rollouts.registration import Registration
 from extender.rollouts.revision import RolloutStage
 from extender.rollouts.rollout import ENDS, Rollout
 from extender.rollouts.service import RolloutService
 from extender.scheduling.cycle_pins import CyclePins
+from extender.scheduling.decisions import Decisions
 from extender.scheduling.evictions import Evictions
 from extender.scheduling.feasible_nodes import FeasibleNodes
-from extender.scheduling.groups import Groups
 from extender.scheduling.guest_log import GuestLog
-from extender.scheduling.ledger import Ledger, State
 from extender.scheduling.node_source import NodeSource
 from extender.scheduling.permit_rounds import PermitRounds
 from extender.scheduling.pod_source import PodSource
@@ -50,11 +44,12 @@ from extender.scheduling.request_samples import RequestSamples
 from extender.scheduling.top_nodes import TopNodes
 from extender.scheduling.waiting_pods import WaitingPods
 from extender.serve.background import Background
-from extender.serve.groups_on_demand import GroupsOnDemand
-from extender.serve.pods_on_demand import PodsOnDemand
-from extender.serve.servers import serve_admin
+from extender.serve.certificates import Certificates
+from extender.serve.cluster_link import ClusterLink
+from extender.serve.servers import make_admin_connections, serve_admin
 from extender.telemetry.metrics import Metrics
-from extender.webhook.handlers import Context
+from extender.webhook.context import Context
+from extender.webhook.overload import Overload
 from extender.webhook.router import Router, make_handlers
 from wasm_runtime import supervision
 from wasm_runtime.errors import GuestError
@@ -63,104 +58,6 @@ from wasm_runtime.guests.plugin import Plugin
 from wasm_runtime.nodes.node_table import NodeTable
 
 logger = logging.getLogger(__name__)
-
-
-LEDGER_INTERVAL_S: Final = 1.0
-"""Seconds between two looks whether a pod is not expected any more."""
-
-
-class Cache(Protocol):
-    """What is kept of the cluster."""
-
-    @property
-    def unusable(self) -> str | None:
-        """Why nothing may be answered from it, if that is so."""
-
-    @property
-    def problem(self) -> str | None:
-        """What keeps it from being current, if anything does."""
-
-
-class ClusterLink:
-    """What is read from the API server in the background, and what is written to it."""
-
-    def __init__(
-        self,
-        api: ApiServer,
-        config: ClusterConfig,
-        nodes: NodeTable,
-        metrics: Metrics,
-        health: Health,
-        background: Background,
-        wants_pods: Callable[[], bool],
-        waiting: WaitingPods,
-    ) -> None:
-        """`nodes` gets the nodes of the cluster; `wants_pods` is whether anybody wants its pods now.
-
-        Nothing runs until `start`.
-        """
-        self._api = api
-        self._needs_sync = config.not_synced_policy is FailurePolicy.FAIL
-        self._stale_after_s = config.stale_after or math.inf
-        self._metrics = metrics
-        self._health = health
-        self._background = background
-        self._nodes = nodes
-        self._wants_pods = wants_pods
-        self.node_cache = NodeCache(api, nodes, metrics.count_list_or_watch, stale_after=self._stale_after_s)
-        self.waker = Waker(api, _namespace(), metrics.count_wake)
-        self.groups = Groups(nodes.pods)
-        self.ledger = Ledger(self.groups, lambda: self.pods.outdated, self.waker.wake, on_end=waiting.delete)
-        self.pods = PodsOnDemand(self._make_pod_cache, background, wants_pods, self._watch_over_pods, self._forget_pods)
-        self.group_caches = GroupsOnDemand(self.groups, self._make_group_caches, background, self._watch_over_groups)
-        self.recorder = EventRecorder(api)
-
-    def start(self, *, wants_groups: bool) -> None:
-        """Lists and watches nodes; pods, and groups, too, if a plugin wants them. They count for readiness then."""
-        self._health.add(_check("nodes", self.node_cache, self._needs_sync))
-        self._metrics.add_cache_gauges("nodes", lambda: len(self._nodes), lambda: self.node_cache.outdated)
-        self._metrics.add_cache_gauges("pods", lambda: self.pods.size, lambda: self.pods.outdated)
-        groups = self.group_caches
-        self._metrics.add_cache_gauges("groups", lambda: groups.size, lambda: groups.outdated)
-        self._metrics.add_ledger_gauge([state.value for state in State], self.ledger.count)
-        self._background.spawn(self.recorder.run, "event recorder")
-        self._background.spawn(self.node_cache.run, "node cache")
-        self._background.spawn(self._look_after_pods, "ledger")
-        if self._wants_pods():
-            self._health.add(_check("pods", self.pods.start(), self._needs_sync))
-        if wants_groups:
-            self._health.add(_check("groups", self.group_caches.start(), self._needs_sync))
-
-    def _make_pod_cache(self) -> PodCache:
-        self.ledger.is_followed = True
-        count = self._metrics.count_list_or_watch
-        return PodCache(self._api, count, self.ledger, stale_after=self._stale_after_s)
-
-    def _watch_over_pods(self, cache: PodCache) -> None:
-        """A process that serves stays ready while pods are listed: only plugins that want pods have no answer then."""
-        self._health.add(_check("pods", cache, needs_sync=False), Check("ledger", detail=self.ledger.summary))
-
-    def _forget_pods(self) -> None:
-        self._health.remove("pods", "ledger", "groups")
-        self.ledger.unfollow()
-        self.group_caches.end()
-
-    def _make_group_caches(self) -> list[GroupCache]:
-        count, stale_after = self._metrics.count_list_or_watch, self._stale_after_s
-        return [
-            GroupCache(self._api, kind, self.groups.objects(kind.source), count, stale_after=stale_after)
-            for kind in GROUP_APIS
-        ]
-
-    def _watch_over_groups(self, caches: GroupsOnDemand) -> None:
-        self._health.add(_check("groups", caches, needs_sync=False))
-
-    async def _look_after_pods(self) -> None:
-        """Ends in time what nobody comes back to, so that rejected pods are tried again."""
-        while True:
-            await asyncio.sleep(LEDGER_INTERVAL_S)
-            self.ledger.expire()
-            self.pods.end_if_unwanted()
 
 
 class Wiring:
@@ -184,7 +81,10 @@ class Wiring:
         self._metrics = metrics
         self._background = background
         self._health = Health()
+        self.overload = Overload()
+        """What the server of the verbs tells how it is."""
         self._pins, self._samples = CyclePins(), RequestSamples()
+        self._decisions = Decisions(configuration.server.decisions)
         self._maintenance = GuestMaintenance(self._live_plugins, self._current_nodes, _report_maintenance)
         self._permit_rounds = PermitRounds(waiting)
         nodes = NodeTable(self._on_change)
@@ -206,7 +106,7 @@ class Wiring:
         wake = self._link.waker.wake if self._link else lambda: None
         self.service = RolloutService(file, loaded, self._pins, self._samples, self._current_nodes, follow, wake)
 
-    def start(self, access: TokenAccess, admin_socket: socket.socket) -> None:
+    def start(self, access: TokenAccess, certificates: Certificates, admin_socket: socket.socket) -> None:
         """Starts all but the server of the verbs."""
         for slot in self._loaded.live.slots:
             self._expect(slot.profile, slot.name)
@@ -214,13 +114,23 @@ class Wiring:
         if self._link:
             self._guest_log.recorder = self._link.recorder
             self._link.start(wants_groups=self._loaded.live.wants_groups)
-        self._health.add(Check("plugins", lambda: self.service.missing, lambda: self.service.oddities), _THREADS)
+        self._metrics.add_plugins(self._loaded.live.samples)
+        self._metrics.add_readiness(lambda: self._health.report()[0])
+        self._health.add(
+            Check("plugins", lambda: self.service.missing, lambda: self.service.oddities),
+            _THREADS,
+            Check("verbs", lambda: self.overload.problem),
+        )
+        if self._loaded.configuration.server.replicas is not Replicas.NONE:
+            self._health.add(Check("replicas", detail=lambda: self.service.served))
         if self._loaded.configuration.server.admin_tokens:
             self._health.add(Check("tokens", warning=access.warning))
             self._background.spawn(access.follow, "tokens")
+        certificates.start(self._health, self._metrics, self._background)
         if self._link:
             self._background.spawn(self._link.waker.run, "waker")
-        self._background.spawn(partial(serve_admin, self._admin(access), admin_socket), "admin server")
+        connections = make_admin_connections(certificates.admin, partial(self._metrics.count_handshake, "admin"))
+        self._background.spawn(partial(serve_admin, self._admin(access), connections, admin_socket), "admin server")
         self._maintenance.start()
         self._permit_rounds.start()
         self.service.start()
@@ -237,13 +147,16 @@ class Wiring:
             self._samples,
             FeasibleNodes(),
             TopNodes(),
+            self.overload,
             self._link.recorder if self._link else None,
             self._link.ledger if self._link else None,
             Evictions(self._link.ledger) if self._link else None,
+            self._decisions,
         )
         binder = _binder(configuration, self._asked)
-        handlers = make_handlers(context, binder, self._waiting, configuration.server.bind_timeout)
-        return Router(handlers, profiles, configuration.server.max_request_bytes)
+        server = configuration.server
+        handlers = make_handlers(context, binder, self._waiting, server.bind_timeout, may_bind=server.may_bind)
+        return Router(handlers, profiles, server.max_request_bytes)
 
     def stop(self) -> None:
         """Ends what is under way, and the threads."""
@@ -254,10 +167,21 @@ class Wiring:
     def _admin(self, access: TokenAccess) -> FastAPI:
         recorders = Recorders(self._samples, self._source)
         ledger, groups = (self._link.ledger, self._link.groups) if self._link else (None, None)
+        registration = partial(Registration.of, self._loaded.configuration, self._loaded.live)
         return create_app(
             self._health,
             self._metrics,
-            AdminContext(self.service.rollouts, recorders, self._waiting, ledger, groups),
+            AdminContext(
+                self.service.rollouts,
+                self.service.what_if,
+                recorders,
+                self._waiting,
+                ledger,
+                groups,
+                registration,
+                self._decisions,
+                self._link.read_pod if self._link else None,
+            ),
             access,
             self._loaded.configuration.runtime.module_limit,
         )
@@ -316,24 +240,6 @@ def _binder(configuration: ExtenderConfiguration, api: ApiServer | None) -> Bind
     if api:
         return ApiBinder(api, configuration.server.bind_timeout)
     return DryRunBinder() if configuration.cluster.mode == "dry-run" else NoBinder()
-
-
-def _namespace() -> str:
-    """Where the objects of the manifests are."""
-    try:
-        return pod_namespace()
-    except AccessError:
-        return NAMESPACE
-
-
-def _check(name: str, cache: Cache, needs_sync: bool) -> Check:
-    """A cache is ready when it may be answered from, even if it is outdated: without us nothing is scheduled at all.
-
-    Without `needs_sync` requests are answered whatever there is in it.
-    """
-    if needs_sync:
-        return Check(name, lambda: cache.unusable, lambda: cache.problem)
-    return Check(name, warning=lambda: cache.unusable or cache.problem)
 
 
 def _problems(*, vital: bool) -> str | None:

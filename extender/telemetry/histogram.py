@@ -6,7 +6,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate
-from typing import Final
+from typing import Final, NamedTuple
 
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
@@ -20,6 +20,19 @@ BUCKETS: Final = (
 """Upper bounds in seconds: a verb takes a fraction of a millisecond, a guest that spins its timeout."""
 
 _BOUNDS: Final = (*map(floatToGoString, BUCKETS), "+Inf")
+
+
+class Durations(NamedTuple):
+    """What was counted under the values of the labels since the start, for people."""
+
+    labels: tuple[str, ...]
+    times: int
+    mean: float
+    """Seconds."""
+    median: float
+    """The upper bound in seconds of the bucket that it is in; infinite beyond the last."""
+    p99: float
+    """The same, of which 99 of 100 are not above."""
 
 
 class Series:
@@ -62,6 +75,16 @@ class Histogram(Collector):
         """What is counted under the values of the labels."""
         return self._series.setdefault(values, Series())
 
+    def durations(self) -> list[Durations]:
+        """What was counted until now, by the labels; nothing of those without a value."""
+        found: list[Durations] = []
+        for labels, series in sorted(self._series.items(), key=lambda each: each[0]):
+            counts, total = series.read()
+            if count := counts[-1]:
+                median, p99 = (_bound(bisect_left(counts, share * count)) for share in (0.5, 0.99))
+                found.append(Durations(labels, count, total / count, median, p99))
+        return found
+
     def collect(self) -> Iterator[HistogramMetricFamily]:
         """What was counted until now."""
         family = HistogramMetricFamily(self._name, self._help_text, labels=self._labels)
@@ -71,3 +94,7 @@ class Histogram(Collector):
                 buckets = zip(_BOUNDS, map(float, counts), strict=True)
                 family.add_metric(values, list(buckets), total)
         yield family
+
+
+def _bound(bucket: int) -> float:
+    return BUCKETS[bucket] if bucket < len(BUCKETS) else float("inf")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Mapping
+from types import TracebackType
 from typing import Any
 
 import structlog
 
 from extender.telemetry.printable import printable, printable_lines
+
+logger = logging.getLogger(__name__)
 
 
 def _make_printable(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
@@ -26,7 +30,10 @@ def _printable(value: Any) -> Any:
 
 
 def configure() -> None:
-    """Sends all logging to standard error. Fields given as `extra` become keys of the line."""
+    """Sends all logging to standard error. Fields given as `extra` become keys of the line.
+
+    So are what Python would print there by itself: warnings, and errors that nobody has caught.
+    """
     to_terminal = sys.stderr.isatty()
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
@@ -49,3 +56,25 @@ def configure() -> None:
     logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
     for noisy in ("httpx", "httpcore", "uvicorn"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    logging.captureWarnings(capture=True)
+    sys.excepthook = _tell_uncaught
+    threading.excepthook = _tell_of_thread
+    sys.unraisablehook = _tell_unraisable
+
+
+def _tell_uncaught(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, traceback)
+    else:
+        logger.critical("the process ends for a fault of our own", exc_info=(kind, error, traceback))
+
+
+def _tell_of_thread(args: threading.ExceptHookArgs) -> None:
+    if args.exc_value and not isinstance(args.exc_value, SystemExit):
+        name = args.thread.name if args.thread else "a thread"
+        logger.error("%s ended for a fault of our own", name, exc_info=args.exc_value)
+
+
+def _tell_unraisable(args: sys.UnraisableHookArgs) -> None:
+    what = f"{args.err_msg or 'Exception ignored in'}: {args.object!r}"
+    logger.error("%s", what, exc_info=(args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollector, ProcessCollector
 
-from extender.telemetry.histogram import Histogram, Series
+from extender.telemetry.histogram import Durations, Histogram, Series
+from extender.telemetry.plugin_collector import PluginCollector, PluginSample
 from wasm_runtime.engine import Span
 
 
@@ -19,6 +20,15 @@ class VerbPhases(NamedTuple):
     nodes: Series
     judge: Series
     encode: Series
+
+
+class VerbResults(NamedTuple):
+    """Where the results of a verb are counted."""
+
+    success: Counter
+    unschedulable: Counter
+    """No node passed, or no candidate was left."""
+    error: Counter
 
 
 class _GuestSeries(NamedTuple):
@@ -34,7 +44,8 @@ class Metrics:
     """What verbs and guests take, and how the caches of the cluster do. May be used from any thread.
 
     The labels are the verbs, the phases, the exports of the ABI, the plugins of the configuration, the resources that
-    are watched and how lists, watches, rollouts and wakes end, so their number is bounded by the configuration.
+    are watched, the servers, and how lists, watches, rollouts, handshakes and wakes end, so their number is bounded by
+    the configuration.
     """
 
     def __init__(self) -> None:
@@ -48,6 +59,7 @@ class Metrics:
         )
         self._runs = self._add(Histogram("kwx_guest_seconds", "In a guest and its host functions.", "plugin", "export"))
         self._guests: dict[str, _GuestSeries] = {}
+        self._caches: dict[str, tuple[Callable[[], int], Callable[[], float]]] = {}
         self._waiting_pods = Gauge("kwx_waiting_pods", "Pods that wait on Permit.", ("plugin",), registry=self.registry)
 
         self._reads = Counter(
@@ -56,11 +68,23 @@ class Metrics:
             ("resource", "verb", "end"),
             registry=self.registry,
         )
+        self._results = Counter(
+            "kwx_verb_results", "How verbs were answered.", ("verb", "result"), registry=self.registry
+        )
         self._rollouts = Counter(
             "kwx_rollouts",
             "Attempts to bring a revision live that ended.",
             ("profile", "plugin", "end"),
             registry=self.registry,
+        )
+        self._handshakes = Counter(
+            "kwx_tls_handshakes", "TLS handshakes that ended.", ("server", "end"), registry=self.registry
+        )
+        self._certificate_days = Gauge(
+            "kwx_tls_days_left", "Days until a certificate expires.", ("server", "file"), registry=self.registry
+        )
+        self._certificates_outdated = Gauge(
+            "kwx_tls_outdated", "Whether new certificates cannot be used.", ("server",), registry=self.registry
         )
         self._wakes = Counter(
             "kwx_wakes",
@@ -90,6 +114,35 @@ class Metrics:
         """Counts a write that has rejected pods tried again, or was to."""
         self._wakes.labels(end).inc()
 
+    def add_plugins(self, read: Callable[[], Iterable[PluginSample]]) -> None:
+        """Adds what is known of the plugins that are live; read when somebody asks."""
+        self.registry.register(PluginCollector(read))
+
+    def add_readiness(self, is_ready: Callable[[], bool]) -> None:
+        """Adds whether verbs can be answered; read when somebody asks."""
+        Gauge("kwx_ready", "Whether verbs can be answered.", registry=self.registry).set_function(is_ready)
+
+    def results(self, verb: str) -> VerbResults:
+        """Where the results of a verb are counted."""
+        return VerbResults(*[self._results.labels(verb, result) for result in VerbResults._fields])
+
+    def expect_handshakes(self, server: str, ends: Iterable[str]) -> None:
+        """Begins the counters of a server's TLS handshakes at 0."""
+        for end in ends:
+            self._handshakes.labels(server, end)
+
+    def count_handshake(self, server: str, end: str) -> None:
+        """Counts a TLS handshake that ended."""
+        self._handshakes.labels(server, end).inc()
+
+    def add_certificate_gauges(
+        self, server: str, days_left: Mapping[str, Callable[[], float]], is_outdated: Callable[[], float]
+    ) -> None:
+        """Adds the days until each of a server's certificates expires, and whether new ones cannot be used."""
+        for file, read in days_left.items():
+            self._certificate_days.labels(server, file).set_function(read)
+        self._certificates_outdated.labels(server).set_function(is_outdated)
+
     def phases(self, verb: str) -> VerbPhases:
         """Where the phases of a verb are counted."""
         return VerbPhases(*[self._phases.series(verb, phase) for phase in VerbPhases._fields])
@@ -110,8 +163,21 @@ class Metrics:
         series = self._guests[plugin].runs[export] = self._runs.series(plugin, export)
         return series
 
+    def verb_durations(self) -> list[Durations]:
+        """What the phases of verbs took, by verb and phase."""
+        return self._phases.durations()
+
+    def guest_durations(self) -> list[Durations]:
+        """What guests took, by plugin and export."""
+        return self._runs.durations()
+
+    def caches(self) -> Mapping[str, tuple[float, float]]:
+        """How many objects are kept of each resource, and for how many seconds they may be outdated."""
+        return {resource: (size(), outdated()) for resource, (size, outdated) in self._caches.items()}
+
     def add_cache_gauges(self, resource: str, size: Callable[[], int], outdated: Callable[[], float]) -> None:
         """Adds how many objects are kept, and for how many seconds they may be outdated; read when somebody asks."""
+        self._caches[resource] = size, outdated
         gauges: dict[str, tuple[str, Callable[[], float]]] = {
             f"kwx_{resource}": (f"The cluster's {resource} that are known.", size),
             f"kwx_{resource}_outdated_seconds": (f"For how long the {resource} may be outdated.", outdated),

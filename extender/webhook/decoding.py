@@ -46,7 +46,7 @@ KEY_BYTES: Final = 256
 """First bytes of a node's JSON by which the same node is looked for: Go writes name, UID and version there."""
 
 NAMED_VICTIMS_FACTOR: Final = 3
-"""How many times the memory of their JSON victims take that came by UID."""
+"""Victims that came by UID take so many times the memory of their JSON."""
 
 HEAD_OVERHEAD_BYTES: Final = 384
 """What the head of a node takes beside its JSON: its objects, the key, the place in a dictionary."""
@@ -56,7 +56,7 @@ FindPod = Callable[[str, str], bytes | None]
 
 
 def find_no_pod(_: str, __: str) -> bytes | None:
-    """Where no pods are kept."""
+    """Finds none: nothing keeps pods."""
     return None
 
 
@@ -237,7 +237,7 @@ _UNREAD: Final = _Head("", 0, Raw())
 
 
 class _Heads:
-    """Reads the heads of nodes. One whose JSON came before is only compared with that, which costs less."""
+    """Reads the heads of nodes. A node whose JSON came before is not read again: comparing costs less."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, _Head] = {}

@@ -1,4 +1,4 @@
-"""How much a request may hold of what is told apart by name: its body's length alone does not bound the memory."""
+"""How many nodes, victims and values a request may have: the length of its body alone does not bound its memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _COUNTED: Final = (
     (b'"NodeNameToMetaVictims":{', "nodes and victims", b",", MAX_NODES * 2 + MAX_VICTIMS),
     (b'"NodeNameToVictims":{', "nodes with victims", b'"Pods"', MAX_NODES),
 )
-"""What begins behind the pod and goes on to the end, as Go writes it; its name; what may come how often in it."""
+"""The fields that Go writes after the pod: how each begins, what it holds, the bytes that are counted from there to the
+end of the body, and how many of these it may have."""
 
 
 def require_size(body: bytes) -> None:

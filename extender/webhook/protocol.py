@@ -33,7 +33,7 @@ class Caller(Protocol):
     """Who has asked. It may go before it is answered."""
 
     def when_gone(self, tell: Callable[[], object]) -> None:
-        """Has `tell` be called on the loop if it goes before it is answered, also if it has gone by now."""
+        """Has `tell` called on the loop if the client goes before it is answered, or has gone already."""
 
 
 class Stays:
@@ -53,7 +53,7 @@ class Application(Protocol):
     """The longest body that it takes."""
 
     def answer(self, method: str, path: str, body: bytes, caller: Caller, /) -> Answer | Awaitable[Answer]:
-        """The answer, or what becomes it. Raises nothing."""
+        """The answer, or an awaitable of it. Raises nothing."""
 
     def too_long(self) -> Answer:
         """What a request is answered whose body is longer."""
@@ -66,12 +66,22 @@ class Connection(asyncio.Protocol):
     """
 
     def __init__(
-        self, application: Application, clients: Clients, budget: RequestBudget, server_state: ServerState, **_: object
+        self,
+        application: Application,
+        clients: Clients,
+        budget: RequestBudget,
+        hear: Callable[[], object],
+        server_state: ServerState,
+        **_: object,
     ) -> None:
-        """`clients` are all those of the port, `budget` bounds what they hold, `server_state` is uvicorn's."""
+        """`clients` are all those of the port, `budget` bounds what they hold, `server_state` is uvicorn's.
+
+        `hear` is called whenever something has come, before it is looked at.
+        """
         self._application = application
         self._clients = clients
         self._budget = budget
+        self._hear = hear
         self._state = server_state
         self._loop = asyncio.get_running_loop()
         self._reader = Reader(application.max_request_bytes)
@@ -108,6 +118,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Some bytes of a request, of the rest of one, or of several."""
+        self._hear()
         self.heard = self._loop.time()
         self._reader.add(data)
         if self._answering:
@@ -148,7 +159,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_awaited(self) -> bool:
-        """Whether nothing is done for it: the client is to send something, or to take an answer."""
+        """Whether it is the client's turn: to send something, or to take an answer."""
         return not (self._answering or self._turn)
 
     def give_up(self, problem: str) -> None:
@@ -218,7 +229,7 @@ class Connection(asyncio.Protocol):
         self._transport.pause_reading()
 
     def _release(self) -> None:
-        """Holds nothing any more but what is being answered, or not taken."""
+        """Gives up all memory but that of a request which is being answered, or of an answer that is being sent."""
         if not (self._answering or self._is_clogged):
             self._budget.hold(self, 0)
 

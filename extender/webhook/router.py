@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Awaitable, Mapping
 from typing import Final, Protocol
 
@@ -12,9 +13,11 @@ from extender.scheduling.profile import Profile
 from extender.scheduling.requests import RequestError
 from extender.scheduling.waiting_pods import WaitingPods
 from extender.webhook import encoding
-from extender.webhook.bind_handler import BindHandler
+from extender.webhook.bind_handler import BindHandler, RefusedBind
+from extender.webhook.context import Context
 from extender.webhook.decoding import RequestDecoder
-from extender.webhook.handlers import Context, FilterHandler, PreemptHandler, PrioritizeHandler
+from extender.webhook.handlers import FilterHandler, PreemptHandler, PrioritizeHandler
+from extender.webhook.overload import OverloadedError
 from extender.webhook.protocol import STAYS, Answer, Caller
 from extender.webhook.workers import Workers
 
@@ -23,27 +26,54 @@ logger = logging.getLogger(__name__)
 MAX_BINDING_THREADS: Final = 64
 """Binding cycles at a time, but for those that wait on Permit, each in a thread: a slow one holds no other up."""
 
+JUDGING_THREADS_PER_CORE: Final = 2
+MIN_JUDGING_THREADS: Final = 4
 MAX_JUDGING_THREADS: Final = 16
-"""Verbs at a time whose plugins are not known to be quick; kube-scheduler asks one after the other."""
+"""Verbs at a time whose plugins are not known to be quick; kube-scheduler asks one after the other. Their guests do
+nothing but compute: of many more than cores each would be so slow that it is interrupted at its timeout."""
 
 
 class Handler(Protocol):
     """Answers a verb."""
 
     def answer(self, body: bytes, named: Profile | None, caller: Caller, /) -> bytes | Awaitable[bytes]:
-        """The answer, or what becomes it; `named` is the profile of the path. Raises RequestError."""
+        """The answer, or an awaitable of it; `named` is the path's profile. Raises RequestError, OverloadedError."""
 
 
-def make_handlers(context: Context, binder: Binder, waiting: WaitingPods, bind_timeout: float) -> Mapping[str, Handler]:
-    """The handler of each verb, by its name; `bind_timeout` in seconds."""
-    judging, binding = Workers(MAX_JUDGING_THREADS, "judge"), Workers(MAX_BINDING_THREADS, "bind")
+def make_handlers(
+    context: Context, binder: Binder, waiting: WaitingPods, bind_timeout: float, *, may_bind: bool = True
+) -> Mapping[str, Handler]:
+    """The handler of each verb, by its name; `bind_timeout` in seconds. Without `may_bind`, bind is refused."""
+    judging, binding = Workers(_judging_threads(), "judge"), Workers(MAX_BINDING_THREADS, "bind")
     decoder = RequestDecoder(context.pods.known)
     return {
-        "filter": FilterHandler(context, decoder, judging),
-        "prioritize": PrioritizeHandler(context, decoder, judging),
-        "preempt": PreemptHandler(context, decoder, judging),
-        "bind": BindHandler(context, binder, waiting, bind_timeout, binding),
+        "filter": FilterHandler(context, decoder.decode_args, judging),
+        "prioritize": PrioritizeHandler(context, decoder.decode_args, judging),
+        "preempt": PreemptHandler(context, decoder.decode_preemption, judging),
+        "bind": BindHandler(context, binder, waiting, bind_timeout, binding) if may_bind else RefusedBind(),
     }
+
+
+def _judging_threads() -> int:
+    wanted = JUDGING_THREADS_PER_CORE * (os.cpu_count() or 1)
+    return min(max(wanted, MIN_JUDGING_THREADS), MAX_JUDGING_THREADS)
+
+
+class Denial:
+    """Answers a client that may ask for nothing."""
+
+    max_request_bytes = 0
+
+    def __init__(self, reason: str) -> None:
+        self._answer = _problem(403, reason)
+
+    def answer(self, method: str, path: str, body: bytes, caller: Caller) -> Answer:  # noqa: ARG002
+        """The same to everything."""
+        return self._answer
+
+    def too_long(self) -> Answer:
+        """The same."""
+        return self._answer
 
 
 class Router:
@@ -55,7 +85,7 @@ class Router:
         self.max_request_bytes = max_request_bytes
 
     def answer(self, method: str, path: str, body: bytes, caller: Caller = STAYS) -> Answer | Awaitable[Answer]:
-        """The answer of a request, or what becomes it."""
+        """The answer of a request, or an awaitable of it."""
         *prefix, name = path[1:].split("/")
         handler = self._handlers.get(name)
         profile = self._profiles.named(prefix[1]) if len(prefix) == 2 and prefix[0] == "profiles" else None
@@ -93,6 +123,8 @@ def _failed(path: str, error: Exception) -> Answer:
     """The answer of a request that has none: for the caller's fault, or for one of our own."""
     if isinstance(error, RequestError):
         return _problem(400, str(error))
+    if isinstance(error, OverloadedError):
+        return _problem(503, str(error))
     logger.error("a request failed for a fault of our own", exc_info=error, extra={"path": path})
     return _problem(500, "internal error, see the log of the extender")
 

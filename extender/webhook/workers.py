@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from typing import ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,8 +42,22 @@ class Workers(Executor):
                 except BaseException as error:
                     future.set_exception(error)
 
-        self._crew.take(work)
+        self._crew.take(_Work(future, work, time.monotonic()))
         return future
+
+    @property
+    def backlog_s(self) -> float:
+        """For how long what is to be done next has waited for a thread; 0 if nothing waits."""
+        return self._crew.backlog_s()
+
+
+class _Work(NamedTuple):
+    """What a thread is to do, unless its future is cancelled before."""
+
+    future: Future[Any]
+    run: Callable[[], None]
+    since: float
+    """By `time.monotonic`."""
 
 
 class _Crew:
@@ -55,14 +70,19 @@ class _Crew:
         self._threads: set[threading.Thread] = set()
         self._idle = 0
         """How many threads wait for work, those included that are about to take some of the queue."""
-        self._queue: deque[Callable[[], None]] = deque()
+        self._queue: deque[_Work] = deque()
         self._is_closed = False
 
-    def take(self, work: Callable[[], None]) -> None:
-        """Gives work to a thread, or has it wait for one where there are as many as may be. Raises NoThreadError."""
+    def take(self, work: _Work) -> None:
+        """Gives work to a thread, or has it wait for one where there are as many as may be. Raises NoThreadError.
+
+        What has waited longest and was cancelled makes room: the queue does not grow while all threads are held.
+        """
         with self._changed:
             if self._is_closed:
                 raise NoThreadError("no thread is started for it any more: the extender ends")
+            while self._queue and self._queue[0].future.cancelled():
+                self._queue.popleft()
             self._queue.append(work)
             if self._idle >= len(self._queue) or len(self._threads) >= self._max_threads:
                 self._changed.notify()
@@ -78,6 +98,11 @@ class _Crew:
                 ) from error
             self._threads.add(thread)
 
+    def backlog_s(self) -> float:
+        """For how long what is to be done next has waited."""
+        with self._changed:
+            return time.monotonic() - self._queue[0].since if self._queue else 0.0
+
     def close(self) -> None:
         """Ends the threads, and waits for those that work. Nothing is taken any more."""
         with self._changed:
@@ -90,13 +115,13 @@ class _Crew:
     def _run(self) -> None:
         try:
             while work := self._next():
-                work()
+                work.run()
                 del work  # What it holds is not held until the next comes.
         finally:
             with self._changed:
                 self._threads.discard(threading.current_thread())
 
-    def _next(self) -> Callable[[], None] | None:
+    def _next(self) -> _Work | None:
         """What is to be done next, when there is something; None once there will be nothing."""
         with self._changed:
             self._idle += 1

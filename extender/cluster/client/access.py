@@ -2,46 +2,86 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import yaml
-from kubernetes.client import Configuration
-from kubernetes.client.rest import should_bypass_proxies
-from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 
 from extender.cluster.client.errors import AccessError
 from extender.config.yaml_loader import BoundedLoader
+
+if TYPE_CHECKING:  # It is imported where a configuration is read: who asks no API server does without it.
+    from kubernetes.client import Configuration
 
 NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """Mounted into every pod. https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/"""
 
 
-def from_kubeconfig(path: Path, context: str | None) -> Configuration:
-    """Read a kubeconfig file; without `context` its current one counts.
+def kubeconfig_files(named: Path | None) -> Sequence[Path]:
+    """The kubeconfigs that kubectl would merge, or `named`; none in a pod that has none. Raises AccessError.
 
-    Runs the credential plugin (`exec`) that the file may name, so this can take seconds. Raises AccessError.
     https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/
     """
+    listed = [Path(each) for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each]
+    files = [named] if named else listed or [Path("~/.kube/config")]
+    found = [file for file in map(Path.expanduser, files) if file.is_file()]
+    if found or (not named and NAMESPACE_FILE.is_file()):
+        return found
+    raise AccessError(f"there is no kubeconfig {_named(files)}: name one by --kubeconfig")
+
+
+def from_kubeconfig(path: Path, context: str | None) -> Configuration:
+    """As `from_kubeconfigs` of a single file, which has to be there. Raises AccessError."""
     path = path.expanduser()
     if not path.is_file():
         raise AccessError(
             f"kubeconfig {path} does not exist: set cluster.kubeconfig to a file that does, "
             "or cluster.mode to in-cluster, dry-run or none"
         )
+    return from_kubeconfigs([path], context)
+
+
+def from_kubeconfigs(paths: Sequence[Path], context: str | None) -> Configuration:
+    """Read kubeconfigs, of which the first to name something counts; without `context` the current one is taken.
+
+    Runs the credential plugin (`exec`) that a file may name, so this can take seconds. Raises AccessError.
+    https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/
+    """
+    from kubernetes.client import Configuration  # noqa: PLC0415
+    from kubernetes.config import ConfigException, load_kube_config  # noqa: PLC0415
+
     configuration = Configuration()
     try:
-        yaml.compose(path.read_bytes(), BoundedLoader)  # The client's own loading knows no bounds.
-        load_kube_config(str(path), context, configuration)
+        load_kube_config(os.pathsep.join(map(str, paths)), context or current_context(paths), configuration)
     except ConfigException as error:
-        raise AccessError(f"kubeconfig {path}: {error}; {_context_mend(path, context)}") from error
+        raise AccessError(f"kubeconfig {_named(paths)}: {error}; {_context_mend(paths[0], context)}") from error
     except Exception as error:
         # The client lets through whatever a malformed file makes of it: KeyError, TypeError, errors of YAML
         # and base64.
         cause = " ".join(str(error).split())
-        raise AccessError(f"kubeconfig {path} cannot be read: {type(error).__name__}: {cause}") from error
+        raise AccessError(f"kubeconfig {_named(paths)} cannot be read: {type(error).__name__}: {cause}") from error
     return configuration
+
+
+def current_context(paths: Sequence[Path]) -> str | None:
+    """The current context of the first kubeconfig that has one: the client's own loading takes the last.
+
+    It knows no bounds either, so all are read here first. Raises what YAML and files do.
+    """
+    found = None
+    for path in paths:
+        node = yaml.compose(path.read_bytes(), BoundedLoader)
+        for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+            if key.value == "current-context" and isinstance(value, yaml.ScalarNode):
+                found = found or value.value
+    return found or None
+
+
+def _named(paths: Sequence[Path]) -> str:
+    return ", ".join(map(str, paths))
 
 
 def from_service_account() -> Configuration:
@@ -49,6 +89,9 @@ def from_service_account() -> Configuration:
 
     Raises AccessError. https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/
     """
+    from kubernetes.client import Configuration  # noqa: PLC0415
+    from kubernetes.config import ConfigException, load_incluster_config  # noqa: PLC0415
+
     configuration = Configuration()
     try:
         load_incluster_config(configuration)
@@ -106,6 +149,8 @@ def tls_context(configuration: Configuration) -> ssl.SSLContext:
 
 def proxy(configuration: Configuration) -> str | None:
     """The proxy's URL, of the kubeconfig or of the environment; None where the server is reached directly."""
+    from kubernetes.client.rest import should_bypass_proxies  # noqa: PLC0415
+
     if not configuration.proxy or should_bypass_proxies(configuration.host, configuration.no_proxy or ""):
         return None
     return str(configuration.proxy)

@@ -6,19 +6,18 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import httpx
-from kubernetes.client import Configuration
 
-from extender.cluster.client.access import from_kubeconfig, from_service_account
+from extender.cluster.client.access import from_kubeconfig, from_kubeconfigs, from_service_account
 from extender.cluster.client.errors import (
     AccessError,
     ProtocolError,
@@ -32,6 +31,9 @@ from extender.cluster.client.session import CONNECT_TIMEOUT_S, ApiSession
 from extender.cluster.client.status import read_status
 from wasm_runtime.engine import MEBIBYTE
 
+if TYPE_CHECKING:
+    from kubernetes.client import Configuration
+
 logger = logging.getLogger(__name__)
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
@@ -44,9 +46,9 @@ ANONYMOUS: Final = '"system:anonymous"'
 RENEWAL_INTERVAL_S: Final = 10.0
 """Seconds. Credentials that are refused are loaded anew at most this often: loading may run a program."""
 MAX_OBJECT_BYTES: Final = 16 * MEBIBYTE
-"""Of an answer with one object; etcd stores 1.5 MiB by default."""
+"""Bytes of an answer with one object; etcd stores 1.5 MiB by default."""
 MAX_REFUSAL_BYTES: Final = MEBIBYTE
-"""That are read of an answer that is no success."""
+"""Bytes that are read of an answer that is no success."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,11 @@ class ApiServer:
     def from_kubeconfig(cls, path: Path, context: str | None = None) -> ApiServer:
         """The cluster of a kubeconfig's current context, or of `context`. Raises AccessError."""
         return cls(partial(from_kubeconfig, path, context), f"the kubeconfig {path}")
+
+    @classmethod
+    def from_kubeconfigs(cls, paths: Sequence[Path], context: str | None = None) -> ApiServer:
+        """The same of several kubeconfigs, merged as kubectl does. Raises AccessError."""
+        return cls(partial(from_kubeconfigs, paths, context), f"the kubeconfig {paths[0]}")
 
     @classmethod
     def in_cluster(cls) -> ApiServer:
@@ -244,7 +251,7 @@ def _network_errors(request: ApiRequest, address: str) -> Iterator[None]:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, what it was made of, and so on to the first. Not TLS's way to say that it waits for bytes."""
+    """An error, its cause, the cause of that, and so on. Leaves out TLS's way to say that it waits for bytes."""
     while error is not None and not isinstance(error, ssl.SSLWantReadError):
         yield error
         error = error.__cause__ or error.__context__

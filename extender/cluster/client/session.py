@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import httpx
-from kubernetes.client import Configuration
 
 from extender.cluster.client.access import authorization, proxy, tls_context
 from extender.cluster.client.errors import AccessError
+
+if TYPE_CHECKING:
+    from kubernetes.client import Configuration
 
 CONNECT_TIMEOUT_S: Final = 5.0
 """Seconds for a connection to be made, TLS included."""

@@ -61,7 +61,7 @@ class EventSeries:
         self.count += 1
 
     def request(self) -> ApiRequest:
-        """What makes the API server know all of it."""
+        """The request that brings the API server up to date about the series."""
         path = f"/apis/events.k8s.io/v1/namespaces/{_namespace(self.event)}/events"
         if self.written:
             patch = msgspec.json.encode({"series": self._series})
@@ -143,7 +143,7 @@ class Backlog:
                 self._remember(key, series)
 
     def postpone(self, series: EventSeries, due: float) -> None:
-        """Lets the others go first."""
+        """Puts a series behind all others."""
         with self._lock:
             series.due = due
             self._waiting[_key(series.event)] = self._waiting.pop(_key(series.event))

@@ -20,7 +20,7 @@ TYPES: Final = {"": NORMAL, "normal": NORMAL}
 
 
 class Bound(NamedTuple):
-    """What the API server takes of a text."""
+    """How long a text of an Event may be, and what stands in for an empty one."""
 
     most: int
     """Bytes of UTF-8."""

@@ -29,7 +29,7 @@ class Losses:
         self._causes: dict[str, _Cause] = {}
 
     def add(self, cause: str, explanation: str, events: int = 1) -> None:
-        """Counts Events lost. Causes are few and tell by what to count; an explanation can have names in it."""
+        """Counts lost Events by their cause, of which there are few. The explanation may have names in it."""
         with self._lock:
             found = self._causes.setdefault(cause, _Cause())
             found.explanation = explanation

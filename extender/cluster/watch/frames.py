@@ -8,7 +8,7 @@ from extender.cluster.client.errors import ProtocolError
 
 LENGTH_BYTES: Final = 4
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
-"""Bytes; far above what etcd stores in one object. A larger length is none, but a proxy's text."""
+"""Bytes of a frame; far more than etcd stores in one object. A larger length is no frame's, but a proxy's text."""
 
 
 class FrameDecoder:

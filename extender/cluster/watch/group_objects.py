@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
@@ -25,6 +26,8 @@ class GroupObject(NamedTuple):
     """Seconds for which pods may wait for each other; 0 where it does not say."""
     priority: int | None = None
     """None where the pods' own counts."""
+    created: int = 0
+    """When the object was created, in seconds of Unix time; 0 where it does not say."""
     problem: str = ""
     """Why it cannot be read."""
 
@@ -54,9 +57,14 @@ class _Spec(Struct):
     priority: _Priority | None = None
 
 
+class _Metadata(Struct):
+    created: datetime | None = field(default=None, name="creationTimestamp")
+
+
 class _PodGroup(Struct):
     """https://github.com/kubernetes/kubernetes/blob/v1.37.0/staging/src/k8s.io/api/scheduling/v1beta1/types.go."""
 
+    metadata: _Metadata = field(default_factory=_Metadata)
     spec: _Spec = field(default_factory=_Spec)
 
 
@@ -68,6 +76,7 @@ class _LabelledSpec(Struct):
 class _LabelledPodGroup(Struct):
     """https://github.com/kubernetes-sigs/scheduler-plugins/blob/v0.33.5/apis/scheduling/v1alpha1/types.go."""
 
+    metadata: _Metadata = field(default_factory=_Metadata)
     spec: _LabelledSpec = field(default_factory=_LabelledSpec)
 
 
@@ -79,20 +88,26 @@ _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 def _pod_group(content: bytes) -> GroupObject:
     """Reads a PodGroup of scheduling.k8s.io."""
     try:
-        spec = _POD_GROUP.decode(content).spec
+        found = _POD_GROUP.decode(content)
     except _UNREADABLE as error:
         return _wrong(error)
-    gang = spec.policy.gang
-    return GroupObject(max(gang.min_count, 1) if gang else 1, 0, spec.priority)
+    gang = found.spec.policy.gang
+    minimum = max(gang.min_count, 1) if gang else 1
+    return GroupObject(minimum, 0, found.spec.priority, _created(found.metadata))
 
 
 def _labelled_pod_group(content: bytes) -> GroupObject:
     """Reads a PodGroup of scheduling.x-k8s.io."""
     try:
-        spec = _LABELLED.decode(content).spec
+        found = _LABELLED.decode(content)
     except _UNREADABLE as error:
         return _wrong(error)
-    return GroupObject(max(spec.min_member, 1), spec.timeout or 0)
+    spec = found.spec
+    return GroupObject(max(spec.min_member, 1), spec.timeout or 0, created=_created(found.metadata))
+
+
+def _created(metadata: _Metadata) -> int:
+    return max(int(metadata.created.timestamp()), 0) if metadata.created else 0
 
 
 def _wrong(error: Exception) -> GroupObject:

@@ -12,7 +12,8 @@ from extender.cluster.client.api import ApiRequest, ApiServer
 from extender.cluster.client.envelope import decoding, unwrap
 from extender.cluster.client.errors import ClusterError, PodGoneError, RefusedError
 from extender.cluster.watch.reflector import WATCH_GRACE_S, WATCH_TIMEOUT_S, Count, Reflector, Resource
-from wasm_runtime.protobuf.read import Identity, identity, node_name
+from wasm_runtime.protobuf.pod import node_name
+from wasm_runtime.protobuf.read import Identity, identity
 
 READ_TIMEOUT_S: Final = 1.0
 """Seconds: a read comes before a bind, and both have to end within what kube-scheduler waits."""

@@ -39,14 +39,14 @@ PAGE_SIZE: Final = 500
 LIST_TIMEOUT_S: Final = 60.0
 """Seconds for one page of a list."""
 MAX_PAGE_BYTES: Final = 512 * MEBIBYTE
-"""Of one page of a list: 1 MiB an object."""
+"""Bytes of one page of a list: 1 MiB an object."""
 FIRST_PAUSE_S: Final = 0.1
 MAX_PAUSE_S: Final = 5.0
 """Seconds before a failed list or watch is tried again."""
 GATHER_S: Final = 0.01
-"""Seconds that a watch is left alone after an event that came alone: of hundreds a second several are read together."""
+"""Seconds for which a watch is not read after an event that came alone, so that several events are read together."""
 AT_ONCE_S: Final = 0.001
-"""Seconds within which a chunk comes that was there already."""
+"""A chunk that comes within so many seconds was there already."""
 WATCH_TIMEOUT_S: Final = 60
 WATCH_GRACE_S: Final = 10.0
 BEING_READ: Final = "they are being read"
@@ -55,7 +55,7 @@ Verb = Literal["list", "watch"]
 End = Literal[
     "done", "expired", "broken", "unauthorized", "refused", "untrusted", "unreachable", "protocol", "internal"
 ]
-"""How a list or a watch ended. A watch is done when its time was over, and broken by an event of type ERROR."""
+"""How a list or a watch ended: `done` if its time was over, broken if an event of type ERROR ended it."""
 
 
 class _BrokenError(RefusedError):
@@ -159,9 +159,9 @@ class Reflector(Generic[T]):
         self._pauses = pauses(FIRST_PAUSE_S, MAX_PAUSE_S)
         self._synced = False
         self._heard = time.monotonic()
-        """When the server last said something in a watch: what it has not said since is missing."""
+        """When the server last sent something in a watch. The sink may lack what has changed since."""
         self._owes_event = False
-        """Whether a part of an event has come: until the rest has, something is missing."""
+        """Whether a part of an event has come. Until the rest comes, the sink lacks that event."""
         self._lapse: _Lapse | None = _Lapse(BEING_READ, self._heard)
 
     @property
@@ -179,14 +179,14 @@ class Reflector(Generic[T]):
     def outdated(self) -> float:
         """For how many seconds the sink may have missed changes; 0 while it is current.
 
-        They count from the last word of the server, however late its silence is noticed.
+        They count from when the server last sent something, however late its silence is noticed.
         """
         lapse = self._lapse
         return lapse.age if lapse else 0.0
 
     @property
     def unusable(self) -> str | None:
-        """Why nothing may be answered from the sink: never filled, or for more than `stale_after` seconds outdated."""
+        """Why the sink must not be used: it was never filled, or is outdated for more than `stale_after` seconds."""
         lapse = self._lapse
         if not self._synced:
             return f"the {self._resource.name} of the cluster are not known yet: {lapse}"
@@ -324,7 +324,7 @@ def _end(error: ClusterError) -> End:
 
 
 async def _gathered(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Chunks as they come, with a pause behind each that was waited for."""
+    """The chunks as they come. After each chunk that it had to wait for, it pauses for `GATHER_S`."""
     asked = time.monotonic()
     async for chunk in chunks:
         waited = time.monotonic() - asked

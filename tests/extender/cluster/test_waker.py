@@ -103,6 +103,23 @@ def test_wakes_from_many_threads_share_a_write_and_one_during_it_gets_its_own(tm
     asyncio.run(scenario())
 
 
+def test_the_first_write_is_made_at_once_and_the_next_one_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WAKE_INTERVAL_S", 3_600.0)
+    ended: list[WakeEnd] = []
+
+    async def scenario() -> None:
+        async with scripted(tmp_path, DONE, count=ended.append) as (server, waker), running(waker):
+            waker.wake()
+            await until(lambda: ended == ["done"])
+            waker.wake()
+            await asyncio.sleep(0)
+            assert len(server.received) == 1
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("failure", [hang_up, answer(503, b"starting"), answer(429, b"too many"), answer(500, b"?")])
 def test_a_failure_that_passes_is_tried_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, failure: Behaviour

@@ -12,7 +12,16 @@ import pytest
 import yaml
 
 from extender import config
-from extender.config import Address, ConfigError, FailurePolicy, PluginConfig, RuntimeConfig, SourceConfig, SwapConfig
+from extender.config import (
+    Address,
+    ConfigError,
+    FailurePolicy,
+    PluginConfig,
+    RuntimeConfig,
+    SourceConfig,
+    SwapConfig,
+    TlsConfig,
+)
 from extender.rollouts import load
 from tests.extender import guests, kwx
 from wasm_runtime.abi import Severity
@@ -192,6 +201,20 @@ profiles:
             " leave it out",
         ],
     ),
+    "results of a simulator": (
+        f"""
+{HEAD}
+server: {{decisions: 0}}
+profiles:
+- {{name: a, simulatorResults: true, plugins: [{{name: a, guestURL: 'file://./nodenumber.wasm'}}]}}
+""",
+        [
+            "profiles[0].simulatorResults: they come with a bind; set cluster.mode to kubeconfig, in-cluster or"
+            " dry-run",
+            "profiles[0].simulatorResults: they are made of decisions, of which server.decisions keeps none; set it to"
+            " 1 or more",
+        ],
+    ),
     "everything at once": (
         f"""
 kind: Extender
@@ -306,10 +329,10 @@ def test_serve_refuses_a_port_that_is_in_use(folder: Path, key: str) -> None:
 
 def test_serve_refuses_an_address_of_another_machine(folder: Path) -> None:
     file = folder / "elsewhere.yaml"
-    file.write_text(f"{GOOD}server: {{address: '192.0.2.1:8888', adminAddress: '127.0.0.1:0'}}\n")
+    file.write_text(f"{GOOD}server: {{address: '127.0.0.1:0', adminAddress: '192.0.2.1:8888'}}\n")
     result = kwx.run("serve", "--config", file, home=folder)
     assert kwx.problems(result, file) == [
-        "server.address: cannot listen on 192.0.2.1:8888: Cannot assign requested address"
+        "server.adminAddress: cannot listen on 192.0.2.1:8888: Cannot assign requested address"
     ]
 
 
@@ -428,6 +451,36 @@ SECTIONS = [
     ("server: {address: '::1:8888'}", "server.address: expected an address such as 127.0.0.1:8888, found '::1:8888'"),
     ("server: {maxRequestBytes: 0}", "server.maxRequestBytes: expected a size such as 256Mi, found 0"),
     ("server: {bindTimeout: 4}", "server.bindTimeout: expected a duration such as 500ms or 2s, at most 1h, found 4"),
+    (
+        "server: {address: '0.0.0.0:8888'}",
+        "server: address 0.0.0.0:8888 is off loopback, where whoever reaches it decides for every pod: set tls, or"
+        " accept that by allowUnencrypted: true",
+    ),
+    (
+        "server: {allowUnencrypted: true}",
+        "server: allowUnencrypted is for an address off loopback without tls; leave it out",
+    ),
+    (
+        "server: {address: '0.0.0.0:1', tls: {certFile: a, keyFile: b}, allowUnencrypted: true}",
+        "server: allowUnencrypted is for an address off loopback without tls; leave it out",
+    ),
+    (
+        "server: {replicas: 2}",
+        "server.replicas: input should be 'none', 'standby' or 'shared', found 2",
+    ),
+    ("server: {tls: {certFile: a}}", "server.tls.keyFile: is required"),
+    (
+        "server: {adminTLS: {certFile: a, keyFile: b, clientCaFile: c}}",
+        "server.adminTLS.clientCaFile: unknown key; did you mean clientCAFile?",
+    ),
+    (
+        "server: {tls: {certFile: a, keyFile: b, clientNames: [CN:scheduler]}}",
+        "server.tls: clientNames needs clientCAFile: only a certificate that a CA has signed names anybody",
+    ),
+    (
+        "server: {tls: {certFile: a, keyFile: b, clientCAFile: c, clientNames: [scheduler]}}",
+        "server.tls.clientNames[0]: string should match pattern '^(CN|DNS|URI):.+$', found 'scheduler'",
+    ),
     ("runtime: 1Mi", "runtime: expected a mapping, found '1Mi'"),
     ("runtime: {stackLimit: 63Ki}", "runtime.stackLimit: input should be greater than or equal to 65536, found '63Ki'"),
     ("runtime: {stackLimit: 3Mi}", "runtime.stackLimit: input should be less than or equal to 2097152, found '3Mi'"),
@@ -650,6 +703,9 @@ server:
   bindTimeout: 2500ms
   stateDirectory: ~/.local/state/kwx
   adminTokens: tokens.csv
+  tls: {{certFile: tls.crt, keyFile: tls.key, clientCAFile: ca.crt, clientNames: [CN:scheduler]}}
+  adminTLS: {{certFile: admin.crt, keyFile: admin.key}}
+  allowUnencrypted: false
 runtime:
   stackLimit: 512Ki
   moduleLimit: 32M
@@ -663,6 +719,7 @@ cluster:
 profiles:
 - name: default
   scoreRange: 100
+  simulatorResults: false
   plugins:
   - name: nodenumber
     guestURL: file://./nodenumber.wasm
@@ -709,6 +766,10 @@ def test_every_key_is_read(folder: Path) -> None:
         stackLimit="512Ki", moduleLimit="32M", compileTimeout="2m", cacheLimit="5Gi"
     )
     assert configuration.server.admin_tokens == Path("tokens.csv")
+    assert configuration.server.tls == TlsConfig(
+        certFile="tls.crt", keyFile="tls.key", clientCAFile="ca.crt", clientNames=("CN:scheduler",)
+    )
+    assert configuration.server.admin_tls == TlsConfig(certFile="admin.crt", keyFile="admin.key")
     assert configuration.server.state_directory == Path("~/.local/state/kwx").expanduser()
     assert (configuration.cluster.mode, configuration.cluster.kubeconfig) == (
         "none",
@@ -766,6 +827,8 @@ def test_what_is_left_out_has_its_default(folder: Path) -> None:
     )
     assert (configuration.cluster.stale_after, configuration.cluster.not_synced_policy) == (None, FailurePolicy.FAIL)
     assert configuration.server.bind_timeout == 4.0
+    assert (configuration.server.tls, configuration.server.admin_tls) == (None, None)
+    assert configuration.server.allow_unencrypted is False
     runtime = configuration.runtime
     assert (runtime.stack_limit, runtime.module_limit) == (1024 * 1024, 64 * 1024 * 1024)
     assert (runtime.compile_timeout, runtime.cache_limit) == (60.0, 512 * 1024 * 1024)

@@ -220,6 +220,14 @@ def test_what_is_reserved_is_given_back_where_the_extender_cannot_bind(cycles: C
     assert cycles.calls == [*called("prefilter", "reserve", "permit", "prebind", "bind", "default"), *UNRESERVED]
 
 
+def test_what_is_reserved_is_given_back_by_plugins_that_had_no_further_part(cycles: Cycles) -> None:
+    cycles.error = BindError("cannot bind pod default/web-7 to node node-1: no")
+    plugins = [cycles.entry(name, steps(), FAIL, ["reserve", "permit"]) for name in "ab"]
+    assert cycles.bind(Profile("default", plugins)) == "cannot bind pod default/web-7 to node node-1: no"
+    before = called("prefilter", "reserve", "permit", plugins="ab")
+    assert cycles.calls == [*before, "default", *called("unreserve", plugins="ba")]
+
+
 # -- plugins that reject or fail -------------------------------------------------------------------
 
 BEFORE = {
@@ -557,10 +565,45 @@ def test_all_guests_busy_is_a_failure_that_says_what_to_raise(cycles: Cycles) ->
     entry = cycles.entry("a", steps(), FAIL, timeout=0.05, instances=2)
     nodes = Nodes(NodeTable(), ["node-1"])
     with entry.plugin.guest(Pod("other", "default/other", b"POD"), nodes, "bind"):
-        assert cycles.bind(Profile("default", [entry])) == failed(
+        assert cycles.bind(Profile("default", [entry]), seconds=0.2) == failed(
             "instance: all 1 that may be used here are in use; raise the plugin's instances", "a"
         )
     assert cycles.bind(Profile("default", [entry])) == ""
+
+
+def test_a_pod_is_bound_when_a_guest_has_come_free_however_long_that_takes(cycles: Cycles) -> None:
+    """Those of a group that kube-scheduler places as a whole come to bind at once."""
+    entry = cycles.entry("a", steps(), FAIL, timeout=0.05, instances=2)
+    nodes = Nodes(NodeTable(), ["node-1"])
+    with entry.plugin.guest(Pod("other", "default/other", b"POD"), nodes, "bind"):
+        end = Beside(lambda: cycles.begin(Profile("default", [entry])))
+        delay(0.2)
+        assert not end.is_over
+    end.end()
+    assert "default" in cycles.calls
+
+
+def test_a_plugin_that_has_no_part_after_permit_leaves_its_guest_to_others_while_the_extender_binds(
+    cycles: Cycles,
+) -> None:
+    """Binding takes far longer than Permit, and all pods of a group come at once."""
+    entry = cycles.entry("a", steps(), FAIL, ["reserve", "permit"], timeout=0.5, instances=1)
+    profile = Profile("default", [entry])
+    binding = Binding(POD, Nodes(NodeTable(), ["node-1"]), time.monotonic() + LONG)
+    other = Pod("other", "default/other", b"POD")
+
+    def bind_another(_: Mapping[str, str]) -> None:
+        cycles.begin(profile, 1.0, other)
+
+    BindingCycle(profile, binding, None, bind_another).begin()
+    assert cycles.calls == [*called("prefilter", "reserve", "permit", plugins="a") * 2, "default"]
+
+
+def test_a_plugin_whose_failures_are_ignored_is_not_waited_for(cycles: Cycles) -> None:
+    entry = cycles.entry("a", steps(), IGNORE, timeout=0.05, instances=2)
+    with entry.plugin.guest(Pod("other", "default/other", b"POD"), Nodes(NodeTable(), ["node-1"]), "bind"):
+        assert cycles.bind(Profile("default", [entry])) == ""
+        assert cycles.calls == ["default"]
 
 
 # -- annotations -----------------------------------------------------------------------------------

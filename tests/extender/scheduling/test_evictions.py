@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from extender.scheduling import evictions as evictions_module
-from extender.scheduling.evictions import Evictions
+from extender.scheduling.evictions import NOMINATION_S, Evictions
 from extender.scheduling.ledger import Ledger
+from tests.clock import Clock
 from tests.extender.kwx import plugin, profile
 from tests.extender.objects import filter_error, filtered, meta_victims, names_args, node, pod, preemption_args
 from tests.extender.rollouts.inside import Inside
@@ -32,31 +33,58 @@ def ledger() -> Iterator[Ledger]:
     del nodes  # Its pods need it until here.
 
 
+def left_on(evictions: Evictions, uid: str, node: str) -> int:
+    """How many victims are there yet on a pod's nominated node."""
+    return evictions.left(uid, node, [node]).get(node, 0)
+
+
 def test_victims_count_until_the_watch_shows_their_end(ledger: Ledger) -> None:
     evictions = Evictions(ledger)
     evictions.remember("urgent", {"node-0": ["a", "b"], "node-1": ["c"]})
-    counts = [evictions.count_left("urgent", "node-0")]
+    counts = [left_on(evictions, "urgent", "node-0")]
     for uid in ("c", "a", "b"):
         ledger.delete(uid)
-        counts.append(evictions.count_left("urgent", "node-0"))
+        counts.append(left_on(evictions, "urgent", "node-0"))
     assert counts == [2, 2, 1, 0]
+
+
+def test_a_pod_without_a_nominated_node_waits_for_one_of_those_that_were_answered(ledger: Ledger) -> None:
+    clock = Clock()
+    evictions = Evictions(ledger, clock)
+    evictions.remember("urgent", {"node-0": ["a", "b"], "node-1": ["c"]})
+    assert evictions.left("urgent", "", []) == {"node-0": 2, "node-1": 1}
+    ledger.delete("b")
+    assert evictions.left("urgent", "", []) == {"node-0": 1, "node-1": 1}
+    ledger.delete("c")
+    assert evictions.left("urgent", "", []) == {}
+
+
+def test_without_a_nominated_node_it_does_so_for_a_while(ledger: Ledger) -> None:
+    clock = Clock()
+    evictions = Evictions(ledger, clock)
+    evictions.remember("urgent", {"node-0": ["a", "b"]})
+    clock.now += NOMINATION_S - 0.1
+    assert evictions.left("urgent", "", []) == {"node-0": 2}
+    clock.now += 0.1
+    assert evictions.left("urgent", "", []) == {}
+    assert left_on(evictions, "urgent", "node-0") == 2
 
 
 def test_victims_of_others_and_of_earlier_answers_do_not_count(ledger: Ledger) -> None:
     evictions = Evictions(ledger)
     evictions.remember("urgent", {"node-0": ["a", "b"]})
     evictions.remember("urgent", {})
-    assert evictions.count_left("urgent", "node-0") == 2
+    assert left_on(evictions, "urgent", "node-0") == 2
     evictions.remember("urgent", {"node-1": ["c"]})
-    assert [evictions.count_left("urgent", name) for name in ("node-0", "", "node-1")] == [0, 0, 1]
-    assert evictions.count_left("another", "node-1") == 0
+    assert [left_on(evictions, "urgent", name) for name in ("node-0", "node-1")] == [0, 1]
+    assert left_on(evictions, "another", "node-1") == 0
 
 
 def test_where_no_pods_are_followed_no_end_is_awaited(ledger: Ledger) -> None:
     evictions = Evictions(ledger)
     evictions.remember("urgent", {"node-0": ["a", "b"]})
     ledger.is_followed = False
-    assert evictions.count_left("urgent", "node-0") == 0
+    assert left_on(evictions, "urgent", "node-0") == 0
 
 
 def test_the_oldest_answers_go_where_there_are_too_many(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,9 +93,9 @@ def test_the_oldest_answers_go_where_there_are_too_many(ledger: Ledger, monkeypa
     names = ("first", "second", "third", "fourth")
     for uid in ("first", "second", "first", "third"):
         evictions.remember(uid, {"node-0": ["a"], "node-1": ["c"]} if uid == "first" else {"node-0": ["a"]})
-    assert [evictions.count_left(uid, "node-0") for uid in names] == [1, 0, 1, 0]
+    assert [left_on(evictions, uid, "node-0") for uid in names] == [1, 0, 1, 0]
     evictions.remember("fourth", {"node-0": ["a", "b"]})
-    assert [evictions.count_left(uid, "node-0") for uid in names] == [0, 0, 1, 2]
+    assert [left_on(evictions, uid, "node-0") for uid in names] == [0, 0, 1, 2]
 
 
 FULL = "2 pods are there"
@@ -119,7 +147,14 @@ def test_room_on_another_node_is_taken(world: Inside) -> None:
     assert ask(world, NAMES, "node-0") == filtered(["node-1"], {"node-0": FULL})
 
 
-@pytest.mark.parametrize(("names", "nominated"), [(["node-1"], "node-0"), (NAMES, None), (NAMES, "node-9")])
+@pytest.mark.parametrize("names", [NAMES, ["node-1"]])
+def test_a_pod_that_has_yet_to_see_its_nominated_node_is_not_rejected(world: Inside, names: list[str]) -> None:
+    """Its nominated node is any of those that preempt has answered, and need not be asked about yet."""
+    told = "one of 2 nodes is made free for pod default/urgent, and the watch shows pods that may be evicted on each; "
+    assert ask(world, names, None) == filter_error(told + "kube-scheduler tries the pod again")
+
+
+@pytest.mark.parametrize(("names", "nominated"), [(["node-1"], "node-0"), (NAMES, "node-9")])
 def test_any_other_pod_may_cause_evictions(world: Inside, names: list[str], nominated: str | None) -> None:
     """kube-scheduler does not take the node for free, or has given it up."""
     assert ask(world, names, nominated) == filtered([], dict.fromkeys(names, FULL))

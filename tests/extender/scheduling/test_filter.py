@@ -21,6 +21,8 @@ from wasm_runtime.blob import digest
 
 ODD = 'say "no"\n\t\\ <b>&amp;</b> \u2028 größer 🚫 \x01 [red]%s'
 OTHERS = [name for name in NODE_NAMES if name not in {"node-3", "node-7"}]
+SEVEN, FIVE, THREE = "ends in 7 (sevens)", "ends in 5 (fives)", "ends in 3 (threes)"
+"""Reasons where several plugins filter: they say whose they are."""
 NOT_NAMED = "node(s) not among those that PreFilter of plugin pre names"
 
 
@@ -45,16 +47,16 @@ VERDICTS = {
         [by_digit("72ends in 7", "sevens"), by_digit("33ends in 3", "threes"), by_digit("56ends in 5", "fives")],
         filtered(
             ["node-0", "node-1", "node-2", "node-4", "node-6", "node-8", "node-9"],
-            failed={"node-7": "ends in 7", "node-5": "ends in 5"},
-            unresolvable={"node-3": "ends in 3"},
+            failed={"node-7": SEVEN, "node-5": FIVE},
+            unresolvable={"node-3": THREE},
         ),
     ),
     "first-to-reject": (
         [by_digit("72first", "a"), by_digit("*3second", "b"), by_digit("*2third", "c")],
         filtered(
             [],
-            failed={"node-7": "first"},
-            unresolvable={name: "second" for name in NODE_NAMES if name != "node-7"},
+            failed={"node-7": "first (a)"},
+            unresolvable={name: "second (b)" for name in NODE_NAMES if name != "node-7"},
         ),
     ),
     "no-reason": (
@@ -91,7 +93,7 @@ VERDICTS = {
     ),
     "prefilter-names-before-another-plugin": (
         [prefilter("0nnode-7\0node-3\0", **PREFILTER_ONLY), by_digit("72ends in 7")],
-        filtered(["node-3"], failed={"node-7": "ends in 7"}, unresolvable=dict.fromkeys(OTHERS, NOT_NAMED)),
+        filtered(["node-3"], failed={"node-7": "ends in 7 (digit)"}, unresolvable=dict.fromkeys(OTHERS, NOT_NAMED)),
     ),
     "prefilter-names-unknown-nodes": (
         [prefilter("0nghost\0")],
@@ -115,7 +117,11 @@ VERDICTS = {
     "prefilter-skips-and-names": ([prefilter("5nnode-7\0")], filtered(NODE_NAMES)),
     "prefilter-is-not-called-when-no-node-is-left": (
         [by_digit("*2no room"), prefilter("1-")],
-        filtered([], failed=dict.fromkeys(NODE_NAMES, "no room")),
+        filtered([], failed=dict.fromkeys(NODE_NAMES, "no room (digit)")),
+    ),
+    "prefilter-rejects-before-another-plugin": (
+        [prefilter("3rno such queue"), by_digit("72ends in 7")],
+        filtered([], unresolvable=dict.fromkeys(NODE_NAMES, "no such queue (pre)")),
     ),
 }
 """Plugins of a profile, and its answer for ten nodes."""
@@ -202,7 +208,7 @@ def test_a_failure_that_is_ignored_leaves_the_plugin_out_and_is_logged(extender:
     cause = failure(*FAILURES[name])
     assert ask(extender, f"{name}-ignored") == filtered(
         [each for each in NODE_NAMES if each not in {"node-1", "node-7"}],
-        failed={"node-1": "ends in 1", "node-7": "node(s) rejected by plugin sevens without a reason"},
+        failed={"node-1": "ends in 1 (ones)", "node-7": "node(s) rejected by plugin sevens without a reason"},
     )
     warning = extender.events(f"left out of a verb: {cause}")[-1]
     assert (warning["level"], warning["pod"]) == ("warning", "default/web-7")
@@ -227,7 +233,7 @@ def test_a_later_plugin_that_fails_fails_the_whole_verb(extender: Extender) -> N
 
 
 def test_a_plugin_is_not_called_when_no_node_is_left_for_it(extender: Extender) -> None:
-    expected = filtered([], failed=dict.fromkeys(NODE_NAMES, "no room"))
+    expected = filtered([], failed=dict.fromkeys(NODE_NAMES, "no room (digit)"))
     assert ask(extender, "no-node-is-left-for-the-failure") == expected
 
 
@@ -245,14 +251,14 @@ def test_no_nodes_are_no_failure(extender: Extender) -> None:
 def test_the_order_of_the_request_is_kept(extender: Extender) -> None:
     names = ["node-9", "node-7", "node-0", "node-8", "node-3", "node-1"]
     assert ask(extender, "one-of-each", names_args(names)) == filtered(
-        ["node-9", "node-0", "node-8", "node-1"], failed={"node-7": "ends in 7"}, unresolvable={"node-3": "ends in 3"}
+        ["node-9", "node-0", "node-8", "node-1"], failed={"node-7": SEVEN}, unresolvable={"node-3": THREE}
     )
 
 
 def test_a_name_that_comes_twice_is_judged_twice(extender: Extender) -> None:
     names = ["node-1", "node-3", "node-7", "node-3", "node-1", "node-7"]
     assert ask(extender, "one-of-each", names_args(names)) == filtered(
-        ["node-1", "node-1"], failed={"node-7": "ends in 7"}, unresolvable={"node-3": "ends in 3"}
+        ["node-1", "node-1"], failed={"node-7": SEVEN}, unresolvable={"node-3": THREE}
     )
 
 
@@ -270,8 +276,8 @@ def test_thousands_of_names(extender: Extender) -> None:
     names = [f"node-{at}" for at in range(5_000)]
     assert ask(extender, "one-of-each", names_args(names)) == filtered(
         [name for name in names if name[-1] not in "357"],
-        failed={name: f"ends in {name[-1]}" for name in names if name[-1] in "57"},
-        unresolvable={name: "ends in 3" for name in names if name[-1] == "3"},
+        failed={name: FIVE if name[-1] == "5" else SEVEN for name in names if name[-1] in "57"},
+        unresolvable={name: THREE for name in names if name[-1] == "3"},
     )
 
 

@@ -70,8 +70,7 @@ def test_a_number_that_cannot_be_read_does_not_count_and_says_what_it_should_be(
         BY_LABEL,
         0,
         60,
-        0,
-        f"{MINIMUM} of a pod is {text!r}; make it a whole number from 1 to 2147483647",
+        problem=f"{MINIMUM} of a pod is {text!r}; make it a whole number from 1 to 2147483647",
     )
 
 

@@ -14,7 +14,7 @@ from tests.extender.objects import pod
 from wasm_runtime.abi import GroupSource
 from wasm_runtime.nodes.node_table import NodeTable
 from wasm_runtime.pods.group_table import Group, GroupKey
-from wasm_runtime.pods.pod_table import PodTable, ResidentPod
+from wasm_runtime.pods.pod_table import PodChanges, PodTable, ResidentPod
 from wasm_runtime.protobuf.encode import encode_pod
 
 TRAIN = GroupKey(GroupSource.LABEL, "default", "train")
@@ -90,7 +90,9 @@ def test_a_pod_is_of_its_group_in_every_state(scene: Scene) -> None:
     assert scene.ledger.plan("x", "n", before, scene.ledger.position)
     assert scene.groups.entries()[0].pods == {"x": ResidentPod("n", before, True, TRAIN)}
     assert scene.ledger.claim("x", "n", 5.0)
-    assert scene.groups.entries()[0].pods == {"x": ResidentPod("n", before, True, TRAIN)}
+    assert scene.groups.entries()[0].pods == {"x": ResidentPod("n", before, True, TRAIN, is_binding=True)}
+    scene.ledger.doubt("x", "n")
+    assert scene.groups.entries()[0].pods == {"x": ResidentPod("n", before, True, TRAIN, is_binding=True)}
     scene.ledger.confirm("x", "n")
     assert scene.groups.entries()[0].pods == {"x": ResidentPod("n", before, False, TRAIN)}
     scene.ledger.delete("x")
@@ -100,6 +102,60 @@ def test_a_pod_is_of_its_group_in_every_state(scene: Scene) -> None:
 def test_a_pod_without_a_group_is_told_as_before(scene: Scene) -> None:
     scene.ledger.observe("x", "n", member("x", {}))
     assert (scene.told, scene.pods.get("x")) == ({}, ResidentPod("n", member("x", {})))
+
+
+def test_a_bind_of_a_pod_without_a_group_is_told_to_nobody(scene: Scene) -> None:
+    assert scene.ledger.plan("x", "n", member("x", {}), scene.ledger.position)
+    known = scene.pods.changes(0)
+    assert known
+    assert scene.ledger.claim("x", "n", 5.0)
+    assert scene.pods.changes(known.position) is None
+
+
+def test_the_oldest_pod_says_when_a_group_was_created_unless_its_object_does(scene: Scene) -> None:
+    for at, created in enumerate(["2023-11-14T22:13:21Z", "2023-11-14T22:13:20Z", None]):
+        made = pod(f"pod-{at}")
+        made["metadata"] |= {"labels": {LABEL: "train"}, "creationTimestamp": created}
+        scene.ledger.observe(str(at), "", encode_pod(made))
+    assert scene.told == {TRAIN: Group(created=1_700_000_000)}
+    scene.ledger.delete("1")
+    assert scene.told == {TRAIN: Group(created=1_700_000_001)}
+    scene.groups.put_object(TRAIN, GroupObject(4, created=5))
+    assert scene.told == {TRAIN: Group(4, created=5)}
+
+
+def test_members_are_known_as_such_while_groups_are_followed(idle: Scene) -> None:
+    pods = member("x"), member("y", {})
+    assert [*map(idle.groups.is_member, pods)] == [False, False]
+    idle.groups.follow()
+    assert [*map(idle.groups.is_member, pods)] == [True, False]
+    idle.groups.unfollow()
+    assert [*map(idle.groups.is_member, pods)] == [False, False]
+
+
+def test_a_pod_completes_its_group_once_there_are_as_many_as_it_needs(idle: Scene) -> None:
+    pod, other = member("x"), member("y", {})
+    assert [*map(idle.groups.completes, (pod, other))] == [False, False]
+    idle.groups.follow()
+    assert [*map(idle.groups.completes, (pod, other))] == [True, False]  # Nobody says how many it needs.
+    idle.groups.put_object(TRAIN, GroupObject(3))
+    assert not idle.groups.completes(pod)
+    idle.ledger.observe("1", "node-1", member("1"))
+    assert not idle.groups.completes(pod)
+    idle.ledger.observe("2", "", member("2"))
+    assert idle.groups.completes(pod)
+    idle.groups.unfollow()
+    assert not idle.groups.completes(pod)
+
+
+def test_changes_of_objects_are_told_each_time(idle: Scene) -> None:
+    changes: list[int] = []
+    groups = Groups(idle.pods, lambda: changes.append(len(groups)))
+    objects = groups.objects(GroupSource.LABEL)
+    objects.put([("default/train", GroupObject(4)), ("default/other", GroupObject(2))])
+    objects.remove("default/train")
+    objects.replace({})
+    assert changes == [2, 1, 0]
 
 
 def test_the_largest_of_what_pods_say_counts(scene: Scene) -> None:
@@ -194,7 +250,8 @@ def test_a_list_of_the_same_pods_changes_nothing(scene: Scene) -> None:
     content = member("x")
     scene.ledger.observe("x", "n", content)
     scene.ledger.replace({"x": ("n", content)})
-    assert (scene.pods.changes(1), scene.pods.groups.changes(1)) == (None, None)
+    assert scene.pods.changes(1) == PodChanges(2, 1, [], is_complete=True)
+    assert scene.pods.groups.changes(1) is None
 
 
 def test_groups_that_are_not_followed_any_more_are_forgotten(scene: Scene) -> None:

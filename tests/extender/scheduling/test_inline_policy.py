@@ -147,7 +147,7 @@ class TestLoop:
             coming = inside.begin_to_ask("/filter", names_args())
             assert not isinstance(coming, Answer)
             answering = asyncio.ensure_future(coming)
-            until(lambda: inside.live.plugins[0]._pool._waiting == 1)
+            await asyncio.to_thread(until, lambda: len(inside.live.plugins[0]._pool._waiters) == 1)
             held.end()
             return json.loads((await asyncio.wait_for(answering, 60)).body)
 

@@ -218,7 +218,7 @@ class ServedInside(Served):
         super().__init__()
 
     def _connect(self, server_state: ServerState, **_: object) -> protocol.Connection:
-        return protocol.Connection(self._inside.router, self.clients, self.budget, server_state)
+        return protocol.Connection(self._inside.router, self.clients, self.budget, self.overload.hear, server_state)
 
 
 @pytest.mark.parametrize("is_in_time", [True, False])

@@ -6,14 +6,18 @@ from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 
+from extender.scheduling import expiries, room_taken
 from extender.scheduling import ledger as ledger_module
-from extender.scheduling.ledger import PLAN_S, POD_OVERHEAD_BYTES, UNCONFIRMED_S, Entry, Ledger, State
+from extender.scheduling.ledger import PLAN_S, RETAINED_S, UNCONFIRMED_S, Ledger
+from extender.scheduling.ledger_entry import POD_OVERHEAD_BYTES, Entry, State
 from extender.scheduling.rejected_pods import EARLY_S
 from wasm_runtime.nodes.node_table import NodeTable
 from wasm_runtime.pods.pod_table import ResidentPod
+from wasm_runtime.protobuf import encode_pod
 
 POD = b"pod"
 CHANGED = b"changed"
+MEMBER = b"pod of a group"
 GIVEN = {"gpus": "0,3"}
 
 
@@ -25,7 +29,14 @@ class Book:
         self.outdated = 0.0
         self.woken = 0
         self.nodes = NodeTable()
-        self.ledger = Ledger(self.nodes.pods, lambda: self.outdated, self._wake, lambda: self.now)
+        self.ledger = Ledger(
+            self.nodes.pods,
+            lambda: self.outdated,
+            self._wake,
+            lambda: self.now,
+            is_member=MEMBER.__eq__,
+            completes=MEMBER.__eq__,
+        )
 
     def _wake(self) -> None:
         self.woken += 1
@@ -48,6 +59,12 @@ class Book:
         """Binds a pod, or not."""
         self.ledger.claim(uid, node, 10.0)
         self.ledger.doubt(uid, node)
+
+    def retain(self, uid: str = "a", node: str = "node-1", pod: bytes = MEMBER) -> None:
+        """Has a bind refused."""
+        assert self.ledger.plan(uid, node, pod, self.ledger.position)
+        self.ledger.claim(uid, node, 10.0)
+        self.ledger.retain(uid, node)
 
     @property
     def states(self) -> dict[str, tuple[State, str]]:
@@ -109,8 +126,21 @@ class TestPlan:
         book.ledger.observe("b", "node-1", CHANGED)
         assert not book.plan("a", since=since)
 
+    def test_a_pod_there_that_asks_for_no_more_does_not_refuse_it(self, book: Book) -> None:
+        """Such as one that was bound here, which the watch brings, and of which the kubelet writes how it goes."""
+        spec = {"containers": [{"name": "c"}]}
+        pod = encode_pod({"spec": spec})
+        assert book.ledger.plan("b", "node-1", pod, book.ledger.position)
+        since = book.ledger.position
+        book.confirm("b")
+        for phase in ("Pending", "Running"):
+            pod = encode_pod({"spec": {**spec, "nodeName": "node-1"}, "status": {"phase": phase}})
+            book.ledger.observe("b", "node-1", pod)
+        assert book.told("b") == ResidentPod("node-1", pod)
+        assert book.plan("a", since=since)
+
     def test_a_node_that_is_not_remembered_refuses_it(self, book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(ledger_module, "MAX_NODES", 1)
+        monkeypatch.setattr(room_taken, "MAX_NODES", 1)
         since = book.ledger.position
         book.plan("b", "node-1")
         assert book.plan("c", "node-2", since)
@@ -118,11 +148,109 @@ class TestPlan:
         assert book.plan("a", "node-1")
 
     def test_plans_are_bounded(self, book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(ledger_module, "MAX_TENTATIVE_BYTES", 2 * (len(POD) + POD_OVERHEAD_BYTES))
+        monkeypatch.setattr(expiries, "MAX_PLANS_BYTES", 2 * (len(POD) + POD_OVERHEAD_BYTES))
         for at, uid in enumerate("abc"):
             book.now += at
             book.plan(uid)
         assert list(book.states) == ["b", "c"]
+
+
+class TestRetain:
+    def test_a_pod_of_a_group_keeps_its_room_for_a_while(self, book: Book) -> None:
+        book.retain()
+        entry = Entry(State.RETAINED, "node-1", MEMBER, book.now + RETAINED_S)
+        assert (book.ledger.entries(), book.ledger.retained("a")) == ({"a": entry}, entry)
+        assert book.told() == ResidentPod("node-1", MEMBER, is_tentative=True)
+        assert (book.ledger.committed("a"), book.woken) == (None, 0)
+        book.now += RETAINED_S
+        assert (book.states, book.told(), book.ledger.retained("a")) == ({}, None, None)
+
+    def test_others_leave_theirs(self, book: Book) -> None:
+        book.ledger.reject(book.ledger.position)
+        book.retain(pod=POD)
+        assert (book.states, book.woken) == ({}, 1)
+
+    def test_it_ends_with_the_next_bind(self, book: Book) -> None:
+        book.retain()
+        assert book.ledger.claim("a", "node-1", 10.0)
+        assert (book.states, book.ledger.retained("a")) == ({"a": (State.BINDING, "node-1")}, None)
+        book.ledger.retain("a", "node-1")
+        assert book.states == {"a": (State.RETAINED, "node-1")}
+
+    def test_a_pod_that_an_earlier_bind_may_have_bound_keeps_its_room_as_long(self, book: Book) -> None:
+        assert book.ledger.plan("a", "node-1", MEMBER, book.ledger.position)
+        book.doubt()
+        known_at = book.now + UNCONFIRMED_S
+        for passed, expires in ((0.0, known_at), (UNCONFIRMED_S - 1, known_at - 1 + RETAINED_S)):
+            book.now += passed
+            book.ledger.claim("a", "node-1", 10.0)
+            book.ledger.retain("a", "node-1")
+            assert book.ledger.entries() == {"a": Entry(State.UNCONFIRMED, "node-1", MEMBER, expires)}
+
+    def test_it_ends_when_the_pod_may_go_elsewhere(self, book: Book) -> None:
+        book.retain()
+        assert (book.ledger.retry("a"), book.states) == ("node-1", {})
+
+    def test_it_ends_when_the_watch_shows_the_pod_or_its_end(self, book: Book) -> None:
+        book.retain()
+        book.ledger.observe("a", "", MEMBER)
+        assert book.states == {"a": (State.RETAINED, "node-1")}
+        book.ledger.observe("a", "node-2", MEMBER)
+        assert book.states == {"a": (State.OBSERVED, "node-2")}
+        book.retain("b")
+        book.ledger.delete("b")
+        assert "b" not in book.states
+
+    def test_another_node_or_pod_is_none_of_its_business(self, book: Book) -> None:
+        book.ledger.retain("a", "node-1")
+        assert book.ledger.plan("a", "node-1", MEMBER, book.ledger.position)
+        book.ledger.claim("a", "node-1", 10.0)
+        book.ledger.retain("a", "node-2")
+        assert book.states == {"a": (State.BINDING, "node-1")}
+
+    def test_they_are_bounded_as_plans_are(self, book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(expiries, "MAX_PLANS_BYTES", 2 * (len(MEMBER) + POD_OVERHEAD_BYTES))
+        for at, uid in enumerate("abc"):
+            book.now += at
+            book.retain(uid)
+        book.ledger.expire()
+        assert list(book.states) == ["b", "c"]
+
+
+class TestGroups:
+    def test_a_rejected_pod_is_woken_when_another_of_a_group_comes(self, book: Book) -> None:
+        book.ledger.reject(book.ledger.position)
+        book.ledger.observe("a", "", POD)
+        assert book.woken == 0
+        book.ledger.observe("b", "", MEMBER)
+        assert book.woken == 1
+        book.ledger.reject(book.ledger.position)
+        book.ledger.observe("b", "", MEMBER)
+        assert book.woken == 1
+
+    @pytest.mark.parametrize(
+        "ends", [lambda ledger: ledger.delete("b"), lambda ledger: ledger.replace({"a": ("", POD)})]
+    )
+    def test_a_rejected_pod_is_woken_when_another_of_a_group_ends_without_a_node(
+        self, book: Book, ends: Callable[[Ledger], None]
+    ) -> None:
+        """Room may have been kept for the group. kube-scheduler does not look at others when such a pod ends."""
+        for uid, pod in (("a", POD), ("b", MEMBER), ("c", POD)):
+            book.ledger.observe(uid, "", pod)
+        since = book.ledger.position
+        assert book.ledger.reject(since)
+        book.ledger.delete("c")
+        assert book.woken == 0
+        ends(book.ledger)
+        assert book.woken == 1
+        assert not book.ledger.reject(since)
+        assert (book.told("a"), book.told("b")) == (ResidentPod("", POD), None)
+
+    def test_a_pod_that_is_rejected_meanwhile_is_judged_again(self, book: Book) -> None:
+        since = book.ledger.position
+        book.ledger.regroup()
+        assert not book.ledger.reject(since)
+        assert book.ledger.reject(book.ledger.position)
 
 
 class TestBind:
@@ -147,12 +275,12 @@ class TestBind:
         assert book.states == {"a": (State.BINDING, "node-1")}
 
     def test_a_bind_is_not_dropped_for_plans(self, book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(ledger_module, "MAX_TENTATIVE_BYTES", 0)
+        monkeypatch.setattr(expiries, "MAX_PLANS_BYTES", 0)
         for uid, act in (("a", book.doubt), ("b", lambda: book.ledger.claim("b", "node-1", 1.0))):
-            monkeypatch.setattr(ledger_module, "MAX_TENTATIVE_BYTES", 1 << 20)
+            monkeypatch.setattr(expiries, "MAX_PLANS_BYTES", 1 << 20)
             book.plan(uid)
             act()
-        monkeypatch.setattr(ledger_module, "MAX_TENTATIVE_BYTES", 0)
+        monkeypatch.setattr(expiries, "MAX_PLANS_BYTES", 0)
         book.outdated = 1.0
         book.plan("c")
         assert book.states == {"a": (State.UNCONFIRMED, "node-1"), "b": (State.BINDING, "node-1")}
@@ -209,7 +337,7 @@ class TestAnnotate:
         self.begin(book)
         assert self.annotate(book) == GIVEN
         assert book.ledger.entries() == {"a": Entry(State.BINDING, "node-1", CHANGED, book.now + 10.0, GIVEN)}
-        assert book.told() == ResidentPod("node-1", CHANGED, is_tentative=True)
+        assert book.told() == ResidentPod("node-1", CHANGED, is_tentative=True, is_binding=True)
 
     @pytest.mark.parametrize("end", ["confirm", "doubt"])
     def test_they_stay_until_the_watch_shows_the_pod(self, book: Book, end: str) -> None:
@@ -220,7 +348,8 @@ class TestAnnotate:
             "doubt": lambda: book.ledger.doubt("a", "node-1"),
         }
         acts[end]()
-        assert book.told() == ResidentPod("node-1", CHANGED, is_tentative=end == "doubt")
+        is_in_doubt = end == "doubt"
+        assert book.told() == ResidentPod("node-1", CHANGED, is_tentative=is_in_doubt, is_binding=is_in_doubt)
         book.ledger.observe("a", "node-1", POD)
         assert book.told() == ResidentPod("node-1", POD)
 
@@ -229,7 +358,7 @@ class TestAnnotate:
         self.annotate(book)
         book.ledger.release("a", "node-1")
         self.begin(book)
-        assert book.told() == ResidentPod("node-1", POD, is_tentative=True)
+        assert book.told() == ResidentPod("node-1", POD, is_tentative=True, is_binding=True)
         assert self.annotate(book, given={"gpus": "1"}) == {"gpus": "1"}
 
     def test_they_are_refused_once_another_pod_came_to_the_node(self, book: Book) -> None:
@@ -273,14 +402,14 @@ class TestAnnotate:
         assert book.ledger.claim("a", "node-1", 10.0)
         book.plan("b")
         assert self.annotate(book, since=0, given=given) == GIVEN
-        assert book.told() == ResidentPod("node-1", CHANGED, is_tentative=True)
+        assert book.told() == ResidentPod("node-1", CHANGED, is_tentative=True, is_binding=True)
 
     def test_a_second_bind_gives_them_where_the_first_did_not(self, book: Book) -> None:
         self.begin(book)
         book.ledger.doubt("a", "node-1")
         assert self.annotate(book) == GIVEN
         assert book.states == {"a": (State.UNCONFIRMED, "node-1")}
-        assert book.told() == ResidentPod("node-1", CHANGED, is_tentative=True)
+        assert book.told() == ResidentPod("node-1", CHANGED, is_tentative=True, is_binding=True)
 
     @pytest.mark.parametrize("node", ["", "node-1", "node-2"])
     def test_a_pod_that_is_there_or_elsewhere_by_now_stays_what_it_is(self, book: Book, node: str) -> None:
@@ -305,7 +434,7 @@ class TestDoubt:
         book.release("a")
         book.plan(node="node-2")
         assert book.states == {"a": (State.UNCONFIRMED, "node-1")}
-        assert book.told() == ResidentPod("node-1", POD, is_tentative=True)
+        assert book.told() == ResidentPod("node-1", POD, is_tentative=True, is_binding=True)
 
     def test_it_ends_once_the_watch_would_have_shown_the_pod(self, book: Book) -> None:
         book.plan()
@@ -529,6 +658,9 @@ class Sink:
     def replace(self, pods: Mapping[str, ResidentPod], /) -> None:
         raise AssertionError(pods)
 
+    def complete(self) -> None:
+        self.calls.append("complete")
+
 
 class TestTelling:
     def test_guests_are_told_once_of_each_change(self) -> None:
@@ -549,7 +681,12 @@ class TestTelling:
         ledger.plan("e", "node-2", POD, ledger.position)
         sink.calls.clear()
         ledger.replace({"b": ("node-1", POD), "c": ("", POD), "e": ("", CHANGED), "f": ("node-1", POD)})
-        assert sink.calls == ["a", "c", "d", ["e"], ["b", "c"], ["e", "f"]]
+        assert sink.calls == ["a", "c", "d", ["e"], ["b", "c"], ["e", "f"], "complete"]
+
+    def test_an_empty_list_is_all_pods(self) -> None:
+        sink = Sink()
+        Ledger(sink, lambda: 0.0).replace({})
+        assert sink.calls == ["complete"]
 
 
 def test_pods_are_counted_by_their_state(book: Book) -> None:
@@ -561,6 +698,7 @@ def test_pods_are_counted_by_their_state(book: Book) -> None:
         "tentative": 1,
         "binding": 0,
         "unconfirmed": 0,
+        "retained": 0,
         "confirmed": 1,
         "observed": 1,
     }

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from extender.scheduling.ledger import PLAN_S, POD_OVERHEAD_BYTES, UNCONFIRMED_S, Ledger, State
+from extender.scheduling.ledger import PLAN_S, UNCONFIRMED_S, Ledger
+from extender.scheduling.ledger_entry import POD_OVERHEAD_BYTES, State
 from wasm_runtime.nodes.node_table import NodeTable
 from wasm_runtime.pods.pod_table import ResidentPod
 
@@ -35,11 +36,26 @@ class Truth(NamedTuple):
     size: int
     node: str = ""
     device: str = NONE
+    reported: int = 0
+    """How often its status has changed, up to 99."""
 
     @property
     def object(self) -> bytes:
-        """What stands for the pod's protobuf."""
-        return self.device.encode() + b"." * (self.size - 1)
+        """A v1.Pod of which the device stands for the annotations, and whose size is the number of its containers."""
+        metadata = b"\x62\x01" + self.device.encode()
+        status = b"\x1a\x02%02d" % self.reported
+        parts = [(b"\x0a", metadata), (b"\x12", b"\x12\x00" * self.size), (b"\x1a", status)]
+        return b"".join(key + bytes([len(part)]) + part for key, part in parts)
+
+
+def size_of(pod: bytes) -> int:
+    """How much a pod takes, by its object."""
+    return pod.count(b"\x12\x00")
+
+
+def device_of(pod: bytes) -> str:
+    """The device that a pod has, by its object."""
+    return pod[4:5].decode()
 
 
 class Change(NamedTuple):
@@ -73,7 +89,12 @@ class World:
         self.now = 1_000.0
         self.node_table = NodeTable()
         self.table = self.node_table.pods
-        self.ledger = Ledger(self.table, lambda: float(self.listed is not None), clock=lambda: self.now)
+        self.ledger = Ledger(
+            self.table,
+            lambda: float(self.listed is not None),
+            clock=lambda: self.now,
+            is_member=lambda pod: size_of(pod) % 2 == 0,
+        )
         self.ledger.replace({})
         self.pods: dict[str, Truth] = {}
         self.changes: deque[Change] = deque()
@@ -104,6 +125,12 @@ class World:
         if len(self.pods) < MOST_PODS:
             self.born += 1
             self.write(f"pod-{self.born}", Truth(self.dice.randint(1, 4)))
+
+    def report(self) -> None:
+        """The status of a pod changes."""
+        if self.pods:
+            uid = self.dice.choice(sorted(self.pods))
+            self.write(uid, self.pods[uid]._replace(reported=(self.pods[uid].reported + 1) % 100))
 
     def end(self) -> None:
         """A pod ends, whatever is done about it."""
@@ -161,7 +188,7 @@ class World:
 
     def used(self, node: str) -> int:
         """What the pods take that guests are told of."""
-        return sum(len(pod.object) for pod in self.told().values() if pod.node == node)
+        return sum(size_of(pod.object) for pod in self.told().values() if pod.node == node)
 
     def told(self) -> Mapping[str, ResidentPod]:
         """What guests are told."""
@@ -185,6 +212,11 @@ class World:
             return
         uid = self.dice.choice(waiting)
         self.planned.pop(uid, None)
+        kept = self.ledger.retained(uid)
+        if kept and self.dice.random() < 0.7:  # Else kube-scheduler does not ask about the node.
+            self.planned[uid] = kept.node
+            self.done.add("retained")
+            return
         self.ledger.retry(uid)
         if node := self.ledger.committed(uid):
             self.planned[uid] = node
@@ -239,7 +271,7 @@ class World:
     def choose(self, uid: str, node: str) -> None:
         """The plugins choose a device that no pod has that they are told of."""
         since = self.ledger.position
-        taken = {pod.object[:1].decode() for other, pod in self.told().items() if other != uid and pod.node == node}
+        taken = {device_of(pod.object) for other, pod in self.told().items() if other != uid and pod.node == node}
         self.reserving[uid] = Choice(node, self.dice.choice([each for each in DEVICES if each not in taken]), since)
 
     def end_choice(self) -> None:
@@ -275,6 +307,8 @@ class World:
             self.ledger.doubt(uid, node)
         elif outcome == "answered" and self.assign(uid, node, device):
             self.ledger.confirm(uid, node)
+        elif outcome == "refused":
+            self.ledger.retain(uid, node)
         else:
             self.ledger.release(uid, node)
 
@@ -291,16 +325,16 @@ class World:
         for node in NODES:
             bound = sum(pod.size for pod in self.pods.values() if pod.node == node)
             assert bound <= CAPACITY, f"{node} takes {bound}"
-            expected = sum(len(entry.object) for entry in entries.values() if entry.node == node)
+            expected = sum(size_of(entry.object) for entry in entries.values() if entry.node == node)
             assert self.used(node) == expected <= CAPACITY, f"{node} is expected to take {expected}"
             for pods in (self.pods.values(), self.told().values()):
-                devices = [pod.object[:1].decode() for pod in pods if pod.node == node]
+                devices = [device_of(pod.object) for pod in pods if pod.node == node]
                 shared = [device for device, count in Counter(devices).items() if count > 1 and device != NONE]
                 assert shared == [], f"{node} {devices}"
         tentative = [entry for entry in entries.values() if entry.is_tentative]
         assert all(self.now < entry.expires <= self.now + PLAN_S + UNCONFIRMED_S + BIND_S for entry in tentative)
-        plans = [entry.object for entry in tentative if entry.state is State.TENTATIVE]
-        assert self.ledger._bytes == sum(len(pod) + POD_OVERHEAD_BYTES for pod in plans)
+        plans = [entry.object for entry in tentative if entry.state in {State.TENTATIVE, State.RETAINED}]
+        assert self.ledger._expiries._bytes == sum(len(pod) + POD_OVERHEAD_BYTES for pod in plans)
         assert {uid: (pod.node, pod.is_tentative) for uid, pod in self.told().items() if pod.node} == {
             uid: (entry.node, entry.is_tentative) for uid, entry in entries.items()
         }
@@ -325,6 +359,7 @@ def test_no_node_takes_more_than_it_has(steps: int) -> None:
     acts: list[tuple[Callable[[], None], int]] = [
         (world.create, 6),
         (world.end, 3),
+        (world.report, 4),
         (world.deliver, 12),
         (world.begin_list, 1),
         (world.wait, 4),
@@ -348,5 +383,5 @@ def test_no_node_takes_more_than_it_has(steps: int) -> None:
     world.settle()
     assert world.done == {
         *("list", "doubted", "overtaken", "late", "answered", "refused", "lost", "unheard"),
-        *("chosen again", "chosen before"),
+        *("chosen again", "chosen before", "retained"),
     }

@@ -16,7 +16,9 @@ from extender.cluster import BindError, PodKey
 from extender.rollouts import pipeline
 from extender.rollouts.revision import RolloutStage
 from extender.scheduling import planning
-from extender.scheduling.ledger import GROUP_PLAN_S, PLAN_S, Ledger, State
+from extender.scheduling.group_claim import LABEL
+from extender.scheduling.ledger import GROUP_PLAN_S, PLAN_S, Ledger
+from extender.scheduling.ledger_entry import State
 from extender.webhook.protocol import Answer
 from tests.extender import guests
 from tests.extender.kwx import plugin, profile
@@ -215,6 +217,34 @@ class TestBind:
         world.binder.error = BindError("cannot bind")
         assert world.bind("pod", "default", node=at) == "cannot bind"
         assert world.states == {}
+
+    def test_a_pod_of_a_group_that_is_refused_gets_its_node_again(self, world: World) -> None:
+        world.groups.follow()
+        member = pod("member")
+        member["metadata"]["labels"] = {LABEL: "ring"}
+        (at,) = world.ask("/profiles/default/filter", names_args(NODES, member))["NodeNames"]
+        world.binder.error = BindError("cannot bind")
+        assert world.bind("member", "default", node=at) == "cannot bind"
+        assert world.states == {"member": (State.RETAINED, at)}
+        assert [world.chosen("other"), world.chosen("another") == at] == [at, False]
+        reason = f"the pod has its room on {at}, where its bind was refused"
+        others = [name for name in NODES if name != at]
+        assert world.ask("/profiles/default/filter", names_args(NODES, member)) == filtered(
+            [at], {}, dict.fromkeys(others, reason)
+        )
+        world.binder.error = None
+        assert world.bind("member", "default", node=at) == ""
+        assert world.states["member"] == (State.CONFIRMED, at)
+
+    def test_it_goes_elsewhere_if_that_node_is_not_asked_about(self, world: World) -> None:
+        world.groups.follow()
+        member = pod("member")
+        member["metadata"]["labels"] = {LABEL: "ring"}
+        (at,) = world.ask("/profiles/default/filter", names_args(NODES[:1], member))["NodeNames"]
+        world.binder.error = BindError("cannot bind")
+        world.bind("member", "default", node=at)
+        assert world.ask("/profiles/default/filter", names_args(NODES[1:2], member)) == filtered(NODES[1:2])
+        assert world.states == {"member": (State.TENTATIVE, NODES[1])}
 
     def test_what_may_be_bound_goes_nowhere_else(self, world: World) -> None:
         world.fill(*NODES[1:])

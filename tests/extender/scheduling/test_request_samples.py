@@ -9,17 +9,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from extender.scheduling import request_samples
-from extender.scheduling.request_samples import (
-    MAX_SAMPLES,
-    MAX_SAMPLES_BYTES,
-    NAME_BYTES,
-    FilterRecording,
-    RecordedRequest,
-    RequestSamples,
-    Sample,
-)
+from extender.scheduling import filter_recording, request_samples
+from extender.scheduling.filter_recording import FilterRecording, RecordedRequest
+from extender.scheduling.request_samples import MAX_SAMPLES, MAX_SAMPLES_BYTES, RequestSamples
 from extender.scheduling.requests import Candidates
+from extender.scheduling.sample import NAME_BYTES, Sample
 from extender.scheduling.verb import JudgingVerbName
 from extender.scheduling.verbs import JUDGING
 from tests.patience import Beside
@@ -195,7 +189,7 @@ def test_a_tape_takes_all_that_filter_is_asked_of_its_profile_from_its_start_on_
 def test_a_tape_drops_what_comes_while_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     size = RecordedRequest(0.0, sample(0), ASKED).size
     assert size == 2 * NAME_BYTES + len(b"pod") + ASKED.held
-    monkeypatch.setattr(request_samples, "MAX_WAITING_BYTES", 3 * size)
+    monkeypatch.setattr(filter_recording, "MAX_WAITING_BYTES", 3 * size)
     busy = RequestSamples()
     with busy.recording("default") as recording:
         recording.start(6)

@@ -95,7 +95,8 @@ class TestBest:
 
     def test_rejected_nodes_keep_their_reasons_and_others_are_in_no_list(self, inside: Inside) -> None:
         answer = inside.filter("reasons", "filtered")
-        assert answer == filtered(["node-8"], {"node-7": "ends in 7"}, {"node-9": "ends in 9"})
+        failed, unresolvable = {"node-7": "ends in 7 (no-sevens)"}, {"node-9": "ends in 9 (no-nines)"}
+        assert answer == filtered(["node-8"], failed, unresolvable)
 
     @pytest.mark.parametrize("names", [["node-4"], ["node-2", "node-9", "node-4"], []])
     def test_no_more_nodes_than_wanted_are_all_answered(self, inside: Inside, names: list[str]) -> None:

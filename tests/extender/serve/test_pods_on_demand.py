@@ -14,10 +14,10 @@ from extender.admin.health import Health
 from extender.cluster import ApiServer, PodCache
 from extender.config import ClusterConfig
 from extender.scheduling.waiting_pods import WaitingPods
-from extender.serve import pods_on_demand, wiring
+from extender.serve import cluster_link, pods_on_demand
 from extender.serve.background import Background
+from extender.serve.cluster_link import ClusterLink
 from extender.serve.pods_on_demand import UNWANTED_S, PodsOnDemand
-from extender.serve.wiring import ClusterLink
 from extender.telemetry.metrics import Metrics
 from tests.patience import PATIENCE_S, wait_until
 from wasm_runtime import NodeTable
@@ -104,7 +104,7 @@ def cluster() -> Iterator[Cluster]:
 def test_what_was_known_of_pods_and_groups_is_forgotten_and_learnt_again(
     tmp_path: Path, cluster: Cluster, background: Background, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wiring, "LEDGER_INTERVAL_S", 0.05)
+    monkeypatch.setattr(cluster_link, "LEDGER_INTERVAL_S", 0.05)
     monkeypatch.setattr(pods_on_demand, "UNWANTED_S", 0.0)
     api = ApiServer.from_kubeconfig(cluster.write_kubeconfig(tmp_path))
     config = ClusterConfig.model_validate({"mode": "kubeconfig", "kubeconfig": "config"})

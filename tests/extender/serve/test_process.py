@@ -19,6 +19,7 @@ import pytest
 from bench.controlplane.ports import free_port
 from extender.config import Address
 from extender.serve import process, servers
+from extender.webhook.router import MIN_JUDGING_THREADS
 from tests.extender import kwx
 from tests.extender.kwx import Extender, failure, plugin, profile
 from tests.extender.objects import filter_error, filtered, names_args, pod
@@ -78,10 +79,10 @@ def test_as_many_files_may_be_open_as_the_system_allows(tmp_path: Path) -> None:
 def test_threads_share_the_heaps_of_malloc(tmp_path: Path) -> None:
     """Each of those that serve had one of its own, which kept what it had once given."""
     with Extender(tmp_path, SPINNING) as extender:
-        asking = [Beside(lambda: extender.post("/filter", names_args())) for _ in range(16)]
-        assert [each.end()["NodeNames"] for each in asking] == [None] * 16
+        asking = [Beside(lambda: extender.post("/filter", names_args())) for _ in range(MIN_JUDGING_THREADS)]
+        assert [each.end() for each in asking] == [INTERRUPTED] * MIN_JUDGING_THREADS
         threads = len(list(Path(f"/proc/{extender.process.pid}/task").iterdir()))
-        assert threads > 16
+        assert threads > MIN_JUDGING_THREADS
         assert heaps(extender.process.pid) < process.MAX_ARENAS
 
 
@@ -131,6 +132,46 @@ def test_a_signal_while_modules_are_loaded_ends_the_process(tmp_path: Path) -> N
         log = (tmp_path / "extender.log").read_text()
         assert status in {0, -signal.SIGTERM}
         assert "Traceback" not in log
+
+
+IS_SIGNALLED = """
+import signal, sys
+from extender.commands import cli
+from extender.serve.servers import VerbServer
+
+run = VerbServer.run
+
+def run_between_signals(self, **named):
+    signal.raise_signal(number)
+    print("before it serves", flush=True)
+    run(self, **named)
+    signal.raise_signal(number)
+    print("after it served", flush=True)
+
+VerbServer.run = run_between_signals
+number = int(sys.argv.pop())
+sys.argv = ["kwx", "serve", "--config", sys.argv[1]]
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_threads_run_ends_the_process_where_it_does_no_harm(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """An exception in the midst of an import leaves its lock to nobody, one in uvloop a loop that counts as running."""
+    config = kwx.write(tmp_path, kwx.configuration(profile("default", plugin("nodenumber"))))
+    ended = subprocess.run(
+        [sys.executable, "-c", IS_SIGNALLED, config, str(int(number))],
+        check=False,
+        cwd=tmp_path,
+        env=kwx.environment_of(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert (ended.returncode, ended.stdout.splitlines()) == (0, ["before it serves", "after it served"]), ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 TELLS_WHERE_IT_LISTENS = """

@@ -23,7 +23,7 @@ from extender.cluster import PodKey
 from extender.config import Address
 from extender.rollouts.revision import RolloutStage
 from extender.serve.background import Background
-from extender.serve.servers import listen, serve_admin
+from extender.serve.servers import listen, make_admin_connections, serve_admin
 from extender.webhook.protocol import Answer
 from extender.webhook.workers import NoThreadError, Workers
 from tests.extender import kwx, versions
@@ -273,7 +273,7 @@ def test_the_admin_address_is_served_again_after_it_ended(monkeypatch: pytest.Mo
 
     background = Background()
     try:
-        background.spawn(partial(serve_admin, answer, served), "admin server")
+        background.spawn(partial(serve_admin, answer, make_admin_connections(), served), "admin server")
         host, port = served.getsockname()
         for at in range(2):
             wait_until(lambda: len(servers) == at + 1, "the server begins")  # noqa: B023 (called at once)

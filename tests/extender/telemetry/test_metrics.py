@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from extender.telemetry.histogram import BUCKETS
 from tests.extender import guests
 from tests.extender.kwx import Extender, plugin, profile
-from tests.extender.objects import binding_args, names_args
+from tests.extender.objects import binding_args, meta_victims, names_args, preemption_args
+from wasm_runtime.errors import Fault
 
 PROFILES = [
     profile("default", plugin("filter_by_digit", "72no"), plugin("nodenumber")),
@@ -61,6 +63,62 @@ def test_every_part_of_a_verb_and_every_call_of_a_guest_is_counted(extender: Ext
     }
     assert counts(extender, "kwx_guest_sync_seconds") == {("filter_by_digit",): 3, ("nodenumber",): 2, ("trap",): 1}
     assert counts(extender, "kwx_guest_wait_seconds") == {("filter_by_digit",): 3, ("nodenumber",): 1, ("trap",): 1}
+
+
+def totals(extender: Extender, name: str) -> dict[tuple[str, ...], float]:
+    """What was counted, without what never was."""
+    return {labels: value for labels, value in counts(extender, name, "_total").items() if value}
+
+
+def test_what_becomes_of_calls_is_told_whatever_the_failure_policy_is(tmp_path: Path) -> None:
+    profiles = [
+        profile("default", plugin("filter_by_digit", "72no"), plugin("trap", failurePolicy="Ignore")),
+        profile("failing", plugin("trap", name="strict")),
+    ]
+    with Extender(tmp_path, *profiles, cluster={"mode": "dry-run"}) as extender:
+        assert {kind for _, _, kind in counts(extender, "kwx_plugin_failures", "_total")} == {
+            fault.value for fault in Fault
+        }
+        assert plugins_line(extender) == "[+]plugins ok"
+        extender.post("/filter", names_args())
+        told = "plugin trap has failed once since the start, last 0 s ago; kwx plugin show trap has the last failure"
+        assert plugins_line(extender) == f"[+]plugins ok, but {told}"
+        extender.post("/filter", names_args())
+        extender.post("/prioritize", names_args())
+        extender.post("/profiles/failing/filter", names_args())
+        extender.post("/profiles/failing/preempt", preemption_args({"node-1": meta_victims()}))
+        extender.post("/bind", binding_args("node-0"))
+        extender.post("/bind", binding_args("elsewhere"))
+        failures = {("default", "trap", "trap"): 3, ("failing", "strict", "trap"): 2}
+        assert totals(extender, "kwx_plugin_failures") == failures
+        shown = extender.admin.get("/api/v1/plugins").json()
+        assert [each["failures"] for each in shown] == [0, 3, 2]
+        assert shown[1]["lastFailure"].startswith("plugin trap (sha256:")
+        told = "; ".join(
+            rf"plugin {name} has failed {times} times since the start, last \d+ s ago;"
+            rf" kwx plugin show {name} has the last failure"
+            for name, times in (("trap", 3), ("strict", 2))
+        )
+        assert re.fullmatch(rf"\[\+\]plugins ok, but {told}", plugins_line(extender)), plugins_line(extender)
+        assert counts(extender, "kwx_plugin_info", "") == {
+            (each["revision"]["id"], each["profile"], each["name"], each["digest"]): 1 for each in shown
+        }
+        assert counts(extender, "kwx_ready", "") == {(): 1}
+        assert totals(extender, "kwx_plugin_rejected_nodes") == {("default", "filter_by_digit"): 2}
+        assert totals(extender, "kwx_verb_results") == {
+            ("filter", "success"): 2,
+            ("filter", "error"): 1,
+            ("prioritize", "success"): 1,
+            ("preempt", "error"): 1,
+            ("bind", "success"): 1,
+            ("bind", "error"): 1,
+        }
+
+
+def plugins_line(extender: Extender) -> str:
+    """What /readyz says of plugins."""
+    (line,) = [line for line in extender.admin.get("/readyz?verbose").text.splitlines() if "]plugins " in line]
+    return line
 
 
 def test_buckets_tell_fractions_of_a_millisecond_and_timeouts_apart(extender: Extender) -> None:

@@ -32,7 +32,7 @@ from wasm_runtime.errors import Fault
 
 NODES, PODS = 3, 700
 """More pods than a page of a list has."""
-LEDGER = f"[+]ledger ok: 0 tentative, 0 binding, 0 unconfirmed, 0 confirmed, {PODS} observed"
+LEDGER = f"[+]ledger ok: 0 tentative, 0 binding, 0 unconfirmed, 0 retained, 0 confirmed, {PODS} observed"
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_pods_are_kept_for_a_plugin_that_asks_for_them(extender: Extender) -> No
     assert kept(extender) == (NODES, PODS)
     assert (
         conditions(extender)
-        == f"[+]nodes ok\n[+]pods ok\n{LEDGER}\n[+]plugins ok\n[+]threads ok\nreadyz check passed\n"
+        == f"[+]nodes ok\n[+]pods ok\n{LEDGER}\n[+]plugins ok\n[+]threads ok\n[+]verbs ok\nreadyz check passed\n"
     )
 
 
@@ -106,7 +106,7 @@ def test_pods_are_kept_from_when_a_plugin_goes_live_that_asks_for_them(extender:
     extender.wait_until(
         lambda: extender.admin.get("/api/v1/plugins").json()[0]["digest"] == digest(guests.module("every_export"))
     )
-    well = f"[+]nodes ok\n[+]plugins ok\n[+]threads ok\n[+]pods ok\n{LEDGER}\nreadyz check passed\n"
+    well = f"[+]nodes ok\n[+]plugins ok\n[+]threads ok\n[+]verbs ok\n[+]pods ok\n{LEDGER}\nreadyz check passed\n"
     extender.wait_until(lambda: conditions(extender) == well)
     assert kept(extender) == (NODES, PODS)
     victim = objects.running_pod(5, objects.node_name(0))["metadata"]["uid"]
@@ -139,7 +139,8 @@ def by_hostname(tmp_path: Path, cluster: Cluster) -> Iterator[Extender]:
     labelled = plugin("accelerator", f'{{"label": "{HOSTNAME}"}}')
     connected = {"mode": "kubeconfig", "kubeconfig": str(cluster.write_kubeconfig(tmp_path))}
     with Extender(tmp_path, profile("default", labelled), cluster=connected) as extender:
-        extender.wait_until(lambda: extender.admin.get("/readyz").is_success)
+        current = "[+]nodes ok\n"  # Listed, and watched.
+        extender.wait_until(lambda: current in extender.admin.get("/readyz?verbose").text)
         yield extender
 
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import wasmtime
 
@@ -23,6 +24,7 @@ from wasm_runtime.engine import MEBIBYTE, Settings
 from wasm_runtime.engines.wasmtime import WasmtimeEngine
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.plugin import Plugin
+from wasm_runtime.module import metadata
 from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
 ROUNDS = 2
@@ -59,6 +61,8 @@ STARTS = {
 
 GOOD = (plugin("filter_by_digit", "72ends in 7"), plugin("score_by_digit"))
 GOOD_FILTER = filtered([name for name in NODE_NAMES if name != "node-7"], failed={"node-7": "ends in 7"})
+GOOD_FILTER_BESIDE = GOOD_FILTER | {"FailedNodes": {"node-7": "ends in 7 (filter_by_digit)"}}
+"""The same where another plugin filters, too."""
 GOOD_SCORES = priorities({name: int(name[-1]) for name in NODE_NAMES})
 
 
@@ -106,7 +110,7 @@ def test_a_failure_is_answered_with_its_true_cause(extender: Extender, name: str
 
 @pytest.mark.parametrize("name", CAUSES)
 def test_a_failure_that_is_ignored_changes_nothing_of_what_the_others_say(extender: Extender, name: str) -> None:
-    assert ask(extender, f"{name}-ignored", "filter") == GOOD_FILTER
+    assert ask(extender, f"{name}-ignored", "filter") == GOOD_FILTER_BESIDE
     assert ask(extender, f"{name}-ignored", "prioritize") == GOOD_SCORES
 
 
@@ -162,8 +166,8 @@ def test_a_guest_that_breaks_and_cannot_be_started_again_fails_alone(name: str) 
             judge(FailurePolicy.FAIL)
         assert str(failed.value) == f"plugin {name} ({broken.digest[:SHORT_DIGEST]}): {cause}"
     passing = [name for name in NODE_NAMES if name != "node-7"]
-    kept, rejected, unresolvable = judge(FailurePolicy.IGNORE)
-    assert (kept.names, rejected, unresolvable) == (passing, {"node-7": "ends in 7"}, {})
+    kept, rejected, unresolvable, *_ = judge(FailurePolicy.IGNORE)
+    assert (kept.names, rejected, unresolvable) == (passing, {"node-7": "ends in 7 (digit)"}, {})
     broken.close()
     good.close()
 
@@ -180,6 +184,13 @@ REFUSED = {
         b'(module (memory (export "memory") 1) (func (export "filter") (result i32) (i32.const 0))'
         b" (func $start (loop $again (br $again))) (start $start))",
         f"does not start: instantiate: {LATE}{SLOW}",
+    ),
+    "misconfigured": (
+        metadata.embed(
+            guests.failing_at_start("exit_at_start", 0),
+            metadata.Metadata(config_schema=msgspec.Raw(b'{"required":["tier"]}')),
+        ),
+        'does not accept this guestConfig: "tier" is a required property',
     ),
     "begins-too-large": (
         b'(module (memory (export "memory") 257) (func (export "filter") (result i32) (i32.const 0)))',

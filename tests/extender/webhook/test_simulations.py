@@ -70,6 +70,7 @@ def passed(
 
 
 NO_LABEL = dict.fromkeys(("node-0", "template-3"), f"node has no label {LABEL}=h100")
+SIGNED = {name: f"{reason} (accelerator)" for name, reason in NO_LABEL.items()}
 
 
 def state(inside: Inside) -> dict[str, Any]:
@@ -92,7 +93,7 @@ def state(inside: Inside) -> dict[str, Any]:
     [
         ("/filter", passed(["template-1", "node-2"], unresolvable=NO_LABEL)),
         ("/profiles/names/filter", passed(["node-0", "template-1", "template-3"], {"node-2": "ends in 2"})),
-        ("/profiles/both/filter", passed(["template-1"], {"node-2": "ends in 2"}, NO_LABEL)),
+        ("/profiles/both/filter", passed(["template-1"], {"node-2": "ends in 2 (filter_by_digit)"}, SIGNED)),
         ("/profiles/top/filter", passed(NAMES)),
         ("/profiles/binds/filter", passed(NAMES)),
         ("/profiles/scores/prioritize", priorities({"template-1": 1, "node-2": 2, "template-3": 3})),

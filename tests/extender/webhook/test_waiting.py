@@ -15,7 +15,7 @@ import pytest
 
 from extender.scheduling import waiting_pods
 from extender.scheduling.bind import BindingCycle
-from extender.scheduling.ledger import State
+from extender.scheduling.ledger_entry import State
 from extender.scheduling.permit_rounds import PermitRounds
 from extender.webhook.bind_handler import GONE
 from extender.webhook.protocol import Answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from pathlib import Path
 
@@ -11,7 +12,14 @@ from kubernetes.client import Configuration
 from bench.peers.kubeconfig import write_kubeconfig
 from extender.cluster import AccessError, ApiServer, pod_namespace
 from extender.cluster.client import access
-from extender.cluster.client.access import from_kubeconfig, from_service_account, proxy, tls_context
+from extender.cluster.client.access import (
+    from_kubeconfig,
+    from_kubeconfigs,
+    from_service_account,
+    kubeconfig_files,
+    proxy,
+    tls_context,
+)
 
 
 def load_error(path: Path, context: str | None = None) -> str:
@@ -146,3 +154,25 @@ def test_aliases_without_end_are_refused_before_they_are_followed(tmp_path: Path
     assert load_error(file).startswith(
         f"kubeconfig {file} cannot be read: ComposerError: the aliases stand for more than 1000000 characters in "
     )
+
+
+def test_of_several_files_the_first_to_name_something_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters, users and contexts are those of all files; files that are not there are passed over, as by kubectl."""
+    first = write_kubeconfig(tmp_path / "first", {"server": "http://127.0.0.1:1"})
+    second = write_kubeconfig(tmp_path / "second", {"server": "http://127.0.0.1:2"})
+    second.write_text(second.read_text().replace("here", "there"))
+    listed = [tmp_path / "missing", first, second]
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join(map(str, listed)) + os.pathsep)
+    files = kubeconfig_files(None)
+    assert files == [first, second]
+    assert from_kubeconfigs(files, None).host == "http://127.0.0.1:1"
+    assert from_kubeconfigs(files, "there").host == "http://127.0.0.1:2"
+    assert from_kubeconfigs([second, first], None).host == "http://127.0.0.1:2"
+    assert kubeconfig_files(second) == [second]
+
+
+def test_without_any_of_several_files_all_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(tmp_path / "a"), str(tmp_path / "b")]))
+    with pytest.raises(AccessError) as caught:
+        kubeconfig_files(None)
+    assert str(caught.value) == f"there is no kubeconfig {tmp_path}/a, {tmp_path}/b: name one by --kubeconfig"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from extender.cluster import GROUP_APIS, GroupObject
@@ -36,6 +38,26 @@ NATIVE, LABELLED = (kind.decode for kind in GROUP_APIS)
 )
 def test_one_of_kubernetes(spec: str, expected: GroupObject) -> None:
     assert NATIVE(b'{"metadata": {"name": "train"}, "spec": %s}' % spec.encode()) == expected
+
+
+@pytest.mark.parametrize("decode", [NATIVE, LABELLED])
+@pytest.mark.parametrize(
+    ("created", "expected"),
+    [
+        ('"2023-11-14T22:13:20Z"', GroupObject(1, created=1_700_000_000)),
+        ('"1900-01-01T00:00:00Z"', GroupObject(1)),
+        ("null", GroupObject(1)),
+        (
+            '"soon"',
+            GroupObject(
+                problem="the PodGroup cannot be read: Invalid RFC3339 encoded datetime"
+                " - at `$.metadata.creationTimestamp`"
+            ),
+        ),
+    ],
+)
+def test_when_it_was_created(decode: Callable[[bytes], GroupObject], created: str, expected: GroupObject) -> None:
+    assert decode(b'{"metadata": {"creationTimestamp": %s}}' % created.encode()) == expected
 
 
 @pytest.mark.parametrize(

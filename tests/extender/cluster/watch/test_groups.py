@@ -17,6 +17,8 @@ from tests.extender.cluster.scripted import Behaviour, Received, ScriptedServer,
 from tests.extender.cluster.support import Ends, ageless, running, until, warnings
 
 NATIVE, LABELLED = GROUP_APIS
+VERSIONS = ("v1beta1", "v1alpha3", "v1alpha2")
+"""Of Kubernetes' own API: Kubernetes 1.37 has the first two, and 1.36 the last one."""
 ABSENT = answer(404, b"404 page not found\n")
 OTHERS = answer(200, b'{"kind": "APIResourceList", "resources": [{"name": "priorityclasses"}]}')
 THERE = answer(200, b'{"kind": "APIResourceList", "resources": [{"name": "workloads"}, {"name": "podgroups"}]}')
@@ -84,11 +86,13 @@ async def caching(
         await api.aclose()
 
 
-def test_the_newest_version_that_has_the_kind_is_watched(tmp_path: Path) -> None:
-    path = "/apis/scheduling.k8s.io/v1alpha3"
-    found = {"metadata": {"name": "a", "namespace": "ml", "resourceVersion": "1"}, "spec": {"priority": 3}}
+@pytest.mark.parametrize("at", range(len(VERSIONS)), ids=VERSIONS)
+def test_the_newest_version_that_has_the_kind_is_watched(tmp_path: Path, at: int) -> None:
+    *before, path = [f"/apis/scheduling.k8s.io/{version}" for version in VERSIONS[: at + 1]]
+    spec = {"priority": 3, "schedulingPolicy": {"gang": {"minCount": 4}}}
+    found = {"metadata": {"name": "a", "namespace": "ml", "resourceVersion": "1"}, "spec": spec}
     scripts: Scripts = {
-        "/apis/scheduling.k8s.io/v1beta1": [OTHERS],
+        **{other: [OTHERS] for other in before},
         path: [THERE],
         f"{path}/podgroups": [listed(found)],
         f"{path}/podgroups?watch": [say_nothing],
@@ -96,13 +100,10 @@ def test_the_newest_version_that_has_the_kind_is_watched(tmp_path: Path) -> None
 
     async def scenario() -> None:
         async with caching(tmp_path, scripts, native=True, interval=60.0) as (cache, sink, _, server):
-            await until(lambda: sink == {"ml/a": GroupObject(1, 0, 3)})
+            await until(lambda: sink == {"ml/a": GroupObject(4, 0, 3)})
             assert (cache.unusable, cache.outdated >= 0.0) == (None, True)
-            assert [got.target.partition("?")[0] for got in server.received][:3] == [
-                "/apis/scheduling.k8s.io/v1beta1",
-                path,
-                f"{path}/podgroups",
-            ]
+            asked = [got.target.partition("?")[0] for got in server.received]
+            assert asked[: at + 2] == [*before, path, f"{path}/podgroups"]
             assert {got.headers["accept"] for got in server.received} == {"application/json"}
 
     asyncio.run(scenario())

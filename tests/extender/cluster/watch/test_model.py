@@ -22,7 +22,8 @@ from wasm_runtime.nodes import node_table as node_table_module
 from wasm_runtime.nodes.images import ImageStates
 from wasm_runtime.nodes.node_table import ABSENT, NEVER, NodeTable
 from wasm_runtime.pods.pod_table import PodTable, ResidentPod
-from wasm_runtime.protobuf.read import identity, node_name
+from wasm_runtime.protobuf.pod import node_name
+from wasm_runtime.protobuf.read import identity
 
 KEYS = 200
 IMAGES = 20

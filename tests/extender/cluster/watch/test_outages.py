@@ -292,7 +292,7 @@ def report(extender: Extender) -> tuple[int, str]:
 
 def is_well(extender: Extender) -> bool:
     """Whether its nodes are current."""
-    return report(extender) == (200, "[+]nodes ok\n[+]plugins ok\n[+]threads ok\nreadyz check passed\n")
+    return report(extender) == (200, "[+]nodes ok\n[+]plugins ok\n[+]threads ok\n[+]verbs ok\nreadyz check passed\n")
 
 
 def is_stale(extender: Extender) -> bool:
