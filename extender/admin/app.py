@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import FastAPI, Query, Response
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import PlainTextResponse, RedirectResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from extender.admin.api.context import AdminContext
 from extender.admin.api.routes import add_api
 from extender.admin.auth.access import TokenAccess
 from extender.admin.auth.middleware import AuthMiddleware
+from extender.admin.dashboard import create_dashboard
 from extender.admin.health import Health
+from extender.admin.paths import DASHBOARD
 from extender.admin.status import FailureStatus
 from extender.telemetry.metrics import Metrics
 
@@ -48,6 +50,13 @@ def create_app(
         """What verbs, guests and the process take, in Prometheus' text format."""
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
+    @app.get("/", include_in_schema=False)
+    async def root() -> Response:
+        """To the dashboard."""
+        return RedirectResponse(f"{DASHBOARD}/")
+
+    app.state.access = access
     add_api(app, context)
+    app.mount(DASHBOARD, create_dashboard(context, health, metrics, access, module_limit))
     app.add_middleware(AuthMiddleware, access=access, module_limit=module_limit)
     return app

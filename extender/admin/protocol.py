@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from extender.admin.status import failure_status
+from extender.admin.status import FailureResponse, failure_status
 from extender.http.clients import Clients
 from extender.http.request_parser import HEAD_TOO_LONG, MAX_HEAD_BYTES, MAX_PIECE_BYTES, ReceiveBuffer, body_length
 
@@ -25,9 +25,11 @@ TOO_MANY_HEADERS: Final = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"there a
 class AdminConnection(HttpToolsProtocol):
     """One connection. It ends with an answer for which the next request has not waited."""
 
-    def __init__(self, clients: Clients, **rest: Any) -> None:
-        """`clients` are all those of the port; the rest is uvicorn's."""
+    def __init__(self, clients: Clients, denial: str | None, **rest: Any) -> None:
+        """`clients` are all those of the port; `denial` is why this one may ask for nothing; the rest is uvicorn's."""
         super().__init__(**rest)
+        if denial:
+            self.app = FailureResponse(HTTPStatus.FORBIDDEN, denial)
         self._clients = clients
         self._turn: asyncio.Handle | None = None
         self._received = ReceiveBuffer()

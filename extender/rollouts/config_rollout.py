@@ -117,9 +117,9 @@ class ConfigRollout:
         *,
         asks: bool,
     ) -> list[Change]:
-        """Candidates that may be cancelled until the stack ends; `given` is told of what they are made of.
+        """Prepares candidates, which may be cancelled until the stack is closed. Notes in `given` what sources gave.
 
-        Raises NotConfiguredError with the problems of all.
+        Raises NotConfiguredError with the problems of all plugins.
         """
         changes: list[Change] = []
         problems: list[str] = []
@@ -144,7 +144,7 @@ class ConfigRollout:
         return changes
 
     def _fetch_if_need_be(self, slot: Slot, config: PluginConfig, given: Given) -> FetchedRevision:
-        """What the source has given last, if that was good and settings alone change; else what it gives."""
+        """The module of the last fetch, if it was good and only settings change; else what the source gives now."""
         is_good = not (slot.refusal or slot.unmet)
         if slot.version and is_good and _origin(self._switch.configured(slot)) == _origin(config):
             last = next((each for each in slot.revisions if each.id == slot.offered), None)
@@ -157,7 +157,7 @@ class ConfigRollout:
         return self._fetch(slot, config, given)
 
     def _fetch(self, slot: Slot, config: PluginConfig, given: Given) -> FetchedRevision:
-        """What the source gives. While it cannot be reached, what it gave last, if that serves. Raises SourceError."""
+        """What the source gives now. If the source cannot be reached, the module that serves. Raises SourceError."""
         try:
             candidate = self._pipeline.fetch(config)
         except SourceUnreachableError:
@@ -169,7 +169,7 @@ class ConfigRollout:
         return candidate
 
     def _reconfigure(self, slot: Slot, config: PluginConfig, version: str | None, *, is_ready: bool) -> None:
-        """Without `is_ready` what the new configuration wants of a plugin that changes has yet to be had."""
+        """Gives a slot its new configuration. Without `is_ready`, the slot has yet to get what that wants."""
         is_late = not is_ready and _differs(slot.config, config)
         if is_late:
             self._runs.cancel([slot], CONFIGURED)
@@ -180,7 +180,7 @@ class ConfigRollout:
 
 
 def _differs(old: PluginConfig, new: PluginConfig) -> bool:
-    """Whether a plugin has to be rolled out again, and is not only followed or watched over in another way."""
+    """Whether a plugin has to be rolled out again. Other ways to poll its source or to watch it need no rollout."""
     return _origin(old) != _origin(new) or any(getattr(old, name) != getattr(new, name) for name in REVISED)
 
 

@@ -48,7 +48,7 @@ class ConfigWatcher:
         self._is_asked = False
         self._thread = SupervisedThread("configuration", self._turn)
         self.problem = ""
-        """What is wrong with the file as it is now, or has to wait for a restart."""
+        """What is wrong with the file now, or has to wait for a restart."""
 
     def start(self) -> None:
         """Begins."""
@@ -60,7 +60,7 @@ class ConfigWatcher:
         self._thread.join(seconds)
 
     def reload(self) -> None:
-        """Has the next look, soon, read the file even if it is as before, and log what came of it.
+        """Has the file read soon, even if it has not changed, and logs what came of it.
 
         Takes no lock, so that a signal handler may call it.
         """
@@ -81,7 +81,7 @@ class ConfigWatcher:
         return self._source.interval
 
     def _look(self) -> bool:
-        """Whether the file was read, or would have been if it could be."""
+        """Reads the file if it is due. Returns whether the file was read, or could not be."""
         try:
             fetched = self._source.fetch(self._version)
             if fetched:

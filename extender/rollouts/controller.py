@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from extender.config import ProfileConfig
+from extender.config import ProfileConfig, Replicas
+from extender.config.urls import public
 from extender.rollouts import conditions
 from extender.rollouts.config_rollout import ConfigRollout
 from extender.rollouts.drain import Drain
@@ -21,7 +22,7 @@ from extender.rollouts.rollout import Rollout
 from extender.rollouts.runs import RolloutRun, RolloutRuns
 from extender.rollouts.slot import ActiveRevision, Slot
 from extender.rollouts.swap_command import SwapCommand
-from extender.rollouts.swap_plan import SwapPlan, before, earlier, expect, understand
+from extender.rollouts.swap_plan import SwapPlan, before, earlier, expect, replicated, require_source, understand
 from extender.rollouts.switch import Change, Switch
 from extender.sources import Fetched, Source
 
@@ -32,7 +33,8 @@ CLOSE_TIMEOUT_S: Final = 5.0
 class RolloutController:
     """Carries out what sources and operators want to become live. May be used from any thread.
 
-    A slot has one rollout at a time. An operator's ends one of the source's, a rollback ends any.
+    A slot has one rollout at a time. A command of an operator cancels a rollout from the source. A rollback cancels
+    any.
     """
 
     def __init__(
@@ -43,14 +45,21 @@ class RolloutController:
         drain: Drain,
         profiles: Sequence[ProfileConfig],
         wake: Callable[[], object] = lambda: None,
+        replicas: Replicas = Replicas.NONE,
     ) -> None:
-        """`profiles` is what is configured now; `wake` has rejected pods tried again."""
+        """`profiles` is what is configured now; `wake` has rejected pods tried again.
+
+        With `replicas`, commands are refused that the others would not get.
+        """
         self.live = live
+        self._replicas = replicas
         self.journal = journal
         self._pipeline = pipeline
         self._store = pipeline.store
         self._drain = drain
-        self._switch = Switch(live, pipeline.store, journal, drain, profiles, wake)
+        self._switch = Switch(
+            live, pipeline.store, journal, drain, profiles, wake, is_standby=replicas is Replicas.STANDBY
+        )
         self._lock = self._switch.lock
         self._runs = RolloutRuns(journal, pipeline.store, self._lock)
         self.admission = ModuleAdmission(live, pipeline, self._switch, self._runs)
@@ -76,15 +85,17 @@ class RolloutController:
         return self._store.history(limit, profile, plugin)
 
     def find(self, number: int) -> Rollout | None:
-        """The same as `get`, or how a rollout has ended that is long over. Waits for the disk."""
+        """A rollout as it is now, or how it ended; None if it is not in the history, either. Waits for the disk."""
         self.journal.flush()
         return self.get(number) or self._store.rollout(number)
 
     def begin(self, slot: Slot, command: SwapCommand) -> Rollout:
-        """Begins what an operator commands; what is under way or done already is not begun again.
+        """Begins what an operator commands, unless it is under way or done already.
 
-        Raises SwapRefusedError, ConflictError.
+        Raises SwapRefusedError, ConflictError, ReplicatedError.
         """
+        if self._replicas is not Replicas.NONE:
+            require_source(command, slot)
         with self._lock:
             plan = understand(command, slot, self._pipeline)
             if plan.revision and not command.dry_run:
@@ -108,11 +119,13 @@ class RolloutController:
     def roll_back(
         self, slot: Slot, *, by: str, why: str = "", to: str | None = None, expected: str | None = None
     ) -> Rollout:
-        """Begins the way back to an earlier revision, which is not probed.
+        """Begins a rollback to an earlier revision, which is not probed.
 
-        It leads to the one that is named; else on probation to the last good one, and otherwise to the one before.
-        Raises SwapRefusedError, ConflictError.
+        The revision may be named. Otherwise it is the last good one while the active one is on probation, else the one
+        before. Raises SwapRefusedError, ConflictError, ReplicatedError.
         """
+        if self._replicas is not Replicas.NONE:
+            raise replicated(slot, f"put the earlier module back at {public(slot.config.guest_url)}")
         with self._lock:
             expect(slot, expected)
             revision = earlier(slot, to) if to else before(slot)
@@ -126,9 +139,10 @@ class RolloutController:
             return run.rollout
 
     def offer(self, slot: Slot, source: Source, fetched: Fetched) -> bool:
-        """Brings live what the source gives, unless that is no news. Returns when it is live or refused.
+        """Brings live what the source gives, unless that was offered before. Returns once it is live or refused.
 
-        False if a command has come before it: it is to be offered again when that is carried out.
+        Returns False if a command comes first, or cancels it. It is to be offered again once the command is carried
+        out.
         """
         self.admission.review([slot])  # What is required may be what has changed: another key is in its file.
         is_signed_now = bool(slot.unmet) and self._pipeline.admits(slot.config, fetched)
@@ -155,7 +169,7 @@ class RolloutController:
         return not run.is_cancelled
 
     def refuse(self, slot: Slot, problem: str) -> None:
-        """Tells that the source gives nothing of use."""
+        """Records that the source gives nothing of use."""
         self._explain(slot, problem)
         self._runs.fail(slot, "source", problem)
 
@@ -189,7 +203,7 @@ class RolloutController:
             self._carry_out(run, slot, plan)
 
     def _carry_out(self, run: RolloutRun, slot: Slot, plan: SwapPlan) -> None:
-        """Takes a candidate all the way, or as far as it gets."""
+        """Takes a candidate through all stages, or as far as it gets."""
         try:
             with failing(run):
                 require_fit = partial(self._switch.require_scores, slot)
@@ -208,7 +222,7 @@ class RolloutController:
             self._switch.set_offered(slot, settled)
 
     def _explain(self, slot: Slot, problem: str) -> None:
-        """Keeps what is wrong with a source, which pods are told if nothing serves in the slot."""
+        """Keeps what is wrong with a source. If nothing serves in the slot, failures of pods quote it."""
         with self._lock:
             slot.problem = problem
             if slot.live is None and slot in self.live.slots:
@@ -236,7 +250,7 @@ class RolloutController:
         )
 
     def _return(self, run: RolloutRun, slot: Slot, revision: Revision, problem: str) -> None:
-        """Brings a revision back: with its guests if they are still there, else with new ones."""
+        """Brings a revision back: with its guests if they still exist, else with new ones."""
         require_fit = partial(self._switch.require_scores, slot)
         try:
             with failing(run):
@@ -277,7 +291,7 @@ def _going_back(revision: Revision) -> str:
 
 
 def _settled(run: RolloutRun, plan: SwapPlan) -> str | None:
-    """The source's revision that is no news any more after a run without a switch. One that was cancelled is."""
+    """The revision to record as `offered` when a run ended without a switch; None if the run was cancelled."""
     rollout = run.rollout
     if rollout.stage is RolloutStage.UNCHANGED:
         return rollout.revision if plan.offers else run.overrules

@@ -1,4 +1,4 @@
-"""Revisions that were replaced, and have cycles to end."""
+"""Revisions that were replaced, and are still used by cycles that began with them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MIN_DRAIN_S: Final = 1.0
 """Seconds for which guests are kept: a verb may be about to begin with them."""
 
 MAX_DRAINING: Final = 3
-"""Revisions of a slot whose guests are kept for cycles that have begun. Who comes back to an older one has a guest made
-for that call alone."""
+"""Revisions of a slot whose guests are kept for cycles that began with them. A cycle of an older revision has a guest
+made for each call."""
 
 
 class _Drained(NamedTuple):
@@ -56,7 +56,7 @@ class Drain:
             return next((each.live for each in self._drained if each.holds(slot, revision)), None)
 
     def take(self, slot: Slot, revision: str) -> ActiveRevision | None:
-        """Takes a revision out that is to serve again, if its guests are still there."""
+        """Takes out a revision that is to serve again; None if its guests are closed."""
         with self._lock:
             found = next((each for each in self._drained if each.holds(slot, revision)), None)
             if found is None:

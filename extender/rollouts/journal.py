@@ -17,7 +17,7 @@ from extender.rollouts.state.writer import Writer
 logger = logging.getLogger(__name__)
 
 MAX_ENTRIES: Final = 256
-"""Entries that who was away for a while can still be told of."""
+"""Entries that are kept, so that a listener that was away can catch up."""
 
 MAX_ROLLOUTS: Final = 32
 """Rollouts that are known as they are now, besides those under way: one takes some 20 KB with its report."""
@@ -39,14 +39,14 @@ START: Final = "start"
 """Who brings live what a process begins with."""
 
 _TOLD_BY_THE_START: Final = {RolloutStage.ACTIVE, RolloutStage.FAILED}
-"""It says itself that it serves, or why it does not."""
+"""Stages that the log does not tell of the start: the start itself logs that a plugin serves, or why not."""
 
 
 class Journal:
-    """Takes each step of each rollout: to the log, to the history on disk, to those who listen.
+    """Takes each step of each rollout: for the log, the history on disk and listeners. May be used from any thread.
 
-    May be used from any thread, and none waits for the disk: a thread of its own writes down what there is to write,
-    in the order in which it came. Listeners are told of a step when all before it, and it too, is written.
+    No caller waits for the disk: a thread of the journal's own writes, in the order in which steps came. Listeners are
+    told of a step once it is written, with all steps before it.
     """
 
     def __init__(self, store: Store) -> None:
@@ -109,7 +109,7 @@ class Journal:
         return remove
 
     def _tell(self, rollout: Rollout) -> None:
-        """A start with what served before it is not worth a line of history."""
+        """Takes a step to the history and to listeners. A start with what served before is no line of the history."""
         is_news = rollout.revision is None or rollout.revision != rollout.replaces
         if rollout.is_over and rollout.stage is not RolloutStage.RETIRED and is_news:
             self._store.append(rollout)  # First: who is told looks there.

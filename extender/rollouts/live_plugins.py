@@ -9,6 +9,7 @@ from extender.config import FailurePolicy, ProfileConfig
 from extender.rollouts.slot import Slot
 from extender.scheduling.live_profiles import LiveProfiles
 from extender.scheduling.profile import Profile
+from extender.telemetry.plugin_collector import PluginSample
 from wasm_runtime.guests.plugin import Plugin
 
 NO_CANDIDATES: Final[Mapping[Slot, Plugin]] = {}
@@ -34,9 +35,22 @@ class LivePlugins:
 
     @property
     def plugins(self) -> list[Plugin]:
-        """Those that serve, and those that are kept ready to come back."""
+        """The plugins that serve, and those of standbys."""
         lives = {id(live): live for slot in self.slots for live in (slot.live, slot.standby) if live}
         return [live.plugin for live in lives.values()]
+
+    def samples(self) -> Iterator[PluginSample]:
+        """What is measured of each plugin."""
+        for slot in self.slots:
+            outcomes, revision = slot.outcomes, slot.live.revision if slot.live else None
+            yield PluginSample(
+                slot.profile,
+                slot.name,
+                {fault.value: count for fault, count in outcomes.failures.items()},
+                outcomes.rejected_nodes,
+                revision.id if revision else "",
+                revision.module if revision else "",
+            )
 
     @property
     def wants_pods(self) -> bool:
@@ -88,5 +102,6 @@ def _assemble(configs: Sequence[ProfileConfig], slots: Sequence[Slot]) -> Iterat
             config.score_range,
             config.zero_scores,
             config.top_nodes,
+            config.simulator_results,
             "; ".join(f"plugin {slot.name} is not there yet: {slot.problem}" for slot in missing),
         )

@@ -20,7 +20,8 @@ from extender.rollouts.runs import CancelledError, RolloutRun
 from extender.rollouts.slot import ActiveRevision, Slot
 from extender.rollouts.state.store import Store
 from extender.scheduling.profile import ProfilePlugin
-from extender.scheduling.request_samples import RequestSamples, Sample
+from extender.scheduling.request_samples import RequestSamples
+from extender.scheduling.sample import Sample
 from extender.sources import Fetched, Source, SourceError
 from extender.sources.factory import open_source
 from extender.sources.signing import PublicKey
@@ -101,15 +102,24 @@ def verify(
     earlier revision: if it has the same module and the same signer, the signature is not checked again, since
     signatures are not kept. Raises SourceError, CancelledError.
     """
-    fetched, revision = fetch()
-    key = _required_key(config, folder)
-    revision = msgspec.structs.replace(revision, signer=key.fingerprint if key else None)
+    candidate = fetch()
+    revision = candidate.revision
     run.advance(RolloutStage.FETCHED, revision=revision.id, module=revision.module, origin=revision.origin)
+    required = _require(config, candidate, folder, verified)
+    run.advance(RolloutStage.VERIFIED)
+    return required
+
+
+def _require(
+    config: PluginConfig, candidate: FetchedRevision, folder: Path, verified: Revision | None
+) -> FetchedRevision:
+    """The candidate with its signer, if it has the digest and the signature that are required. Raises SourceError."""
+    key = _required_key(config, folder)
+    revision = msgspec.structs.replace(candidate.revision, signer=key.fingerprint if key else None)
     check_digest(config, revision.module, revision.origin)
     if key and (verified is None or (verified.module, verified.signer) != (revision.module, revision.signer)):
-        key.check(fetched)
-    run.advance(RolloutStage.VERIFIED)
-    return FetchedRevision(fetched, revision)
+        key.check(candidate.fetched)
+    return FetchedRevision(candidate.fetched, revision)
 
 
 def _required_key(config: PluginConfig, folder: Path) -> PublicKey | None:
@@ -133,16 +143,16 @@ def kept(store: Store, revision: Revision) -> FetchedRevision:
 
 
 def warmed(
-    run: RolloutRun, store: Store, candidate: FetchedRevision, config: PluginConfig, plugin: Plugin
+    run: RolloutRun, store: Store, slot: Slot, candidate: FetchedRevision, config: PluginConfig, plugin: Plugin
 ) -> ActiveRevision:
-    """A plugin that knows the nodes and is ready to serve. Its module is kept. Raises CancelledError."""
+    """A plugin that knows the nodes and is ready to serve in a slot. Its module is kept. Raises CancelledError."""
     try:
         store.keep_module(candidate.fetched.module)
         run.advance(RolloutStage.WARMED)
     except BaseException:
         plugin.close()
         raise
-    profile_plugin = ProfilePlugin(plugin, config.weight, config.failure_policy)
+    profile_plugin = ProfilePlugin(plugin, config.weight, config.failure_policy, outcomes=slot.outcomes)
     return ActiveRevision(candidate.revision, profile_plugin, run.rollout)
 
 
@@ -198,14 +208,15 @@ class Pipeline:
             trial = self._plugin_factory.make(fetched.module, fetched.origin, config, self._nodes(), trial=True)
             with closing(trial):
                 require_fit(trial)
-                self._await_pods(run, trial)
+                self.await_pods(trial, MAX_PODS_S, run.check)
                 run.advance(RolloutStage.COMPILED, replaces=replaced.id if replaced else None)
                 report = self._probe(run, slot, config, trial)
                 run.advance(RolloutStage.PROBED, report=report)
                 if run.rollout.dry_run:
                     run.advance(RolloutStage.REHEARSED)
                     return None
-                return warmed(run, self.store, candidate, config, self._plugin_factory.clone(trial, self._nodes()))
+                clone = self._plugin_factory.clone(trial, self._nodes())
+                return warmed(run, self.store, slot, candidate, config, clone)
 
     def allow(self, config: PluginConfig, revision: Revision) -> None:
         """Raises SourceError for a revision that the configuration does not let in any more."""
@@ -245,11 +256,11 @@ class Pipeline:
             plugin = self._plugin_factory.make(fetched.module, fetched.origin, config, self._nodes())
             try:
                 require_fit(plugin)
-                self._await_pods(run, plugin)
+                self.await_pods(plugin, MAX_PODS_S, run.check)
             except (LoadError, CancelledError):
                 plugin.close()
                 raise
-            return warmed(run, self.store, FetchedRevision(fetched, revision), config, plugin)
+            return warmed(run, self.store, slot, FetchedRevision(fetched, revision), config, plugin)
 
     def open(self, config: PluginConfig) -> Source:
         """The source of a plugin."""
@@ -263,22 +274,38 @@ class Pipeline:
         """A revision whose module has served before, with the module from the store. Raises SourceError."""
         return kept(self.store, revision)
 
-    def _await_pods(self, run: RolloutRun, plugin: Plugin) -> None:
-        """Waits until the pods are known that a plugin wants to know: live, it would have no answer until then.
+    def try_out(self, config: PluginConfig, fetch: Fetch, verified: Revision | None, nodes: NodeTable) -> Plugin:
+        """A candidate's plugin as a trial, which goes live nowhere. `verified` is as with `prepare`.
 
-        Raises LoadError, CancelledError.
+        Raises SourceError, LoadError.
         """
-        deadline = time.monotonic() + MAX_PODS_S
+        fetched, _ = _require(config, fetch(), self._folder, verified)
+        return self._plugin_factory.make(fetched.module, fetched.origin, config, nodes, trial=True)
+
+    def clone(self, live: ActiveRevision, nodes: NodeTable) -> Plugin:
+        """What serves, as a trial with guests of its own. Raises LoadError."""
+        return self._plugin_factory.clone(live.plugin, nodes, trial=True)
+
+    def current_nodes(self) -> NodeTable:
+        """The nodes that guests see."""
+        return self._nodes()
+
+    def await_pods(self, plugin: Plugin, seconds: float, check: Callable[[], None] = lambda: None) -> None:
+        """Waits until the pods are known that a plugin wants to know: it would have no answer until then.
+
+        `check` raises an error to end the wait. Raises LoadError.
+        """
+        deadline = time.monotonic() + seconds
         while plugin.wants_pods and self._follow_pods and (problem := self._follow_pods(plugin.wants_groups)):
             if time.monotonic() >= deadline:
                 raise LoadError([f"plugin {plugin.name} wants to know pods: {problem}"])
-            run.check()
+            check()
             time.sleep(POLL_INTERVAL_S)
 
     def _probe(self, run: RolloutRun, slot: Slot, config: PluginConfig, trial: Plugin) -> ProbeReport:
         """Compares the candidate with a clone of the active revision. Raises CandidateRefusedError."""
         with ExitStack() as stack:
-            active = self._clone(slot.live)
+            active = self._comparable(slot.live)
             if active:
                 stack.callback(active.close)
             samples = self._samples(run, slot.profile, config.swap)
@@ -288,10 +315,10 @@ class Pipeline:
             return msgspec.structs.replace(report, notes=[*report.notes, f"the candidate {NO_PODS}"])
         return report
 
-    def _clone(self, live: ActiveRevision | None) -> Plugin | None:
+    def _comparable(self, live: ActiveRevision | None) -> Plugin | None:
         """What a candidate is compared with; None if nothing is live, or does not start any more."""
         with suppress(LoadError):
-            return self._plugin_factory.clone(live.plugin, self._nodes(), trial=True) if live else None
+            return self.clone(live, self._nodes()) if live else None
         return None
 
     def _locate(self, names: Sequence[str]) -> Nodes:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from extender.config import PluginConfig, RuntimeConfig
+from extender.config import PluginConfig, Replicas, RuntimeConfig, guest_schema
 from extender.rollouts.engines import EngineError, Engines
 from extender.scheduling.profile import mend
+from extender.scheduling.verbs import VERBS
 from wasm_runtime.abi import Severity
 from wasm_runtime.blob import Blob
 from wasm_runtime.engine import Handle, Settings
 from wasm_runtime.errors import GuestError, ModuleError
 from wasm_runtime.guests.plugin import Observer, Plugin, Sink
+from wasm_runtime.module import metadata
 from wasm_runtime.nodes.node_table import NodeTable
 
 
@@ -40,8 +43,10 @@ class PluginFactory:
         sink: Sink = lambda *_: None,
         observer: Observer = lambda *_: None,
         handle: Handle | None = None,
+        replicas: Replicas = Replicas.NONE,
     ) -> None:
         """Raises CacheError or EngineError."""
+        self._replicas = replicas
         self._engines = Engines(settings)
         self.module_limit = settings.module_limit
         """Bytes of a module."""
@@ -71,12 +76,24 @@ class PluginFactory:
             raise LoadError([f"cannot run on engine {plugin.engine}: {error}"]) from error
         except ModuleError as error:
             raise LoadError([f"{origin} {problem}" for problem in error.problems]) from error
-        except GuestError as error:
-            raise LoadError([f"{origin} does not start: {error}{mend(error)}"]) from error
+        except GuestError as error:  # It may have read what its schema does not allow: that says more.
+            problems = config_problems(module, origin, plugin.guest_config)
+            raise LoadError(problems or [f"{origin} does not start: {error}{mend(error)}"]) from error
+        if problems := config_problems(module, origin, plugin.guest_config):
+            made.close()
+            raise LoadError(problems)
         if plugin.extension_points is not None and not made.exports:
             made.close()
             points = ", ".join(plugin.extension_points) or "none"
             raise LoadError([f"{origin} has nothing to call at the extensionPoints that are given ({points})"])
+        if self._replicas is Replicas.SHARED and (parts := list(_stateful_parts(made))):
+            made.close()
+            raise LoadError(
+                [
+                    f"{origin} cannot serve with server.replicas: shared, where each verb may reach another replica:"
+                    f" {'; '.join(parts)}. Give each kube-scheduler an extender of its own, with replicas: standby"
+                ]
+            )
         return made
 
     def clone(self, plugin: Plugin, nodes: NodeTable, *, trial: bool = False) -> Plugin:
@@ -89,6 +106,26 @@ class PluginFactory:
     def close(self) -> None:
         """Ends what is being compiled; it raises LoadError where that was asked for."""
         self._engines.close()
+
+
+def _stateful_parts(plugin: Plugin) -> Iterator[str]:
+    """What of a plugin needs to know what earlier verbs have answered."""
+    if points := [export for export in VERBS["bind"].exports if plugin.runs(export)]:
+        yield f"it has a part in binding ({', '.join(points)})"
+    if plugin.wants_pods or plugin.wants_groups:
+        yield "it counts pods, and one replica does not know what another has just answered"
+
+
+def config_problems(module: Blob, origin: str, guest_config: str) -> list[str]:
+    """What a valid module's own schema does not allow in a guestConfig; nothing where it has none."""
+    try:
+        schema = bytes(metadata.read(module.content).config_schema)
+        found = guest_schema.problems(guest_schema.read(schema), guest_config) if schema else []
+    except ModuleError as error:
+        return [f"{origin} {problem}" for problem in error.problems]
+    except guest_schema.SchemaError as error:
+        return [f"{origin} has a schema of its guestConfig that cannot be used: {error}"]
+    return [f"{origin} does not accept this guestConfig: {problem}" for problem in found]
 
 
 def _settings(plugin: PluginConfig) -> Settings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Final
 
@@ -15,15 +16,20 @@ MIN_SAMPLES: Final = 20
 class Probation:
     """Compares a revision's failures and processor time with those of the revision before it."""
 
-    def __init__(self, current: ProfilePlugin, before: ProfilePlugin, limits: SwapConfig) -> None:
+    def __init__(
+        self, current: ProfilePlugin, before: ProfilePlugin, limits: SwapConfig, *, from_first_call: bool = False
+    ) -> None:
+        """With `from_first_call` the time of probation begins then: who is not asked proves nothing."""
         self._current = current
         self._before = before
         self._limits = limits
-        self._until = time.monotonic() + limits.rollback_time
+        self._until = math.inf if from_first_call else time.monotonic() + limits.rollback_time
 
     @property
     def is_over(self) -> bool:
         """Whether the time of probation has passed."""
+        if self._until == math.inf and self._current.stats.calls:
+            self._until = time.monotonic() + self._limits.rollback_time
         return time.monotonic() >= self._until
 
     @property

@@ -26,13 +26,15 @@ from extender.rollouts.report import (
 )
 from extender.scheduling.node_source import NotSyncedError
 from extender.scheduling.pod_source import PodNotKnownError
-from extender.scheduling.profile import mend
-from extender.scheduling.request_samples import MAX_SAMPLES, Sample
+from extender.scheduling.profile import Profile, mend
+from extender.scheduling.request_samples import MAX_SAMPLES
 from extender.scheduling.requests import RequestError
+from extender.scheduling.sample import Sample
 from extender.scheduling.verb import JudgingVerbName, Question
 from extender.scheduling.verbs import JUDGING
 from wasm_runtime import abi
 from wasm_runtime.errors import MAX_CAUSE_CHARS, GuestError, shorten
+from wasm_runtime.guests.guest import Pod
 from wasm_runtime.guests.plugin import MAX_PREPARE_TIMEOUTS, Plugin
 from wasm_runtime.nodes.node_table import Nodes
 
@@ -108,7 +110,7 @@ def _ask(plugin: Plugin, request: _Request) -> _Judgement:
     """Lets a plugin judge a request. A cycle that filter would have begun has begun before the time is taken."""
     pod, nodes, _ = request.question
     try:
-        _tell(plugin, nodes)
+        tell_nodes(plugin, nodes)
         if request.verb != "filter":
             with plugin.guest(pod, nodes, "filter"):
                 pass
@@ -121,11 +123,17 @@ def _ask(plugin: Plugin, request: _Request) -> _Judgement:
         plugin.end_cycle(pod)
 
 
-def _tell(plugin: Plugin, nodes: Nodes) -> None:
+def tell_nodes(plugin: Plugin, nodes: Nodes) -> None:
     """Tells the guest of the nodes in bounded time, as maintenance does with those that serve. Raises GuestError."""
     until = time.monotonic() + MAX_PREPARE_TIMEOUTS * plugin.settings.timeout
     while plugin.maintain(nodes.node_table) and time.monotonic() < until:
         pass
+
+
+def tell_plugins(profile: Profile, pod: Pod, nodes: Nodes) -> None:
+    """Does that for each plugin of a profile. One that fails there has failed in filter. Raises PluginFailedError."""
+    for each in profile.plugins:
+        each.attempt("filter", lambda plugin, _: tell_nodes(plugin, nodes), pod)
 
 
 @dataclass(slots=True)

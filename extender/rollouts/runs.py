@@ -31,11 +31,12 @@ class RolloutRun:
         self._cancelled = threading.Event()
         self._reason = ""
         self.may_be_repeated = False
-        """Whether it was cancelled, and what it was for is wanted all the same."""
+        """Whether it was cancelled for a temporary reason, so that its candidate is still wanted."""
         self.is_operators = is_operators
-        """Whether somebody has asked for it, and waits."""
+        """Whether an operator has asked for it, and waits for it."""
         self.overrules = overrules
-        """The source's revision that it has come before: once this one is live, that is no news any more."""
+        """The source's revision whose rollout it has cancelled. Once this run is live, that revision is not offered
+        again."""
         self.rollout = rollout
         self.record(rollout)
 
@@ -51,9 +52,9 @@ class RolloutRun:
         self.record(self.rollout)
 
     def cancel(self, reason: str, *, is_temporary: bool = False) -> None:
-        """Makes it end at its next step, which is never the switch. The first reason counts.
+        """Has it end at its next step, which is never the switch. The first reason counts.
 
-        `is_temporary` is for a reason that does not say that somebody wants something else.
+        `is_temporary` says that its candidate is still wanted, so that it is to be tried again later.
         """
         if not self._cancelled.is_set():
             self._reason, self.may_be_repeated = reason, is_temporary
@@ -70,7 +71,7 @@ class RolloutRun:
             raise CancelledError(self._reason)
 
     def record(self, rollout: Rollout) -> Rollout:
-        """Takes it where it is to be by `Rollout.at`. Who is told of its end may begin another one at once."""
+        """Records what `Rollout.at` has made. A listener that hears of its end may begin another one at once."""
         self.rollout = rollout
         return self._journal.record(rollout)
 
@@ -88,7 +89,7 @@ class RolloutRuns:
         self._store = store
         self._lock = lock
         self._last: dict[Slot, RolloutRun] = {}
-        """It may be over."""
+        """The last rollout of each slot, which may be over."""
         self._is_closed = False
 
     def begin(
@@ -101,7 +102,7 @@ class RolloutRuns:
         overrules: str | None = None,
         **more: Any,
     ) -> RolloutRun:
-        """Begins one in the place of the last one; `more` is what is known of it already."""
+        """Begins a rollout in the place of the last one; `more` is what is known of it already."""
         rollout = self._rollout(slot, by=by, why=why, **more)
         run = RolloutRun(rollout, self._journal, is_operators=is_operators, overrules=overrules)
         with self._lock:
@@ -111,7 +112,7 @@ class RolloutRuns:
         return run
 
     def fail(self, slot: Slot, by: str, problem: str) -> None:
-        """Tells of one that has come to nothing, beside what is under way."""
+        """Records a rollout that has failed before it began, beside the one that is under way."""
         RolloutRun(self._rollout(slot, by=by), self._journal).fail(problem)
 
     def end(self, slot: Slot, run: RolloutRun) -> None:
@@ -140,7 +141,7 @@ class RolloutRuns:
                     running.cancel(reason, is_temporary=is_temporary)
 
     def overrule(self, slot: Slot, reason: str) -> str | None:
-        """Ends what is under way, and returns its revision if that is the source's."""
+        """Cancels what is under way. Returns the revision of the source's that does not go live by that, or None."""
         running = self.running(slot)
         if running is None:
             return None
@@ -148,7 +149,7 @@ class RolloutRuns:
         return running.overrules if running.is_operators else running.rollout.revision
 
     def make_way(self, slot: Slot) -> str | None:
-        """Ends a rollout of the source's, and returns its revision. Raises ConflictError for an operator's."""
+        """Cancels a rollout from the source, and returns its revision. Raises ConflictError for an operator's one."""
         running = self.running(slot)
         if running and running.is_operators:
             rollout = running.rollout

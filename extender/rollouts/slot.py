@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field
+from typing import Final
 
 from extender.config import PluginConfig
 from extender.config.urls import public
 from extender.rollouts.revision import Revision
 from extender.rollouts.rollout import Rollout
-from extender.scheduling.profile import SHORT_DIGEST, ProfilePlugin
+from extender.scheduling.profile import SHORT_DIGEST, PluginOutcomes, ProfilePlugin
 from extender.sources import Source
 from wasm_runtime.guests.plugin import Plugin
+
+RECENT_S: Final = 300.0
+"""Seconds for which it is told that a plugin has failed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,7 +26,7 @@ class ActiveRevision:
     revision: Revision
     profile_plugin: ProfilePlugin
     rollout: Rollout
-    """The one that has brought it here, as it was when it did."""
+    """The rollout that made it active, as it was at that time."""
 
     @property
     def plugin(self) -> Plugin:
@@ -32,7 +36,7 @@ class ActiveRevision:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """A plugin's place. Anybody reads its attributes. What serves is changed under `Switch.lock` alone."""
+    """A plugin's place. Any thread may read its attributes. What serves changes under `Switch.lock` alone."""
 
     key: str
     """Where the configuration speaks of it, as in `profiles[0].plugins[1]`."""
@@ -40,15 +44,19 @@ class Slot:
     config: PluginConfig
     source: Source
     version: str | None = None
-    """What the source has given last is of this version; None if that is not known."""
+    """The version of what the source gave last; None if it is not known."""
+    outcomes: PluginOutcomes = field(default_factory=PluginOutcomes)
+    """What became of the calls of all its revisions since the start."""
     live: ActiveRevision | None = None
     """What serves. None if nothing could be had yet."""
     standby: ActiveRevision | None = None
     """What comes back at once if `live` fails on probation; None once it has proven good."""
     revisions: list[Revision] = field(default_factory=list)
-    """Those that have served, the newest first; going back changes nothing of that, so that one may go further back."""
+    """Revisions that have served, the newest first. A rollback does not change the order, so a second one leads further
+    back."""
     offered: str | None = None
-    """The revision that the source has given last, whatever became of it: if it still does, that is no news."""
+    """The revision that the source gave last, whatever became of it. It is not rolled out again if the source still
+    gives it."""
     problem: str = ""
     """What is wrong with the source now; empty if nothing is."""
     refusal: str = ""
@@ -80,6 +88,22 @@ class Slot:
         if seen is None or seen[0] != status:
             seen = self._observed[condition] = (status, time.time())
         return seen[1]
+
+    @property
+    def recent_failures(self) -> str:
+        """Says so if calls of the plugin have failed lately.
+
+        Everybody may read it, so what the guest said is not in it.
+        """
+        outcomes = self.outcomes
+        ago = time.monotonic() - outcomes.failed_at
+        if not outcomes.last_failure or ago > RECENT_S:
+            return ""
+        times = "once" if outcomes.total_failures == 1 else f"{outcomes.total_failures} times"
+        return (
+            f"has failed {times} since the start, last {ago:.0f} s ago;"
+            f" kwx plugin show {self.name} has the last failure"
+        )
 
     @property
     def notice(self) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationError
 
 from extender import config
-from extender.config import ConfigError, ExtenderConfiguration, PluginConfig, RuntimeConfig
+from extender.config import ConfigError, ExtenderConfiguration, PluginConfig, Replicas, RuntimeConfig
 from extender.config.urls import public
 from extender.rollouts.config_rollout import keys
 from extender.rollouts.engines import EngineError
@@ -90,7 +90,7 @@ def load(
         modules = _problems_of_modules(file, error.plugins)
         raise ConfigError(file, [*error.problems, *modules]) from error
     try:
-        plugin_factory = PluginFactory(configuration.runtime, sink, observer, handle)
+        plugin_factory = PluginFactory(configuration.runtime, sink, observer, handle, configuration.server.replicas)
     except (CacheError, EngineError) as error:
         raise ConfigError(file, [str(error)]) from error
     state = configuration.server.state_directory
@@ -111,10 +111,11 @@ class _Start:
         self._configuration = configuration
         self._plugin_factory = plugin_factory
         self._store = store
+        self._has_replicas = configuration.server.replicas is not Replicas.NONE
         self._journal = Journal(store)
         self._runs: dict[Slot, RolloutRun] = {}
         self._served: dict[Slot, Revision] = {}
-        """What did before this process."""
+        """The revision that served in each slot before this process."""
 
     def load(self) -> Loaded:
         """Raises ConfigError with the problems of all plugins."""
@@ -175,7 +176,12 @@ class _Start:
         slot.version = candidate.fetched.version
         offered = candidate.revision.id
         is_no_news = state is not None and offered == state.offered != state.active.id
-        if state and is_no_news and self._restore(slot, state.active, state.active.settings):
+        if (
+            state
+            and is_no_news
+            and not self._is_overruled(state)
+            and self._restore(slot, state.active, state.active.settings)
+        ):
             logger.warning("%s", slot.notice, extra={"plugin": slot.name, "profile": slot.profile})
             return
         slot.offered = offered
@@ -185,13 +191,23 @@ class _Start:
         """Serves with the last good revision while the source cannot be reached. Without one the slot stays empty."""
         slot.problem = problem
         fields = {"plugin": slot.name, "profile": slot.profile}
-        if state and self._restore(slot, state.active, _settings_after(state, slot.config)) and slot.live:
+        last = self._last_good(state) if state else None
+        if state and last and self._restore(slot, last, _settings_after(state, last, slot.config)) and slot.live:
             fields["revision"] = slot.live.revision.id
-            if state.offered == state.active.id:  # The source gave this last, as it is configured now.
+            if state.offered == last.id:  # The source gave this last, as it is configured now.
                 slot.offered = slot.live.revision.id
             logger.warning("the last good revision serves until the source can be reached: %s", problem, extra=fields)
         else:
             logger.error("a plugin is not there yet: %s", problem, extra=fields)
+
+    def _is_overruled(self, state: PluginState) -> bool:
+        """Whether a command has replaced, in this replica alone, what the source gave last."""
+        return self._has_replicas and state.offered in {each.id for each in state.revisions}
+
+    def _last_good(self, state: PluginState) -> Revision:
+        """The revision that served last. With replicas it is what the source gave last, unless that never served."""
+        wanted = state.offered if self._has_replicas else state.active.id
+        return next((each for each in state.revisions if each.id == wanted), state.active)
 
     def _restore(self, slot: Slot, revision: Revision, settings: Mapping[str, Any]) -> bool:
         """Serves with a module that has served before, if that is still possible.
@@ -214,7 +230,7 @@ class _Start:
         with failing(run):
             candidate = verify(run, config, fetch, self._folder, verified)
             plugin = self._plugin_factory.make(candidate.fetched.module, candidate.fetched.origin, config)
-            slot.live = warmed(run, self._store, candidate, config, plugin)
+            slot.live = warmed(run, self._store, slot, candidate, config, plugin)
         self._runs[slot] = run
 
     def _settle(self, slot: Slot, run: RolloutRun) -> None:
@@ -257,10 +273,10 @@ def _in_thread(fetch: Fetch) -> Future[FetchedRevision]:
     return future
 
 
-def _settings_after(state: PluginState, config: PluginConfig) -> Mapping[str, Any]:
-    """Those that the active revision had, operators' included, unless the configuration has changed since."""
+def _settings_after(state: PluginState, served: Revision, config: PluginConfig) -> Mapping[str, Any]:
+    """The settings of a revision when it served, an operator's included, unless the file has changed since."""
     possible = {each.under(config).id for each in state.revisions}
-    return state.active.settings if state.offered in possible else settings_of(config)
+    return served.settings if state.offered in possible else settings_of(config)
 
 
 def _problems_of_modules(file: Path, plugins: Mapping[str, PluginConfig]) -> Iterator[str]:

@@ -17,6 +17,10 @@ class ConflictError(SwapRefusedError):
     """A command comes after another one that it does not know of. `str()` names it."""
 
 
+class ReplicatedError(SwapRefusedError):
+    """A command would change one of several replicas. `str()` says what changes them all."""
+
+
 class FromUpload(NamedTuple):
     """A module that comes with the command."""
 

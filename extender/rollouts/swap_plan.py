@@ -1,4 +1,4 @@
-"""What a command comes to: a module and a configuration."""
+"""The module and the configuration that an operator's command leads to."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationError
 
 from extender.config import PluginConfig, describe
+from extender.config.urls import public
 from extender.rollouts.pipeline import Fetch, FetchedRevision, Pipeline
 from extender.rollouts.revision import REVISED, Revision, configure
 from extender.rollouts.slot import Slot
@@ -18,6 +19,7 @@ from extender.rollouts.swap_command import (
     FromSource,
     FromUpload,
     FromUrl,
+    ReplicatedError,
     SwapCommand,
     SwapRefusedError,
 )
@@ -58,8 +60,24 @@ def understand(command: SwapCommand, slot: Slot, pipeline: Pipeline) -> SwapPlan
     return _uploaded(what, config, command.by)
 
 
+def require_source(command: SwapCommand, slot: Slot) -> None:
+    """Raises ReplicatedError for what other replicas would not get: all but dry runs and what the source gives now."""
+    if not (command.dry_run or (isinstance(command.what, FromSource) and not command.settings)):
+        raise replicated(
+            slot, f"put the module at {public(slot.config.guest_url)}, or its settings into the configuration"
+        )
+
+
+def replicated(slot: Slot, mend: str) -> ReplicatedError:
+    """Why a command is refused where others serve as well."""
+    return ReplicatedError(
+        f"plugin {slot.name} is served by other replicas too (server.replicas), and this would change one of them;"
+        f" {mend}, where all of them read it"
+    )
+
+
 def expect(slot: Slot, expected: str | None) -> None:
-    """Raises ConflictError unless the revision that somebody believes to be active is."""
+    """Raises ConflictError unless the active revision is the expected one."""
     active = slot.live.revision.id if slot.live else "none"
     if expected is not None and expected != active:
         raise ConflictError(f"revision {active} of plugin {slot.name} is active, not {expected}; look at it again")

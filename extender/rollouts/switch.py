@@ -54,8 +54,13 @@ class Switch:
         drain: Drain,
         profiles: Sequence[ProfileConfig],
         wake: Callable[[], object],
+        *,
+        is_standby: bool,
     ) -> None:
-        """`profiles` is what is configured now; `wake` has rejected pods tried again."""
+        """`profiles` is what is configured now; `wake` has rejected pods tried again.
+
+        With `is_standby` the process may not be asked for long: a probation begins with the first call.
+        """
         self.lock = threading.RLock()
         self._live = live
         self._store = store
@@ -63,6 +68,7 @@ class Switch:
         self._drain = drain
         self._profiles = profiles
         self._wake = wake
+        self._is_standby = is_standby
         self._probations: dict[Slot, Probation] = {}
 
     def switch_one(self, change: Change, problem: str = "") -> None:
@@ -77,13 +83,16 @@ class Switch:
             self._exchange([change], self._live.slots, problem)
 
     def switch_all(self, changes: Sequence[Change], slots: Sequence[Slot], profiles: Sequence[ProfileConfig]) -> None:
-        """Makes other profiles live, with what has changed for them. For who has the lock and has checked them."""
+        """Makes other profiles live, with the candidates that have changed for them.
+
+        The caller has the lock, and has checked the candidates.
+        """
         self._profiles = profiles
         self._store.expect([slot.place for slot in slots])
         self._exchange(changes, slots)
 
     def require_scores(self, slot: Slot, candidate: Plugin) -> None:
-        """Raises LoadError if a profile had nothing to choose nodes by with a candidate in place of what serves."""
+        """Raises LoadError if a profile with topNodes would have no scores once the candidate takes its slot."""
         with self.lock:
             problems = list(top_nodes_problems(self._profiles, self._live.slots, {slot: candidate}))
         if problems:
@@ -106,24 +115,27 @@ class Switch:
         )
 
     def remove(self, slot: Slot) -> None:
-        """Lets a plugin go that is configured no more. For who has the lock."""
+        """Takes out a plugin that is not configured any more. The caller has the lock."""
         self.end_probation(slot)
         if slot.live:
             self._drain.add(slot, slot.live)
 
     def set_offered(self, slot: Slot, revision: str) -> None:
-        """Keeps which revision the source has given, though another one serves, or does so anyway."""
+        """Records which revision the source has given, and makes nothing live."""
         with self.lock:
             slot.offered = revision
             self._save(slot)
 
     def end_probation(self, slot: Slot) -> None:
-        """Lets what serves in a slot be, however it does. For who has the lock."""
+        """Ends the probation in a slot, whatever its outcome would be. The caller has the lock."""
         self._probations.pop(slot, None)
         slot.standby = None
 
     def failing(self) -> Iterator[tuple[Slot, Revision, str]]:
-        """Those on probation that have to go, for which revision, and why. Ends the probation of the others in time."""
+        """The slots that have to be rolled back, each with the revision to go back to, and why.
+
+        Ends the probations whose time is over.
+        """
         for slot, probation in list(self._probations.items()):
             problem = probation.problem
             if problem and slot.standby:
@@ -174,13 +186,15 @@ class Switch:
                 self._drain.add(slot, before, problem)
 
     def _put_on_probation(self, slot: Slot, before: ActiveRevision | None) -> None:
-        """Watches over what is new, unless it is what had proven good before."""
+        """Begins the probation of what is new, unless it had proven good before."""
         good = (slot.standby or before) if before and slot.config.swap.rollback == "automatic" else None
         if good is None or slot.live is None or slot.serves(good.revision.id):
             self.end_probation(slot)
             return
         slot.standby = good  # In one step: the drain looks at it.
-        self._probations[slot] = Probation(slot.live.profile_plugin, good.profile_plugin, slot.config.swap)
+        self._probations[slot] = Probation(
+            slot.live.profile_plugin, good.profile_plugin, slot.config.swap, from_first_call=self._is_standby
+        )
 
     def _save(self, slot: Slot) -> None:
         if slot.live:
@@ -198,7 +212,7 @@ def check(changes: Sequence[Change]) -> None:
 
 
 def withdraw(changes: Sequence[Change], problem: str) -> None:
-    """Gives back what does not go live."""
+    """Closes the guests of a candidate that does not go live."""
     for change in changes:
         change.live.plugin.close()
         change.run.fail(problem)

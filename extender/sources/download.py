@@ -33,6 +33,10 @@ _REDIRECTED: Final = frozenset(
 )
 """Status codes of a redirect, where there is a Location."""
 
+Method = Literal["GET", "HEAD", "POST", "PUT"]
+
+_REDIRECTABLE: Final = frozenset({"GET", "HEAD"})
+
 _LOCATION: Final = "kwx_location"
 """Where a response of httpx keeps its Location from httpx."""
 
@@ -50,6 +54,16 @@ _MENDS: Final[Mapping[int, str]] = {
     HTTPStatus.GONE: "; put it there or mend the URL",
 }
 """What is to be done about a status code."""
+
+_OTHER_NAME: Final = "ask for it by a name that its certificate has, or give the certificate this one (subjectAltName)"
+
+_CERTIFICATE_MENDS: Final[Mapping[int, str]] = {
+    9: "compare the clocks of both machines",  # X509_V_ERR_CERT_NOT_YET_VALID of OpenSSL's x509_vfy.h, and so on.
+    10: "renew it",
+    62: _OTHER_NAME,
+    64: _OTHER_NAME,
+}
+"""What is to be done about a certificate, by the code that OpenSSL gives."""
 
 _LOGINS_STAY: Final = "; no login is sent where another server redirects to: name that URL, or have it let everybody in"
 
@@ -95,19 +109,20 @@ class DownloadSession:
         *,
         headers: Mapping[str, str] | None = None,
         expected: Collection[int] = (HTTPStatus.OK,),
-        method: Literal["GET", "HEAD", "POST"] = "GET",
+        method: Method = "GET",
         form: Mapping[str, str] | None = None,
+        content: bytes | None = None,
     ) -> Response:
         """Asks a server: one on this machine itself, others through the proxy that the environment names, if any.
 
         Raises SourceUnreachableError or SourceError for a status code that is not `expected`, and for a body that is
         encoded, longer than `limit` (no more of it is read), or empty (with status 200). Redirects are followed, but
-        not to another scheme; `Authorization` is sent to the scheme, host and port of `url` only, and a `form` not
-        redirected. A server that another one redirects to never gets so far as to ask for a login: its 401 and 403 are
-        not `expected`.
+        not to another scheme; `Authorization` is sent to the scheme, host and port of `url` only, and neither a `form`
+        nor `content` is redirected. A server that another one redirects to never gets so far as to ask for a login: its
+        401 and 403 are not `expected`.
         """
         # A timeout of httpx is one of a single read; only cancelling bounds the whole, so it is asynchronous.
-        return anyio.run(self._request, url, limit, headers or {}, expected, method, form)
+        return anyio.run(self._request, url, limit, headers or {}, expected, method, form, content)
 
     async def _request(
         self,
@@ -117,6 +132,7 @@ class DownloadSession:
         expected: Collection[int],
         method: str,
         form: Mapping[str, str] | None,
+        content: bytes | None,
     ) -> Response:
         hops = [_parse(url)]
         try:
@@ -124,7 +140,9 @@ class DownloadSession:
             with anyio.fail_after(left):
                 await checkpoint_if_cancelled()
                 async with _client(self._tls, left, is_proxied=not is_loopback(hops[0].host)) as client:
-                    request = client.build_request(method, hops[0], headers={**_HEADERS, **headers}, data=form)
+                    request = client.build_request(
+                        method, hops[0], headers={**_HEADERS, **headers}, data=form, content=content
+                    )
                     return await _follow(client, request, hops, limit, expected)
         except (TimeoutError, httpx.TimeoutException):
             raise SourceUnreachableError(
@@ -203,7 +221,7 @@ def _client(tls: ssl.SSLContext, left: float, is_proxied: bool) -> httpx.AsyncCl
 
 async def _hide_location(response: httpx.Response) -> None:
     """Keeps httpx from making the next request of a redirect, which it fails at for some that are no URL."""
-    if response.status_code in _REDIRECTED and response.request.method != "POST":
+    if response.status_code in _REDIRECTED and response.request.method in _REDIRECTABLE:
         response.extensions[_LOCATION] = response.headers.pop("Location", None)
 
 
@@ -294,9 +312,14 @@ def _cause(error: BaseException) -> str:
         error = error.__cause__ or error.__context__ or error
     error = getattr(error, "exceptions", [error])[0]  # One for each address of a host.
     if isinstance(error, ssl.SSLCertVerificationError):
-        reason = error.verify_message.rstrip(".")
-        return f"its certificate is not accepted: {reason}; name the CA that signed it in source.caFile"
+        return f"its certificate is not accepted: {certificate_problem(error, 'in source.caFile')}"
     return f"{_text(error)[:MAX_QUOTED].rstrip('.')}; see to the server or mend the URL"
+
+
+def certificate_problem(error: ssl.SSLCertVerificationError, where: str) -> str:
+    """Why a server's certificate is not accepted, and what mends it; `where` is how its CA is named."""
+    mend = _CERTIFICATE_MENDS.get(error.verify_code, f"name the CA that signed it {where}")
+    return f"{error.verify_message.rstrip('.')}; {mend}"
 
 
 def _text(error: BaseException) -> str:

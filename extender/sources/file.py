@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from pathlib import Path
@@ -81,6 +82,9 @@ class FileSource:
 
 _MISSING: Final = "-"
 
+_URL: Final = re.compile(r"(oci|https?|file):/")
+"""How a URL begins that was given in the place of a path."""
+
 
 def read(path: Path, limit: Limit) -> bytes:
     """What is in a file. Raises SourceError."""
@@ -95,5 +99,6 @@ def read(path: Path, limit: Limit) -> bytes:
     except ValueError as error:
         raise SourceError(f"{str(path)!r} is no path: it holds a NUL") from error
     except OSError as error:
-        hint = "; build it or mend the path" if isinstance(error, FileNotFoundError) else ""
+        missing = "fetch it by kwx pull" if _URL.match(str(path)) else "build it or mend the path"
+        hint = f"; {missing}" if isinstance(error, FileNotFoundError) else ""
         raise SourceError(f"{path} cannot be read: {error.strerror}{hint}") from error

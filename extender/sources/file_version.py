@@ -1,7 +1,8 @@
-"""Whether a file has changed."""
+"""What a file's status tells: whether it has changed, and who may read it."""
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,3 +31,14 @@ class FileVersion(NamedTuple):
 
     def __str__(self) -> str:
         return "-".join(map(str, self))
+
+
+def openness(file: Path) -> str | None:
+    """What is wrong with a file of secrets that all users of the machine may read, if that is so."""
+    try:
+        mode = file.stat().st_mode
+    except OSError:
+        return None
+    if mode & stat.S_IRWXO:
+        return f"{file} is open to all users of this machine (mode {stat.S_IMODE(mode):04o}); chmod o= it"
+    return None

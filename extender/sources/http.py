@@ -22,7 +22,7 @@ from wasm_runtime.blob import Blob
 from wasm_runtime.blob import digest as digest_of
 
 _CONDITIONS: Final[Mapping[str, str]] = {"etag": "If-None-Match", "modified": "If-Modified-Since"}
-"""The header that asks for anything but a version of that kind."""
+"""The request header, by the kind of a version, that asks for a module only if it has another version."""
 
 
 class HttpSource:
@@ -44,10 +44,10 @@ class HttpSource:
         self._ca_file = ca_file
         self._signed = signed
         self._last: Response | None = None
-        """The document with the signature, which is not sent again either."""
+        """The last answer with the signature; the server does not send that again while it has not changed, either."""
 
     def has_changed(self, known: str) -> bool:  # noqa: ARG002
-        """Not to be told without asking the server."""
+        """False: only the server could tell, and it is not asked."""
         return False
 
     def fetch(self, known: str | None = None) -> Fetched | None:

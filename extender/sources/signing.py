@@ -33,7 +33,7 @@ SIGNATURE_SUFFIX: Final = ".sig"
 MIN_RSA_BITS: Final = 2048
 """Bits; shorter keys are no longer safe (NIST SP 800-131A)."""
 
-_HASHES: Final[Mapping[str, Sequence[hashes.HashAlgorithm]]] = {
+HASHES: Final[Mapping[str, Sequence[hashes.HashAlgorithm]]] = {
     "secp256r1": (hashes.SHA256(),),
     "secp384r1": (hashes.SHA384(), hashes.SHA256()),
     "secp521r1": (hashes.SHA512(), hashes.SHA256()),
@@ -79,18 +79,11 @@ class PublicKey:
     @classmethod
     def read(cls, path: Path) -> PublicKey:
         """Reads a key in PEM. Raises SourceError."""
-        try:
-            with path.open("rb") as file:
-                pem = file.read(MAX_KEY_BYTES)
-        except ValueError as error:
-            raise SourceError(f"the public key {str(path)!r} is no path: it holds a NUL") from error
-        except OSError as error:
-            raise SourceError(f"the public key {path} cannot be read: {error.strerror}") from error
-        return cls(path, pem)
+        return cls(path, read_key("public", path))
 
     def check(self, fetched: Fetched) -> None:
         """Raises SourceError unless one of the module's signatures is by this key."""
-        if any(self._made(signature) for signature in fetched.signatures):
+        if any(self.has_made(signature) for signature in fetched.signatures):
             return
         count = len(fetched.signatures)
         found = f"none of its {count} signatures is" if count > 1 else "its signature is not"
@@ -104,7 +97,8 @@ class PublicKey:
     def _missed(self, origin: str, found: str) -> SourceError:
         return SourceError(f"{origin} {found}; expected a signature by {self._path} ({self.fingerprint})")
 
-    def _made(self, signature: Signature) -> bool:
+    def has_made(self, signature: Signature) -> bool:
+        """Whether a signature is by this key."""
         for verify in self._verifiers:
             try:
                 verify(signature.value, signature.payload)
@@ -114,12 +108,23 @@ class PublicKey:
         return False
 
 
+def read_key(kind: str, path: Path) -> bytes:
+    """What a file with a "public" or "private" key holds, up to `MAX_KEY_BYTES`. Raises SourceError."""
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_KEY_BYTES)
+    except ValueError as error:
+        raise SourceError(f"the {kind} key {str(path)!r} is no path: it holds a NUL") from error
+    except OSError as error:
+        raise SourceError(f"the {kind} key {path} cannot be read: {error.strerror}") from error
+
+
 def _verifiers(key: object) -> Sequence[_Verify]:
     """The ways in which a key may have signed; none for a key that is not supported."""
     if isinstance(key, ed25519.Ed25519PublicKey):
         return [key.verify]
     if isinstance(key, ec.EllipticCurvePublicKey):
-        return [_ecdsa(key, algorithm) for algorithm in _HASHES.get(key.curve.name, ())]
+        return [_ecdsa(key, algorithm) for algorithm in HASHES.get(key.curve.name, ())]
     if isinstance(key, rsa.RSAPublicKey) and key.key_size >= MIN_RSA_BITS:
         return [_rsa(key, scheme) for scheme in _PADDINGS]
     return []
@@ -280,6 +285,12 @@ def simple(manifest: bytes, payload: bytes, signature: str) -> Signature:
             f"expected a signature of {digest}, found one of {critical.image.docker_manifest_digest[:100]!r}"
         )
     return Signature(payload, _decoded(signature.encode()))
+
+
+def simple_payload(name: str, digest: str) -> bytes:
+    """The document of cosign's that names a manifest, to be signed. `name` is that of its repository."""
+    critical = {"identity": {"docker-reference": name}, "image": {"docker-manifest-digest": digest}}
+    return msgspec.json.encode({"critical": {**critical, "type": _IMAGE_SIGNATURE}, "optional": None})
 
 
 def _decoded(text: bytes) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Final
 
 from anyio import CapacityLimiter
@@ -13,19 +13,29 @@ from fastapi import Depends, Header, HTTPException, Path, Query, Request
 from pydantic import BeforeValidator
 
 from extender.admin.api.event_stream import EventStream, RolloutStep
-from extender.admin.auth.access import DeniedError, check_intent
+from extender.admin.auth.access import DeniedError, TokenAccess, check_intent
+from extender.admin.auth.followers import Ending
+from extender.admin.auth.middleware import visitor_of
 from extender.admin.auth.tokens import User
 from extender.admin.recording.recorders import Recorders
+from extender.cluster import PodKey
 from extender.config import quantity
 from extender.rollouts.controller import RolloutController
+from extender.rollouts.registration import Registration
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import Slot
+from extender.rollouts.what_if import WhatIf
+from extender.scheduling.decisions import Decisions
 from extender.scheduling.groups import Groups
 from extender.scheduling.ledger import Ledger
+from extender.scheduling.profile import Profile
 from extender.scheduling.waiting_pods import WaitingPods
 
 MAX_UPLOADS: Final = 2
 """Modules that are read at a time; others wait."""
+
+MAX_JUDGED: Final = 1
+"""Pods that are judged at a time without being scheduled, for which there are guests more; others wait."""
 
 MAX_DISK_READERS: Final = 4
 """Threads that read the history at a time: while the disk hangs, those of all other requests are still to be had."""
@@ -37,13 +47,21 @@ class AdminContext:
     def __init__(
         self,
         rollouts: RolloutController,
+        what_if: WhatIf,
         recorders: Recorders,
         waiting: WaitingPods,
         ledger: Ledger | None,
         groups: Groups | None,
+        registration: Callable[[], Registration],
+        decisions: Decisions,
+        read_pod: Callable[[PodKey], Awaitable[bytes]] | None,
     ) -> None:
-        """`ledger` and `groups` are None without a cluster."""
+        """`ledger`, `groups` and `read_pod`, which raises ClusterError, are None without a cluster."""
+        self.read_pod = read_pod
+        self.decisions = decisions
+        self.registration = registration
         self.rollouts = rollouts
+        self.what_if = what_if
         self.waiting = waiting
         self.ledger = ledger
         self.groups = groups
@@ -53,6 +71,7 @@ class AdminContext:
         self.uploads = asyncio.Semaphore(MAX_UPLOADS)
         self.disk = CapacityLimiter(MAX_DISK_READERS)
         """Of the threads that read what is on the disk."""
+        self.judging = asyncio.Semaphore(MAX_JUDGED)
 
     def under_way(self) -> dict[tuple[str, str], Rollout]:
         """The rollouts that are not over, by profile and plugin."""
@@ -88,7 +107,8 @@ ProfileName = Annotated[
 PluginName = Annotated[str, Path(description="The plugin's name.", examples=["nodenumber"])]
 
 
-def _slot(context: ContextDep, plugin: PluginName, profile: ProfileName = None) -> Slot:
+def find_slot(context: ContextDep, plugin: PluginName, profile: ProfileName = None) -> Slot:
+    """A plugin's place. Raises HTTPException."""
     named = [slot for slot in context.live.slots if slot.name == plugin]
     found = [slot for slot in named if profile in {None, slot.profile}]
     if not named:
@@ -102,20 +122,31 @@ def _slot(context: ContextDep, plugin: PluginName, profile: ProfileName = None) 
     return found[0]
 
 
-SlotDep = Annotated[Slot, Depends(_slot)]
+SlotDep = Annotated[Slot, Depends(find_slot)]
+
+
+def find_profile(context: AdminContext, name: str | None, scheduler: str = "") -> Profile:
+    """A profile by its name; with None that of pods of a scheduler. Raises HTTPException."""
+    profiles = context.live.profiles
+    found = profiles.of_scheduler(scheduler) if name is None else profiles.named(name)
+    if found is None:
+        known = ", ".join(each.name for each in profiles)
+        raise HTTPException(404, f"no profile is named {name!r}; there are: {known}")
+    return found
 
 
 async def _rollout(context: ContextDep, rollout: Annotated[int, Path(description="The rollout's id.")]) -> Rollout:
-    return await _find(context, rollout)
+    return await find_rollout(context, rollout)
 
 
 async def _followed(
     context: ContextDep, rollout: Annotated[int | None, Query(description="Only this one, until it is over.")] = None
 ) -> Rollout | None:
-    return None if rollout is None else await _find(context, rollout)
+    return None if rollout is None else await find_rollout(context, rollout)
 
 
-async def _find(context: AdminContext, number: int) -> Rollout:
+async def find_rollout(context: AdminContext, number: int) -> Rollout:
+    """A rollout by its id. Raises HTTPException."""
     found = context.rollouts.get(number)
     if found is None:
         found = await run_sync(context.rollouts.find, number, limiter=context.disk)
@@ -141,8 +172,19 @@ IntentRequired = Depends(_intent)
 IntentRequiredToWait = Depends(_intent_to_wait)
 
 
-async def _steps(context: ContextDep, wait: Wait = None) -> AsyncIterator[MemoryObjectReceiveStream[RolloutStep]]:
-    with context.event_stream.listen(wait) as stream:
+def _ending(request: Request) -> Ending | None:
+    access: TokenAccess = request.app.state.access
+    return access.ending(visitor_of(request.scope))
+
+
+EndingDep = Annotated[Ending | None, Depends(_ending)]
+"""What ends an answer that goes on, once the token of who asks is not what it was."""
+
+
+async def _steps(
+    context: ContextDep, ending: EndingDep, wait: Wait = None
+) -> AsyncIterator[MemoryObjectReceiveStream[RolloutStep]]:
+    with context.event_stream.listen(wait, ending) as stream:
         yield stream
 
 

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
+from extender.admin.auth.followers import Ending
 from extender.rollouts.journal import Journal
 from extender.rollouts.rollout import Rollout
 
@@ -42,8 +43,13 @@ class EventStream:
         self._listeners = 0
 
     @contextmanager
-    def listen(self, seconds: float | None = None) -> Iterator[MemoryObjectReceiveStream[RolloutStep]]:
-        """The steps from now on, until the time is up or the listener is too slow. Raises TooManyListenersError."""
+    def listen(
+        self, seconds: float | None = None, ending: Ending | None = None
+    ) -> Iterator[MemoryObjectReceiveStream[RolloutStep]]:
+        """The steps from now on, until the time is up, `ending` ends it, or the listener is too slow.
+
+        Raises TooManyListenersError.
+        """
         if self._listeners >= MAX_LISTENERS:
             raise TooManyListenersError
         loop = asyncio.get_running_loop()
@@ -59,12 +65,15 @@ class EventStream:
 
         timer = loop.call_later(seconds, send.close) if seconds else None
         remove = self._journal.listen(lambda *step: loop.call_soon_threadsafe(put, RolloutStep(*step)))
+        take_back = ending(send.close) if ending else None
         self._listeners += 1
         try:
             yield receive
         finally:
             self._listeners -= 1
             remove()
+            if take_back:
+                take_back()
             if timer:
                 timer.cancel()
             send.close()
@@ -98,10 +107,13 @@ class EventStream:
                 if step.rollout.is_over:
                     return
 
-    async def end_of(self, rollout: Rollout, seconds: float) -> Rollout:
-        """The rollout when it is over, or as it is when the time is up. Raises TooManyListenersError."""
+    async def end_of(self, rollout: Rollout, seconds: float, ending: Ending | None = None) -> Rollout:
+        """The rollout when it is over, or as it is when the time is up or `ending` ends the wait.
+
+        Raises TooManyListenersError.
+        """
         if not rollout.is_over:
-            with self.listen(seconds) as stream:
+            with self.listen(seconds, ending) as stream:
                 async for step in self.until_over(stream, rollout.id):
                     rollout = step.rollout
         return rollout

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
 
 from extender.admin.api.context import ContextDep
-from extender.admin.api.views import ApiModel
+from extender.admin.api.views import ApiModel, Time
 from extender.scheduling.groups import GroupEntry
 from wasm_runtime.abi import GroupSource
 from wasm_runtime.pods.pod_table import ResidentPod
@@ -16,7 +17,7 @@ from wasm_runtime.protobuf.read import identity
 router = APIRouter()
 
 NamedBy = Literal["schedulingGroup", "label"]
-MemberState = Literal["pending", "tentative", "bound"]
+MemberState = Literal["pending", "tentative", "binding", "bound"]
 
 _NAMED_BY: Final[dict[GroupSource, NamedBy]] = {
     GroupSource.SCHEDULING_GROUP: "schedulingGroup",
@@ -30,7 +31,8 @@ class GroupMemberView(ApiModel):
     name: str
     uid: str
     state: MemberState
-    """`pending`: it has no node. `tentative`: it is expected on the node, and may not come. `bound`: it is there."""
+    """`pending`: it has no node. `tentative`: it is expected on the node, and may not come. `binding`: the same, and a
+    bind is under way. `bound`: it is there."""
     node: str
     """Empty where it has none."""
 
@@ -54,6 +56,8 @@ class GroupView(ApiModel):
     timeout_seconds: int | None
     """For how long its pods may wait for each other; null where nobody says so."""
     priority: int
+    creation_time: Time | None
+    """That of the PodGroup, else of the oldest pod; null where neither says so."""
     message: str
     """What is said of the group that cannot be read, or nothing."""
     pods: list[GroupMemberView]
@@ -61,7 +65,7 @@ class GroupView(ApiModel):
     @classmethod
     def of(cls, entry: GroupEntry) -> GroupView:
         """Shows a group."""
-        (source, namespace, name), (minimum, timeout, priority), has_object, problems, pods = entry
+        (source, namespace, name), (minimum, timeout, priority, created), has_object, problems, pods = entry
         members = [GroupMemberView.of(uid, pod) for uid, pod in pods.items()]
         return cls(
             namespace=namespace,
@@ -71,6 +75,7 @@ class GroupView(ApiModel):
             minimum=minimum or None,
             timeout_seconds=timeout or None,
             priority=priority,
+            creation_time=datetime.fromtimestamp(created, timezone.utc) if created else None,
             message="; ".join(problems),
             pods=sorted(members, key=lambda member: member.name),
         )
@@ -91,4 +96,6 @@ def list_groups(
 def _state(pod: ResidentPod) -> MemberState:
     if not pod.node:
         return "pending"
-    return "tentative" if pod.is_tentative else "bound"
+    if not pod.is_tentative:
+        return "bound"
+    return "binding" if pod.is_binding else "tentative"

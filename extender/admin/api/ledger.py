@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 
 from extender.admin.api.context import ContextDep
 from extender.admin.api.views import ApiModel, Time
-from extender.scheduling.ledger import Entry, State
+from extender.scheduling.ledger_entry import Entry, State
 from wasm_runtime.protobuf.read import identity
 
 router = APIRouter()
@@ -26,7 +26,8 @@ class LedgerPodView(ApiModel):
     node: str
     state: State
     """`tentative`: filter has answered this node alone. `binding`: a bind is under way. `unconfirmed`: a bind had no
-    answer. `confirmed`: the extender has bound the pod. `observed`: the watch shows the pod on the node."""
+    answer. `retained`: the bind of a pod of a group was refused, and its room is kept. `confirmed`: the extender has
+    bound the pod. `observed`: the watch shows the pod on the node."""
     expiration_time: Time | None
     """When a pod that is neither confirmed nor observed is not expected any more."""
 

@@ -8,7 +8,6 @@ from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
-import anyio
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, FastAPI, Header, HTTPException, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -17,12 +16,13 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from extender.admin.api import groups, ledger, waits
+from extender.admin.api import decisions, groups, judge, ledger, waits
 from extender.admin.api.context import (
     AdminContext,
     ContextDep,
     CurrentUser,
     DryRun,
+    EndingDep,
     FollowedDep,
     IfMatch,
     IntentRequired,
@@ -34,19 +34,17 @@ from extender.admin.api.context import (
 )
 from extender.admin.api.event_stream import RolloutStep, TooManyListenersError
 from extender.admin.api.requests import Reason, RevisionName, RollbackRequest, SwapRequest, decode_settings, expectation
+from extender.admin.api.uploads import SignatureHeader, read_upload, uploaded
 from extender.admin.api.views import PluginView, ProfileView, RevisionView, RolloutView
-from extender.admin.auth.middleware import PREFIX
+from extender.admin.auth.followers import Ending
+from extender.admin.paths import PREFIX
 from extender.admin.recording import routes
 from extender.admin.status import Cause, FailureResponse, FailureStatus
+from extender.rollouts.registration import Registration
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import Slot
-from extender.rollouts.swap_command import ConflictError, FromUpload, SwapCommand, SwapRefusedError
+from extender.rollouts.swap_command import ConflictError, ReplicatedError, SwapCommand, SwapRefusedError
 from extender.sources import SourceError
-from extender.sources.signing import detached
-from wasm_runtime.blob import Blob
-
-UPLOAD_TIMEOUT_S: Final = 60.0
-"""Seconds in which a module has to come in."""
 
 MAX_HISTORY_ENTRIES: Final = 1000
 """Rollouts that are looked back on."""
@@ -60,7 +58,10 @@ _REFUSALS: Final = {400: "malformed", 401: "no valid token", 403: "not allowed",
 _CONFLICT: Final[dict[int | str, dict[str, Any]]] = {
     202: {"model": RolloutView, "description": "Begun; Location is the rollout's URL"},
     200: {"description": "Over already: done, rehearsed, refused, or nothing was to be done"},
-    409: {"model": FailureStatus, "description": "Another revision is active than expected"},
+    409: {
+        "model": FailureStatus,
+        "description": "Another revision is active than expected, or other replicas would not get this",
+    },
     412: {"model": FailureStatus, "description": "Another revision is active than If-Match names"},
 }
 
@@ -78,6 +79,12 @@ router = APIRouter(
 async def list_profiles(context: ContextDep) -> list[ProfileView]:
     """The profiles, in the order of the configuration."""
     return [ProfileView.of(profile, context.live.slots) for profile in context.live.profiles]
+
+
+@router.get("/registration")
+async def show_registration(context: ContextDep) -> Registration:
+    """What kube-scheduler's configuration has to fit: what `kwx scheduler-config` and `kwx doctor` go by."""
+    return context.registration()
 
 
 @router.get("/plugins")
@@ -121,13 +128,14 @@ async def swap(
     user: CurrentUser,
     request: SwapRequest,
     response: Response,
+    ending: EndingDep,
     wait: Wait = None,
     if_match: IfMatch = None,
 ) -> RolloutView:
     """Brings another module, other settings or an earlier revision live."""
     command = request.command(slot, user, if_match)
     rollout = await _try(partial(context.rollouts.begin, slot, command), slot, if_match)
-    return await _answer(context, rollout, wait, response)
+    return await _answer(context, rollout, wait, ending, response)
 
 
 @router.put(
@@ -146,12 +154,11 @@ async def upload_module(
     user: CurrentUser,
     request: Request,
     response: Response,
+    ending: EndingDep,
     dry_run: DryRun = False,
     reason: Annotated[Reason, Query(description="Why, for the history.")] = "",
     settings: Annotated[str, Query(description="As in swap, as JSON.", examples=['{"weight": 2}'])] = "{}",
-    x_signature: Annotated[
-        str | None, Header(description="What `cosign sign-blob` writes of the module: its signature, or a bundle.")
-    ] = None,
+    x_signature: SignatureHeader = None,
     expected_revision: Annotated[
         RevisionName | None, Query(alias="expectedRevision", description="As If-Match; a beginning will do.")
     ] = None,
@@ -162,17 +169,16 @@ async def upload_module(
     if request.headers.get("content-type") != WASM:
         raise HTTPException(415, f"expected a module, and Content-Type: {WASM}")
     async with context.uploads:
-        module = await read_module(request)
+        module = await read_upload(request, "the module")
         expected = expectation(slot, expected_revision, if_match)
         values = decode_settings(settings)
 
         def begin() -> Rollout:
-            signed = detached(module, x_signature.encode()) if x_signature else None
-            command = SwapCommand(FromUpload(Blob(module), signed), user.name, reason, values, dry_run, expected)
+            command = SwapCommand(uploaded(module, x_signature), user.name, reason, values, dry_run, expected)
             return context.rollouts.begin(slot, command)
 
         rollout = await _try(begin, slot, if_match)
-    return await _answer(context, rollout, wait, response)
+    return await _answer(context, rollout, wait, ending, response)
 
 
 @router.post("/plugins/{plugin}/rollback", responses=_CONFLICT)
@@ -181,6 +187,7 @@ async def roll_back(
     slot: SlotDep,
     user: CurrentUser,
     response: Response,
+    ending: EndingDep,
     request: RollbackRequest | None = None,
     wait: Wait = None,
     if_match: IfMatch = None,
@@ -191,13 +198,13 @@ async def roll_back(
     begin = partial(
         context.rollouts.roll_back, slot, by=user.name, why=request.reason, to=request.revision, expected=expected
     )
-    return await _answer(context, await _try(begin, slot, if_match), wait, response)
+    return await _answer(context, await _try(begin, slot, if_match), wait, ending, response)
 
 
 @router.get("/rollouts/{rollout}", dependencies=[IntentRequiredToWait])
-async def show_rollout(context: ContextDep, rollout: RolloutDep, wait: Wait = None) -> RolloutView:
-    """A rollout; with `wait` when it is over, or as it is when the time is up."""
-    return RolloutView.of(await context.event_stream.end_of(rollout, wait) if wait else rollout)
+async def show_rollout(context: ContextDep, rollout: RolloutDep, ending: EndingDep, wait: Wait = None) -> RolloutView:
+    """A rollout; with `wait` when it is over, or as it is when the time is up or the token is not what it was."""
+    return RolloutView.of(await context.event_stream.end_of(rollout, wait, ending) if wait else rollout)
 
 
 @router.get("/history", response_model=list[RolloutView])
@@ -246,18 +253,6 @@ def _event(step: RolloutStep) -> ServerSentEvent:
     return ServerSentEvent(raw_data=data, event=step.rollout.stage.value, id=str(step.number))
 
 
-async def read_module(request: Request) -> bytes:
-    """The body of an upload. Raises HTTPException for one that does not come in."""
-    body = bytearray()
-    try:
-        with anyio.fail_after(UPLOAD_TIMEOUT_S):
-            async for part in request.stream():
-                body += part
-    except TimeoutError:
-        raise HTTPException(408, f"the module did not come in within {UPLOAD_TIMEOUT_S:g} s") from None
-    return bytes(body)
-
-
 async def _try(begin: Callable[[], Rollout], slot: Slot, tag: str | None) -> Rollout:
     """Begins a rollout beside the loop, for which a digest over a whole module takes too long."""
     try:
@@ -268,16 +263,20 @@ async def _try(begin: Callable[[], Rollout], slot: Slot, tag: str | None) -> Rol
         raise HTTPException(412 if failed_tag else 409, str(error)) from error
 
 
-async def _answer(context: AdminContext, rollout: Rollout, wait: float | None, response: Response) -> RolloutView:
+async def _answer(
+    context: AdminContext, rollout: Rollout, wait: float | None, ending: Ending | None, response: Response
+) -> RolloutView:
     if wait:
         with suppress(TooManyListenersError):  # It has begun all the same, and who asks is told so.
-            rollout = await context.event_stream.end_of(rollout, wait)
+            rollout = await context.event_stream.end_of(rollout, wait, ending)
     response.headers["Location"] = f"{PREFIX}/rollouts/{rollout.id}"
     response.status_code = HTTPStatus.OK if rollout.is_over else HTTPStatus.ACCEPTED
     return RolloutView.of(rollout)
 
 
 router.include_router(routes.router)
+router.include_router(decisions.router)
+router.include_router(judge.router)
 router.include_router(ledger.router)
 router.include_router(groups.router)
 router.include_router(waits.router)
@@ -289,6 +288,7 @@ def add_api(app: FastAPI, context: AdminContext) -> None:
     app.include_router(router)
     app.add_exception_handler(StarletteHTTPException, _refuse_as_told)
     app.add_exception_handler(RequestValidationError, _refuse_malformed)
+    app.add_exception_handler(ReplicatedError, _refuse(409))
     app.add_exception_handler(SwapRefusedError, _refuse(422))
     app.add_exception_handler(SourceError, _refuse(422))
     app.add_exception_handler(TooManyListenersError, _refuse(503))

@@ -262,6 +262,10 @@ class PluginView(ApiModel):
     """What `enqueue` registers; kube-scheduler does not ask extenders for it."""
     revision: RevisionView | None
     """The one that is active."""
+    failures: int
+    """Calls without an answer since the extender started, of all its revisions."""
+    last_failure: str
+    """What the last one was; empty if there was none."""
     standby: str | None
     """The revision that comes back by itself if the active one fails; null once that has proven good."""
     conditions: list[ConditionView]
@@ -286,6 +290,8 @@ class PluginView(ApiModel):
             not_run=plugin.not_run if plugin else [],
             cluster_events=[ClusterEventView.model_validate(each) for each in plugin.cluster_events] if plugin else [],
             revision=RevisionView.of(live.revision, RolloutStage.ACTIVE) if live else None,
+            failures=slot.outcomes.total_failures,
+            last_failure=slot.outcomes.last_failure,
             standby=slot.standby.revision.id if slot.standby else None,
             conditions=ConditionView.of(conditions.of_slot(slot)),
             rollout=RolloutView.of(rollout) if rollout else None,

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from anyio.to_thread import run_sync
+from starlette.requests import cookie_parser
 
+from extender.admin.auth.followers import Ending, TokenFollowers
+from extender.admin.auth.sessions import Sessions
 from extender.admin.auth.tokens import Role, Tokens, User
 from extender.config.urls import is_loopback
 
 POLL_INTERVAL_S: Final = 0.5
-"""Between two looks at the file of tokens."""
+"""Seconds between two looks at the file of tokens."""
 
 LOCAL: Final = User("local", Role.WRITE)
 """Whoever is on this machine, where there are no tokens."""
@@ -23,7 +27,7 @@ READING: Final = frozenset({"GET", "HEAD"})
 """Methods that change nothing."""
 
 INTENT: Final = "X-Requested-With"
-"""A header that no page of another origin can have a browser send without asking us first, which we refuse."""
+"""A header that a page of another origin cannot have a browser send unless we allow it, which we do not."""
 
 _PROXIED: Final = ("via", "forwarded", "x-forwarded-", "x-real-ip")
 """How headers begin by which a proxy tells of itself, or for whom it asks (RFC 7239, RFC 9110 section 7.6.3)."""
@@ -42,6 +46,7 @@ class Visitor(NamedTuple):
     method: str
     headers: Mapping[str, str]
     """By their names in lower case."""
+    scheme: str = "http"
 
 
 class DeniedError(Exception):
@@ -55,27 +60,58 @@ class DeniedError(Exception):
 
 
 class TokenAccess:
-    """Lets in who has a token; where there are no tokens, who is on this machine and no web page."""
+    """Lets in whoever has a token. Without a file of tokens it lets in whoever is on this machine, but no web page."""
 
     def __init__(self, file: Path | None = None) -> None:
         """Takes the file of `server.adminTokens`. Raises TokensError."""
         self._tokens = Tokens(file) if file else None
+        self.sessions = Sessions(self._tokens) if self._tokens else None
+        """None without tokens: then nobody has to sign in."""
+        self._followers = TokenFollowers(self._tokens) if self._tokens else None
 
     def admit(self, visitor: Visitor) -> User:
         """Who it is. Raises DeniedError."""
         if self._tokens is None:
             _check_local(visitor)
             return LOCAL
-        user = _identify(self._tokens, visitor.headers.get("authorization", ""))
-        if user.role is not Role.WRITE and visitor.method not in READING:
-            reason = f"the token of {user.name} has the role read, which changes nothing; use one with the role write"
-            raise DeniedError(403, reason, 'Bearer realm="kwx", error="insufficient_scope"')
+        user = _identify(self._tokens, visitor)
+        _check_role(user, visitor.method)
         return user
 
+    def admit_page(self, visitor: Visitor) -> User:
+        """The user who looks at the dashboard: with tokens, whoever has a session. Raises DeniedError.
+
+        Its status is 401 where the user has to sign in. A form has to come from a page of the extender itself.
+        """
+        if self.sessions is None:
+            _check_local(visitor)
+            user = LOCAL
+        else:
+            found = self.sessions.user(session_of(visitor))
+            if found is None or visitor.headers.get("sec-fetch-site", "none") not in _OWN_PAGES:
+                raise DeniedError(401, "sign in with a token of server.adminTokens")
+            user = found
+        check_form(visitor)
+        _check_role(user, visitor.method)
+        return user
+
+    def ending(self, visitor: Visitor) -> Ending | None:
+        """What ends a long answer once the visitor's token is gone or has another role; None without tokens."""
+        return partial(self._followers.follow, _token(visitor)) if self._followers else None
+
+    def page_ending(self, visitor: Visitor) -> Ending | None:
+        """The same for a page: once the visitor's session is over."""
+        return partial(self.sessions.follow, session_of(visitor)) if self.sessions else None
+
     async def follow(self) -> None:
-        """Has the file of tokens looked at until cancelled, in a thread: who asks is not to wait for its disk."""
-        while self._tokens:
+        """Looks at the file of tokens until cancelled. A thread does so, since no request is to wait for its disk.
+
+        Ends the sessions that are over by then, and the long answers for tokens that have changed.
+        """
+        while self._tokens and self.sessions and self._followers:
             await run_sync(self._tokens.look, abandon_on_cancel=True)
+            self.sessions.sweep()
+            self._followers.sweep()
             await asyncio.sleep(POLL_INTERVAL_S)
 
     def warning(self) -> str | None:
@@ -83,21 +119,58 @@ class TokenAccess:
         return self._tokens.warning() if self._tokens else None
 
 
-def check_intent(user: User, headers: Mapping[str, str]) -> None:
-    """Raises DeniedError for a GET that is to take one of a few places, and that any web page could have sent.
+def session_cookie(scheme: str) -> str:
+    """The name of the cookie with the session's id. With TLS, only this very host can set one of its name."""
+    return "__Host-kwx" if scheme == "https" else "kwx"
 
-    A page that embeds a picture has the browser send a GET without Origin, and an old browser says nothing of pages.
+
+def session_of(visitor: Visitor) -> str:
+    """The session's id that a browser sends, or nothing."""
+    return cookie_parser(visitor.headers.get("cookie", "")).get(session_cookie(visitor.scheme), "")
+
+
+def check_form(visitor: Visitor) -> None:
+    """Raises DeniedError for a form that a page of another origin sends, or that says not where it is from.
+
+    A cookie comes from pages of all ports of the host, also if it is SameSite. Where a browser says nothing of pages
+    (Sec-Fetch-Site is for TLS and this machine), the host and port of Origin have to be those that were asked for; a
+    proxy may have ended TLS.
+    """
+    headers = visitor.headers
+    if visitor.method in READING or headers.get("sec-fetch-site") == "same-origin":
+        return
+    host, origin = headers.get("host", ""), headers.get("origin", "")
+    if "sec-fetch-site" in headers or origin not in {f"http://{host}", f"https://{host}"}:
+        raise DeniedError(403, "the form was not sent by a page of the extender; open the dashboard and send it there")
+
+
+def check_intent(user: User, headers: Mapping[str, str]) -> None:
+    """Raises DeniedError for a GET that takes one of a few places, unless it can be no web page that sends it.
+
+    For a picture that a page embeds, a browser sends a GET without Origin. Old browsers do not send Sec-Fetch-Site,
+    either.
     """
     if user == LOCAL and INTENT.lower() not in headers and headers.get("sec-fetch-site") not in _OWN_PAGES:
         what = "without tokens this is let in only with a header that no web page can send"
         raise DeniedError(403, f"{what}; send `{INTENT}: curl`, or {_SET_TOKENS}")
 
 
-def _identify(tokens: Tokens, authorization: str) -> User:
-    scheme, _, token = authorization.partition(" ")
+def _check_role(user: User, method: str) -> None:
+    if user.role is not Role.WRITE and method not in READING:
+        reason = f"the token of {user.name} has the role read, which changes nothing; use one with the role write"
+        raise DeniedError(403, reason, 'Bearer realm="kwx", error="insufficient_scope"')
+
+
+def _token(visitor: Visitor) -> str:
+    """The bearer token. Raises DeniedError."""
+    scheme, _, token = visitor.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         raise DeniedError(401, "a bearer token of server.adminTokens is needed", 'Bearer realm="kwx"')
-    user = tokens.user(token.strip())
+    return token.strip()
+
+
+def _identify(tokens: Tokens, visitor: Visitor) -> User:
+    user = tokens.user(_token(visitor))
     if user is None:
         reason = "the bearer token is not one of server.adminTokens"
         raise DeniedError(401, reason, 'Bearer realm="kwx", error="invalid_token"')
@@ -121,7 +194,8 @@ def _check_local(visitor: Visitor) -> None:
             "without tokens the extender is to be asked for as localhost or by a loopback address, not by another name"
         )
         raise DeniedError(403, f"{reason}; {_SET_TOKENS}")
-    is_foreign = headers.get("origin", f"http://{host}") != f"http://{host}"
+    own = f"{visitor.scheme}://{host}"
+    is_foreign = headers.get("origin", own) != own
     if is_foreign or headers.get("sec-fetch-site", "none") not in _OWN_PAGES:
         raise DeniedError(403, f"without tokens no page of another origin is let in; {_SET_TOKENS}")
 

@@ -1,27 +1,28 @@
-"""What stands before the admin API."""
+"""The middleware of the admin API: who is let in, and how long a body may be."""
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 from fastapi import HTTPException
 from starlette.datastructures import Headers
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from extender.admin.auth.access import DeniedError, TokenAccess, Visitor
+from extender.admin.paths import DASHBOARD, JUDGE, MODULE, OPEN_PAGES, PREFIX, SIGN_IN
 from extender.admin.status import FailureResponse
-from wasm_runtime.engine import KIBIBYTE
-
-PREFIX = "/api/v1"
-"""The part of the paths that is not open to all."""
-
-MODULE = "/module"
-"""The end of the paths that take modules."""
+from wasm_runtime.engine import KIBIBYTE, MEBIBYTE
 
 MAX_BODY_BYTES = 256 * KIBIBYTE
 """Bytes of a body that is no module."""
 
+MAX_OBJECTS_BYTES = 32 * MEBIBYTE
+"""Bytes of a pod and nodes that are to be judged. Their module comes in base64 beside them."""
+
 
 class AuthMiddleware:
-    """Lets in who may come in, and no more of a body than is asked for."""
+    """Lets in visitors that may come in, and as much of a body as the path allows."""
 
     def __init__(self, app: ASGIApp, access: TokenAccess, module_limit: int) -> None:
         self._app = app
@@ -30,21 +31,32 @@ class AuthMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a connection, as ASGI has it."""
-        if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
+        if scope["type"] != "http" or not scope["path"].startswith((PREFIX, DASHBOARD)):
             await self._app(scope, receive, send)
             return
+        is_page = scope["path"].startswith(DASHBOARD)
         try:
-            user = self._access.admit(_visitor(scope))
+            if not (is_page and scope["path"].startswith(OPEN_PAGES)):
+                admit = self._access.admit_page if is_page else self._access.admit
+                scope.setdefault("state", {})["user"] = admit(visitor_of(scope))
         except DeniedError as error:
+            if is_page and error.status == HTTPStatus.UNAUTHORIZED:
+                await RedirectResponse(SIGN_IN, HTTPStatus.SEE_OTHER)(scope, receive, send)
+                return
             challenge = {"WWW-Authenticate": error.challenge} if error.challenge else None
             refusal = FailureResponse(error.status, str(error), challenge)
             await refusal(scope, receive, send)
             return
-        scope.setdefault("state", {})["user"] = user
-        is_module = scope["path"].endswith(MODULE)
-        limit = self._module_limit if is_module else MAX_BODY_BYTES
-        named = "runtime.moduleLimit allows" if is_module else "a body may have"
+        limit, named = self._limit(scope["path"])
         await self._app(scope, _bounded(receive, limit, f"the body has more than the {limit} bytes that {named}"), send)
+
+    def _limit(self, path: str) -> tuple[int, str]:
+        """How many bytes a body may have, and what says so."""
+        if path.endswith(MODULE):
+            return self._module_limit, "runtime.moduleLimit allows"
+        if path == JUDGE:
+            return MAX_OBJECTS_BYTES + -(-self._module_limit // 3) * 4, "objects and a module in base64 may have"
+        return MAX_BODY_BYTES, "a body may have"
 
 
 def _bounded(receive: Receive, limit: int, refusal: str) -> Receive:
@@ -62,6 +74,7 @@ def _bounded(receive: Receive, limit: int, refusal: str) -> Receive:
     return receive_bounded
 
 
-def _visitor(scope: Scope) -> Visitor:
+def visitor_of(scope: Scope) -> Visitor:
+    """What of a request tells who asks."""
     peer = scope.get("client")
-    return Visitor(peer[0] if peer else "", scope["method"], Headers(scope=scope))
+    return Visitor(peer[0] if peer else "", scope["method"], Headers(scope=scope), scope["scheme"])

@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from extender.sources.file_version import FileVersion
+from extender.sources.file_version import FileVersion, openness
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ MAX_FILE_BYTES: Final = 64 * 1024
 """Bytes of a file of tokens."""
 
 RESERVED: Final = frozenset({"configuration", "local", "rollback", "source", "start"})
-"""Who else a rollout may be by."""
+"""Names that no user may have: they stand for who begins a rollout without a token."""
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """What a Bearer header can carry (RFC 6750)."""
@@ -65,11 +65,14 @@ class Tokens:
         self._version = FileVersion.of(file)
         self._users = _read(file)
         self._problem: str | None = None
-        self._openness = _openness(file)
+        self._openness = openness(file)
 
     def user(self, token: str) -> User | None:
-        """Whose token it is. How long that takes tells nothing of the tokens."""
-        asked = _digest(token)
+        """Whose token it is."""
+        return self.owner(digest(token))
+
+    def owner(self, asked: bytes) -> User | None:
+        """Whose token it is, by the token's digest. It takes as long for any digest, so the time tells nothing."""
         found = None
         for known, user in self._users.items():
             if hmac.compare_digest(known, asked):
@@ -86,7 +89,7 @@ class Tokens:
         if version == self._version:
             return
         self._version = version
-        self._openness = _openness(self._file)
+        self._openness = openness(self._file)
         try:
             self._users = _read(self._file)
         except TokensError as error:
@@ -95,16 +98,6 @@ class Tokens:
         else:
             self._problem = None
             logger.info("admin tokens read again", extra={"path": str(self._file), "tokens": len(self._users)})
-
-
-def _openness(file: Path) -> str | None:
-    try:
-        mode = file.stat().st_mode
-    except OSError:
-        return None
-    if mode & stat.S_IRWXO:
-        return f"{file} is open to all users of this machine (mode {stat.S_IMODE(mode):04o}); chmod o= it"
-    return None
 
 
 def _read(file: Path) -> dict[bytes, User]:
@@ -118,7 +111,7 @@ def _read(file: Path) -> dict[bytes, User]:
             problems += (f"{file}, line {number}: {mistake}" for mistake in found)
             continue
         token, name, role = fields
-        key = _digest(token)
+        key = digest(token)
         if key in tokens:
             problems.append(f"{file}, line {number}: the token is that of line {lines[key]}; give each user another")
         tokens[key], lines[key] = User(name, Role(role)), number
@@ -165,5 +158,6 @@ def _mistakes(fields: Sequence[str]) -> Iterator[str]:
         yield "the role is neither read nor write"
 
 
-def _digest(token: str) -> bytes:
+def digest(token: str) -> bytes:
+    """By which a token is kept and compared."""
     return hashlib.sha256(token.encode(errors="surrogateescape")).digest()

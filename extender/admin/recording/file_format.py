@@ -22,8 +22,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from extender.admin.recording.redact import redact
+from extender.scheduling.filter_recording import RecordedRequest
 from extender.scheduling.node_source import NodeSource
-from extender.scheduling.request_samples import RecordedRequest
 from extender.scheduling.requests import RequestError
 from wasm_runtime.engine import MEBIBYTE
 from wasm_runtime.nodes.node_table import ABSENT, NEVER, NodeTable

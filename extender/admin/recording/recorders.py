@@ -11,9 +11,11 @@ from typing import Final
 import anyio
 from anyio.to_thread import run_sync
 
+from extender.admin.auth.followers import Ending
 from extender.admin.recording.file_format import RecordingWriter, Why
+from extender.scheduling.filter_recording import FilterRecording
 from extender.scheduling.node_source import NodeSource
-from extender.scheduling.request_samples import FilterRecording, RequestSamples
+from extender.scheduling.request_samples import RequestSamples
 
 MAX_RECORDINGS: Final = 2
 """Recordings at a time."""
@@ -41,8 +43,13 @@ class OngoingRecording:
         self._writer = RecordingWriter(nodes)
         self._most = pods
         self._seconds = seconds
+        self._is_cut_off = False
         self.ended: Why | None = None
         """What was reached; None as long as nothing was, also if it was cut off."""
+
+    def cut_off(self) -> None:
+        """Has it end soon, as it is: who asked for it may not have it any more."""
+        self._is_cut_off = True
 
     @property
     def pods(self) -> int:
@@ -51,6 +58,8 @@ class OngoingRecording:
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Its bytes as they come, until as many pods have come as are wanted, the time is up or the profile is gone.
+
+        One that is cut off has no end.
 
         With the first piece it begins: the nodes have been written, and what is judged from then on is taken.
         """
@@ -62,6 +71,8 @@ class OngoingRecording:
         why: Why | None = None
         while not why:
             await anyio.sleep(min(POLL_INTERVAL_S, max(0.0, until - time.monotonic())))
+            if self._is_cut_off:
+                return
             why = "pods" if requests.is_full else "time" if time.monotonic() >= until else None
             if piece := await run_sync(writer.add, requests.take()):
                 yield piece
@@ -82,13 +93,24 @@ class Recorders:
         self._recordings = 0
 
     @contextmanager
-    def recording(self, profile: str, pods: int, seconds: float) -> Iterator[OngoingRecording]:
-        """A recording of a profile, for whoever takes its pieces while the context lasts. Raises BusyError."""
+    def recording(
+        self, profile: str, pods: int, seconds: float, ending: Ending | None = None
+    ) -> Iterator[OngoingRecording]:
+        """A recording of a profile, for whoever takes its pieces while the context lasts; `ending` cuts it off.
+
+        Raises BusyError.
+        """
         if self._recordings >= MAX_RECORDINGS:
             raise BusyError
         self._recordings += 1
         try:
             with self._samples.recording(profile) as requests:
-                yield OngoingRecording(requests, self._nodes, pods, seconds)
+                recording = OngoingRecording(requests, self._nodes, pods, seconds)
+                take_back = ending(recording.cut_off) if ending else None
+                try:
+                    yield recording
+                finally:
+                    if take_back:
+                        take_back()
         finally:
             self._recordings -= 1

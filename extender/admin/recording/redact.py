@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Final
@@ -12,8 +13,11 @@ from wasm_runtime.protobuf.varint import BYTES, tag, varint
 _Rule = Callable[[bytes], bytes]
 """Makes of a field's value another one of the same size."""
 
-_APPLIED: Final = b"kubectl.kubernetes.io/last-applied-configuration"
-"""The annotation in which `kubectl apply` keeps all that it was given."""
+_SECRETIVE: Final = re.compile(
+    rb"kubectl\.kubernetes\.io/last-applied-configuration|token|secret|passw|credential|private-?key|api-?key",
+    re.IGNORECASE,
+)
+"""The names of annotations whose values are secret: `kubectl apply` keeps all that it was given in the first one."""
 
 
 def redact(pod: bytes) -> bytes:
@@ -22,13 +26,14 @@ def redact(pod: bytes) -> bytes:
     - of all containers: `command`, `args` and the values of `env`;
     - of their probes and hooks: `exec.command`, `httpGet.host`, `httpGet.path`, the values of `httpGet.httpHeaders`,
       `tcpSocket.host`;
-    - the annotation `kubectl.kubernetes.io/last-applied-configuration`, which repeats them.
+    - annotations whose names say that they are secret, such as `example.com/api-token`, and
+      `kubectl.kubernetes.io/last-applied-configuration`, which repeats the pod.
 
-    All else stays, also other annotations. Raises DecodeError for what is no message.
+    All else stays, also other annotations: policies go by them. Raises DecodeError for what is no message.
 
     Field numbers: k8s.io/api/core/v1/generated.proto, and ObjectMeta's.
     """
-    return (_APPLIED_POD if _APPLIED in pod else _POD)(pod)
+    return _POD(pod)
 
 
 def _blank(value: bytes) -> bytes:
@@ -61,7 +66,7 @@ def _within(rules: Mapping[int, _Rule]) -> _Rule:
 
 def _annotation(entry: bytes) -> bytes:
     key = next((value for number, _, value in fields(entry) if number == 1), b"")
-    return _within({2: _blank})(entry) if key == _APPLIED else entry
+    return _within({2: _blank})(entry) if isinstance(key, bytes) and _SECRETIVE.search(key) else entry
 
 
 _HEADER: Final = _within({2: _blank})
@@ -74,5 +79,4 @@ _CONTAINER: Final = _within(
     {3: _blank, 4: _blank, 7: _within({2: _blank}), 10: _PROBE, 11: _PROBE, 12: _HOOKS, 22: _PROBE}
 )
 _SPEC: Final = _within({2: _CONTAINER, 20: _CONTAINER, 34: _within({1: _CONTAINER})})
-_POD: Final = _within({2: _SPEC})
-_APPLIED_POD: Final = _within({1: _within({12: _annotation}), 2: _SPEC})
+_POD: Final = _within({1: _within({12: _annotation}), 2: _SPEC})

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, HTTPException, Query
 from fastapi.responses import StreamingResponse
 from pydantic import BeforeValidator
 
-from extender.admin.api.context import ContextDep, CurrentUser, IntentRequired
+from extender.admin.api.context import ContextDep, CurrentUser, EndingDep, IntentRequired, find_profile
 from extender.admin.auth.tokens import Role
 from extender.admin.recording.recorders import MAX_PODS, MAX_RECORDING_S, BusyError, OngoingRecording
 from extender.admin.status import FailureStatus
@@ -49,6 +49,7 @@ def _duration(text: str) -> float:
 async def _recording(
     context: ContextDep,
     user: CurrentUser,
+    ending: EndingDep,
     profile: Annotated[
         str | None, Query(description="The one whose traffic it is; by default that of pods of any other scheduler.")
     ] = None,
@@ -60,12 +61,9 @@ async def _recording(
     ] = 60,
 ) -> AsyncIterator[OngoingRecording]:
     _check_role(user)
-    found = context.live.profiles.named(profile) if profile is not None else context.live.profiles.of_scheduler("")
-    if found is None:
-        known = ", ".join(each.name for each in context.live.profiles)
-        raise HTTPException(404, f"no profile is named {profile!r}; there are: {known}")
+    found = find_profile(context, profile)
     try:
-        with context.recorders.recording(found.name, pods, duration) as recording:
+        with context.recorders.recording(found.name, pods, duration, ending) as recording:
             told = {"profile": found.name, "requested_by": user.name}
             logger.info("traffic is recorded", extra=told)
             try:

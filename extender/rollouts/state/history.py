@@ -22,10 +22,10 @@ MAX_FILE_BYTES: Final = 4 * MEBIBYTE
 
 
 class History:
-    """Rollouts in a folder, as JSON, one a line. Of a rollout that is there twice the later line holds.
+    """Rollouts in a folder, as JSON, one a line. The last line of a rollout counts.
 
-    A look takes memory for what it answers and for one line at a time, however long the files are. May be used from
-    one thread at a time. Methods raise OSError.
+    Reading takes memory for the answer and for one line at a time, however long the files are. May be used from one
+    thread at a time. Methods raise OSError.
     """
 
     def __init__(self, folder: Folder) -> None:
@@ -55,7 +55,7 @@ class History:
         return next(_decode(self._texts(lambda head: head.id == number)), None)
 
     def _texts(self, is_wanted: Callable[[_Head], bool]) -> Iterator[bytes]:
-        """The lines of some rollouts, that of the one begun last first."""
+        """The lines of some rollouts, the rollout that was begun last first."""
         lines = chain(_read(self._older), _read(self._newer))
         places = {line.head.id: line.place for line in lines if line and is_wanted(line.head)}
         for number in sorted(places, reverse=True):

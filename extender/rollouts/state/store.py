@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from extender.config.models import DEFAULT_STATE_BYTES
+from extender.config.server import DEFAULT_STATE_BYTES
 from extender.rollouts.revision import Revision
 from extender.rollouts.rollout import Rollout
 from extender.rollouts.state.folder import DAMAGE, MEND, Folder, FolderError

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Literal
 
 import httpx
 import msgspec
@@ -25,9 +25,15 @@ _CHALLENGE: Final = re.compile(r'\b(Basic|Bearer)\s+((?:\w+\s*=\s*(?:"[^"]*"|[^\
 _PARAMETER: Final = re.compile(r'(\w+)\s*=\s*(?:"([^"]*)"|([^\s,"]+))')
 
 _REFUSED: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
-"""What token services answer who are shown a login that is none."""
+"""Status codes of a token service that does not accept a login."""
 
 _EXPECTED: Final = (HTTPStatus.OK, *_REFUSED)
+
+
+Access = Literal["pull", "pull,push"]
+"""What is to be done with a repository, as token services call it."""
+
+_VERBS: Final[Mapping[Access, str]] = {"pull": "read", "pull,push": "write to"}
 
 
 class _Token(msgspec.Struct):
@@ -46,8 +52,9 @@ class RegistryAuth:
     A token is good until the registry says that it is not.
     """
 
-    def __init__(self, reference: Reference) -> None:
+    def __init__(self, reference: Reference, access: Access = "pull") -> None:
         self._reference = reference
+        self._access = access
         self._header: str | None = None
 
     def headers(self) -> Mapping[str, str]:
@@ -74,13 +81,14 @@ class RegistryAuth:
         """What to say if a registry wants more than we have."""
         registry, repository, file = self._reference.registry, self._reference.repository, config_file()
         login = find(self._reference)
+        verb = _VERBS[self._access]
         if login is None:
             return SourceError(
-                f"{registry} lets nobody without a login read {repository}, if it is there at all, and {file} has none"
-                f" for it; `docker login {registry}`"
+                f"{registry} lets nobody without a login {verb} {repository}, if it is there at all, and {file} has"
+                f" none for it; `docker login {registry}`"
             )
         return SourceError(
-            f"{registry} does not let {login.user or 'the identity token'} of {file} read {repository}, if it is"
+            f"{registry} does not let {login.user or 'the identity token'} of {file} {verb} {repository}, if it is"
             f" there at all; `docker login {registry}` again, or have it allowed to"
         )
 
@@ -89,7 +97,7 @@ class RegistryAuth:
         realm = _realm(parameters.get("realm", ""), self._reference, scheme)
         asked = {
             "service": parameters.get("service", ""),
-            "scope": parameters.get("scope") or f"repository:{self._reference.repository}:pull",
+            "scope": parameters.get("scope") or f"repository:{self._reference.repository}:{self._access}",
         }
         if login and not login.user:
             form = {"grant_type": "refresh_token", "refresh_token": login.secret, "client_id": "kwx", **asked}

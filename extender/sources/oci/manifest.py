@@ -5,7 +5,7 @@ https://github.com/opencontainers/image-spec/blob/v1.1.1/manifest.md and image-i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -30,8 +30,8 @@ MODULES: Final = ("application/wasm", "application/vnd.wasm.content.layer.v1+was
 https://tag-runtime.cncf.io/wgs/wasm/deliverables/wasm-oci-artifact/
 """
 
-_TITLE: Final = "org.opencontainers.image.title"
-_ARCHITECTURE: Final = "wasm"
+TITLE: Final = "org.opencontainers.image.title"
+ARCHITECTURE: Final = "wasm"
 
 _MAX_QUOTED: Final = 5
 """Media types that a message names."""
@@ -43,7 +43,7 @@ class Platform(msgspec.Struct):
     architecture: str = ""
 
 
-class Descriptor(msgspec.Struct, rename="camel"):
+class Descriptor(msgspec.Struct, rename="camel", omit_defaults=True):
     """Points to a blob or a manifest, by its digest."""
 
     digest: Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
@@ -80,23 +80,41 @@ def read(name: str, content: bytes) -> Manifest:
     return manifest
 
 
+def write(
+    config: Descriptor,
+    layers: Sequence[Descriptor],
+    annotations: Mapping[str, str] | None = None,
+    artifact_type: str | None = None,
+) -> bytes:
+    """A manifest of these; equal ones are equal bytes."""
+    fields = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "artifactType": artifact_type,
+        "config": config,
+        "layers": layers,
+        "annotations": annotations,
+    }
+    return msgspec.json.encode({name: value for name, value in fields.items() if value is not None}, order="sorted")
+
+
 def only(name: str, entries: Sequence[Descriptor]) -> Descriptor:
     """The entry of an index that is for WebAssembly, or its only one. Raises SourceError."""
-    fitting = [entry for entry in entries if entry.platform and entry.platform.architecture == _ARCHITECTURE]
+    fitting = [entry for entry in entries if entry.platform and entry.platform.architecture == ARCHITECTURE]
     choice = fitting or entries
     if len(choice) == 1:
         return choice[0]
     architectures = _quoted([entry.platform.architecture if entry.platform else "" for entry in entries])
     raise SourceError(
         f"{name} is an index of {len(entries)} manifests, for the architectures {architectures}; expected one manifest"
-        f" alone, or one for {_ARCHITECTURE}"
+        f" alone, or one for {ARCHITECTURE}"
     )
 
 
 def module(name: str, layers: Sequence[Descriptor]) -> Descriptor:
     """The layer that is the module: the one of such a type, else the one with such a title. Raises SourceError."""
     typed = [layer for layer in layers if layer.media_type in MODULES]
-    choice = typed or [layer for layer in layers if layer.annotation(_TITLE).endswith(".wasm")]
+    choice = typed or [layer for layer in layers if layer.annotation(TITLE).endswith(".wasm")]
     if len(choice) == 1:
         return choice[0]
     raise SourceError(

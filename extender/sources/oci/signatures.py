@@ -8,13 +8,18 @@ https://github.com/sigstore/cosign/tree/main/specs have the details.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
+import msgspec
+
 from extender.sources.download import Limit
-from extender.sources.oci.manifest import Descriptor, read
+from extender.sources.oci.manifest import MANIFEST, Descriptor, read, write
 from extender.sources.oci.repository import Repository
-from extender.sources.signing import MAX_SIGNATURE_BYTES, bundled, simple
+from extender.sources.private_key import PrivateKey
+from extender.sources.signing import MAX_SIGNATURE_BYTES, bundled, simple, simple_payload
 from extender.sources.source import Signature, SourceError, SourceUnreachableError
 from wasm_runtime.blob import digest as digest_of
 
@@ -23,6 +28,7 @@ MAX_SIGNATURES: Final = 32
 
 _BUNDLE: Final = "application/vnd.dev.sigstore.bundle.v0.3+json"
 _SIMPLE: Final = "application/vnd.dev.cosign.simplesigning.v1+json"
+_IMAGE_CONFIG: Final = "application/vnd.oci.image.config.v1+json"
 _SIGNATURE: Final = "dev.cosignproject.cosign/signature"
 _LIMIT: Final = Limit(MAX_SIGNATURE_BYTES)
 
@@ -31,13 +37,43 @@ def find(repository: Repository, digest: str) -> Sequence[Descriptor]:
     """What may hold a signature of a manifest: artifacts with bundles, and layers. Raises SourceError."""
     index = repository.referrers(digest, _BUNDLE)
     bundles = (read(f"the list of what refers to {digest}", index).manifests or []) if index else []
-    tag = f"{digest.replace(':', '-')}.sig"
-    manifest = repository.manifest_if_any(tag)
-    layers = (read(f"{repository.name}:{tag}", manifest).layers or []) if manifest else []
     return [
         *[entry for entry in bundles if entry.artifact_type == _BUNDLE][-MAX_SIGNATURES:],
-        *[layer for layer in layers if layer.media_type == _SIMPLE][-MAX_SIGNATURES:],
+        *_layers(repository, digest)[-MAX_SIGNATURES:],
     ]
+
+
+def _layers(repository: Repository, digest: str) -> list[Descriptor]:
+    """The signatures of a manifest that are layers. Raises SourceError."""
+    manifest = repository.manifest_if_any(_tag(digest))
+    layers = (read(f"{repository.name}:{_tag(digest)}", manifest).layers or []) if manifest else []
+    return [layer for layer in layers if layer.media_type == _SIMPLE]
+
+
+def _tag(digest: str) -> str:
+    return f"{digest.replace(':', '-')}.sig"
+
+
+def attach(repository: Repository, manifest: bytes, key: PrivateKey) -> None:
+    """Signs a manifest beside those signatures that it has, unless one is by that key. Raises SourceError.
+
+    As cosign before 3 does: every version of it, and every registry, knows that.
+    """
+    digest = digest_of(manifest)
+    layers = _layers(repository, digest)
+    with suppress(SourceError):  # Those that are of no use stay as they are.
+        if any(key.public.has_made(each) for each in fetch(repository, manifest, layers)):
+            return
+    payload = simple_payload(repository.name.removeprefix("oci://"), digest)
+    annotations = {_SIGNATURE: base64.b64encode(key.sign(payload)).decode()}
+    layers = [*layers, Descriptor(digest_of(payload), len(payload), _SIMPLE, annotations=annotations)][-MAX_SIGNATURES:]
+    config = msgspec.json.encode(
+        {"architecture": "", "os": "", "rootfs": {"type": "layers", "diff_ids": [each.digest for each in layers]}}
+    )
+    repository.put_blob(payload)
+    repository.put_blob(config)
+    content = write(Descriptor(digest_of(config), len(config), _IMAGE_CONFIG), layers)
+    repository.put_manifest(_tag(digest), content, MANIFEST)
 
 
 def fetch(repository: Repository, manifest: bytes, found: Sequence[Descriptor]) -> Sequence[Signature]:

@@ -31,7 +31,6 @@ class OciSource:
     def __init__(
         self, url: str, limit: Limit, *, interval: float, timeout: float, ca_file: Path | None, signed: bool
     ) -> None:
-        """A registry on this machine is spoken to without TLS, unless there are certificates for it."""
         self.interval = interval
         self._reference = Reference.parse(url)
         self._limit = limit
@@ -39,9 +38,7 @@ class OciSource:
         self._ca_file = ca_file
         self._signed = signed
         self._access = RegistryAuth(self._reference)
-        self._scheme: Literal["http", "https"] = "https"
-        if ca_file is None and is_loopback(urlsplit(f"//{self._reference.registry}").hostname or ""):
-            self._scheme = "http"
+        self._scheme = scheme_of(self._reference, ca_file)
 
     def has_changed(self, known: str) -> bool:  # noqa: ARG002
         """Not to be told without asking the server."""
@@ -72,6 +69,12 @@ class OciSource:
 
     def _find(self, repository: Repository, digest: str) -> Sequence[Descriptor]:
         return signatures.find(repository, digest) if self._signed else ()
+
+
+def scheme_of(reference: Reference, ca_file: Path | None) -> Literal["http", "https"]:
+    """What a registry is spoken to by: on this machine without TLS, unless there are certificates for it."""
+    is_here = is_loopback(urlsplit(f"//{reference.registry}").hostname or "")
+    return "http" if ca_file is None and is_here else "https"
 
 
 def _layer(repository: Repository, name: str, content: bytes) -> Descriptor:

@@ -41,8 +41,16 @@ PLAIN = "text/plain; charset=utf-8"
 def test_the_process_lives_and_is_ready(extender: Extender) -> None:
     assert text(extender, "/livez") == (200, PLAIN, "ok")
     assert text(extender, "/readyz") == (200, PLAIN, "ok")
-    assert text(extender, "/readyz?verbose") == (200, PLAIN, "[+]plugins ok\n[+]threads ok\nreadyz check passed\n")
-    assert text(extender, "/readyz?verbose=1") == (200, PLAIN, "[+]plugins ok\n[+]threads ok\nreadyz check passed\n")
+    assert text(extender, "/readyz?verbose") == (
+        200,
+        PLAIN,
+        "[+]plugins ok\n[+]threads ok\n[+]verbs ok\nreadyz check passed\n",
+    )
+    assert text(extender, "/readyz?verbose=1") == (
+        200,
+        PLAIN,
+        "[+]plugins ok\n[+]threads ok\n[+]verbs ok\nreadyz check passed\n",
+    )
 
 
 PREFILTER = ["prefilter", "addpod", "removepod"]
@@ -61,6 +69,8 @@ def live(guest: str, profile: str, **more: object) -> dict[str, object]:
         "exports": ["filter", "score"],
         "notRun": [],
         "clusterEvents": [],
+        "failures": 0,
+        "lastFailure": "",
         "standby": None,
     } | more
 
@@ -162,7 +172,7 @@ def test_without_the_nodes_of_the_cluster_the_process_is_alive_but_not_ready(tmp
             status, kind, report = text(extender, path)
             assert (status, kind) == (503, PLAIN)
             assert report.startswith(f"[-]nodes failed: the nodes of the cluster are not known yet: {problem}")
-            assert report.endswith(" s)\n[+]plugins ok\n[+]threads ok\nreadyz check failed\n")
+            assert report.endswith(" s)\n[+]plugins ok\n[+]threads ok\n[+]verbs ok\nreadyz check failed\n")
 
         wants = names_args(["node-0"], pod(annotations={"kwx.dev/accelerator": "h100"}))
         answer = extender.post("/filter", wants)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from extender.admin import AdminConnection
+from extender.admin.protocol import AdminConnection
 from extender.admin.status import failure_status
 from extender.http import clients
 from extender.http.clients import Clients
@@ -37,7 +37,7 @@ class Admin:
         self.may_go_on = threading.Event()
         listener = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = listener.getsockname()
-        connect = partial(AdminConnection, Clients(max_connections, idle, arrival))
+        connect = partial(AdminConnection, Clients(max_connections, idle, arrival), None)
         self.server = uvicorn.Server(uvicorn_config(self._app, connect))
         self._thread = threading.Thread(target=self.server.run, args=([listener],))
         self._thread.start()

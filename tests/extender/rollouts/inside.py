@@ -20,8 +20,10 @@ from extender.rollouts.service import RolloutService
 from extender.rollouts.slot import Slot
 from extender.rollouts.swap_command import FromUpload, SwapCommand
 from extender.scheduling.cycle_pins import CyclePins
+from extender.scheduling.decisions import Decisions
 from extender.scheduling.evictions import Evictions
 from extender.scheduling.feasible_nodes import FeasibleNodes
+from extender.scheduling.groups import Groups
 from extender.scheduling.guest_log import GuestLog
 from extender.scheduling.ledger import Ledger
 from extender.scheduling.node_source import Cache, NodeSource
@@ -30,7 +32,8 @@ from extender.scheduling.request_samples import RequestSamples
 from extender.scheduling.top_nodes import TopNodes
 from extender.scheduling.waiting_pods import WaitingPods
 from extender.telemetry.metrics import Metrics
-from extender.webhook.handlers import Context
+from extender.webhook.context import Context
+from extender.webhook.overload import Overload
 from extender.webhook.protocol import STAYS, Answer, Caller
 from extender.webhook.router import Router, make_handlers
 from tests.extender import kwx
@@ -64,11 +67,21 @@ class Inside:
         server = {"stateDirectory": "state", **sections.pop("server", {})}
         self.config = kwx.write(folder, kwx.configuration(*profiles, server=server, **sections))
         self.pins = CyclePins()
+        self.decisions = Decisions(1000)
         self.woken = 0
         self.samples = RequestSamples()
         self.waiting = WaitingPods()
         self.nodes = NodeTable(self.waiting.change)
-        self.ledger = Ledger(self.nodes.pods, lambda: 0.0, self._wake, clock, self.waiting.delete)
+        self.groups = Groups(self.nodes.pods)
+        self.ledger = Ledger(
+            self.groups,
+            lambda: 0.0,
+            self._wake,
+            clock,
+            self.waiting.delete,
+            self.groups.is_member,
+            self.groups.completes,
+        )
         self._loaded = load(self.config, GuestLog().report, handle=self.waiting, keeps=True)
         self.live = self._loaded.live
         self.pods_problem: str | None = None
@@ -93,8 +106,10 @@ class Inside:
             self.samples,
             FeasibleNodes(),
             TopNodes(),
+            Overload(),
             ledger=self.ledger,
             evictions=Evictions(self.ledger),
+            decisions=self.decisions,
         )
         self._binding = binder or DryRunBinder(), self.waiting, bind_timeout
         self.router = self.serving(self.context)

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 import wasmtime
 
@@ -22,6 +23,7 @@ from tests.extender.sources.oci import registry
 from tests.extender.sources.signer import Signer
 from tests.extender.sources.web import Conversation, Script, Web
 from wasm_runtime.blob import digest
+from wasm_runtime.module import metadata
 
 GOOD = versions.module(10)
 NEXT = versions.module(11)
@@ -51,6 +53,10 @@ def on_requests(cause: str) -> str:
 FILES: dict[str, tuple[bytes, str]] = {
     "truncated": (GOOD[:-16], "{path} is no valid WebAssembly module: unexpected end-of-file (at offset 0xd9)"),
     "not-wasm": (b"#!/bin/sh\n", "{path} is no valid WebAssembly module: begins with b'#!/b', not with b'\\x00asm'"),
+    "other-configuration": (
+        metadata.embed(NEXT, metadata.Metadata(config_schema=msgspec.Raw(b'{"required":["tier"]}'))),
+        '{path} does not accept this guestConfig: "tier" is a required property',
+    ),
     "empty": (b"", "{path} is no valid WebAssembly module: begins with b'', not with b'\\x00asm'"),
     "component": (
         b"\0asm\x0d\0\1\0",

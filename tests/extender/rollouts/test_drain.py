@@ -26,8 +26,8 @@ from tests.extender.rollouts.inside import Inside
 from tests.extender.rollouts.test_swaps import put
 from tests.wasm_runtime.world import idle_guests
 from wasm_runtime.guests.guest import Pod
+from wasm_runtime.guests.guest_place import CYCLE_TIMEOUT_S
 from wasm_runtime.guests.plugin import Plugin
-from wasm_runtime.guests.pool import CYCLE_TIMEOUT_S
 from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
 BINDS = guests.module("reserve_after_filter")

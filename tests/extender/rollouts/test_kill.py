@@ -22,8 +22,11 @@ from tests.patience import delay
 
 SEEDS = (1, 2)
 """One for each process that is killed, started again, and so on; they run at the same time."""
-KILLS = 25
-"""Of each."""
+KILLS = (
+    pytest.param(8, id="short", marks=pytest.mark.timeout(600)),
+    pytest.param(100, id="full", marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]),
+)
+"""Of each; start after start, each of which compiles."""
 STEPS = ("fetching", "fetched", "verified", "compiled", "probed", "warmed", "active", "draining")
 """Of a swap, by the stages of what comes and of what goes."""
 JITTER_S = 0.05
@@ -57,14 +60,14 @@ class Swapped:
         self.good = {int(only["Score"])}
 
 
-@pytest.mark.timeout(600)  # Start after start, each of which compiles.
-def test_the_next_start_serves_what_is_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kills", KILLS)
+def test_the_next_start_serves_what_is_good(kills: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # Each module is to be compiled.
     with ThreadPoolExecutor(len(SEEDS)) as threads:
-        list(threads.map(partial(kill_again_and_again, tmp_path), SEEDS))
+        list(threads.map(partial(kill_again_and_again, tmp_path, kills), SEEDS))
 
 
-def kill_again_and_again(parent: Path, seed: int) -> None:
+def kill_again_and_again(parent: Path, kills: int, seed: int) -> None:
     """Starts, checks what serves, swaps and kills."""
     folder = parent / str(seed)
     folder.mkdir()
@@ -74,7 +77,7 @@ def kill_again_and_again(parent: Path, seed: int) -> None:
     profiles = [profile(each.name, plugin(each.name, swap=unhurried), scoreRange=100) for each in (followed, uploaded)]
     for each in followed, uploaded:
         put(folder / f"{each.name}.wasm", each.next())
-    for _ in range(KILLS):
+    for _ in range(kills):
         with Extender(folder, *profiles) as extender:
             followed.check(extender)
             uploaded.check(extender)

@@ -15,8 +15,9 @@ from extender.rollouts.probe import CandidateRefusedError, probe
 from extender.rollouts.report import Difference, Failure, NodeDifference, ProbeReport, Side, VerbReport
 from extender.scheduling.node_source import NotSyncedError
 from extender.scheduling.pod_source import PodNotKnownError
-from extender.scheduling.request_samples import MAX_SAMPLES, Sample
+from extender.scheduling.request_samples import MAX_SAMPLES
 from extender.scheduling.requests import RequestError
+from extender.scheduling.sample import Sample
 from extender.scheduling.verb import JudgingVerbName, Victims
 from extender.scheduling.verbs import JUDGING
 from tests.extender import guests

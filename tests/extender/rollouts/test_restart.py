@@ -109,7 +109,7 @@ def roll_back(extender: Extender, name: str) -> None:
 def readiness(extender: Extender) -> tuple[int, list[str]]:
     """Its status, and what is said of all but threads, which are well."""
     answer = extender.admin.get("/readyz", params={"verbose": ""})
-    return answer.status_code, answer.text.replace("[+]threads ok\n", "").splitlines()
+    return answer.status_code, answer.text.replace("[+]threads ok\n[+]verbs ok\n", "").splitlines()
 
 
 def plugins_line(extender: Extender) -> str:

@@ -423,7 +423,8 @@ def test_a_server_whose_ca_is_not_known_is_not_asked(tmp_path: Path) -> None:
         assert web.requests == []
         assert str(refused.value) == (
             f"{web.url('/m.wasm', 'localhost')} cannot be fetched: its certificate is not accepted: Hostname mismatch,"
-            " certificate is not valid for 'localhost'; name the CA that signed it in source.caFile"
+            " certificate is not valid for 'localhost'; ask for it by a name that its certificate has, or give the"
+            " certificate this one (subjectAltName)"
         )
     assert problem == (
         "URL/m.wasm cannot be fetched: its certificate is not accepted: unable to get local issuer certificate;"

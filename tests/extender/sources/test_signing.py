@@ -13,6 +13,7 @@ import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, padding, rsa
 
+from extender.sources.private_key import PrivateKey
 from extender.sources.signing import PublicKey, bundled, detached, simple
 from extender.sources.source import Fetched, Signature, SourceError
 from tests.extender.sources.signer import (
@@ -132,15 +133,18 @@ def test_a_key_of_another_kind_is_refused(make: Callable[[], Any], tmp_path: Pat
 @pytest.mark.parametrize(
     ("path", "problem"),
     [
-        ("/none/cosign.pub", "the public key /none/cosign.pub cannot be read: No such file or directory"),
-        ("/", "the public key / cannot be read: Is a directory"),
-        ("a\0b", "the public key 'a\\x00b' is no path: it holds a NUL"),
+        ("/none/cosign.key", "the {kind} key /none/cosign.key cannot be read: No such file or directory"),
+        ("/", "the {kind} key / cannot be read: Is a directory"),
+        ("a\0b", "the {kind} key 'a\\x00b' is no path: it holds a NUL"),
     ],
 )
-def test_a_key_that_is_not_there_is_refused(path: str, problem: str) -> None:
+@pytest.mark.parametrize(("kind", "key"), [("public", PublicKey), ("private", PrivateKey)])
+def test_a_key_that_is_not_there_is_refused(
+    kind: str, key: type[PublicKey | PrivateKey], path: str, problem: str
+) -> None:
     with pytest.raises(SourceError) as refused:
-        PublicKey.read(Path(path))
-    assert str(refused.value) == problem
+        key.read(Path(path))
+    assert str(refused.value) == problem.format(kind=kind)
 
 
 # -- documents beside a module -----------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -107,6 +107,24 @@ def test_a_listener_may_set_a_time(event_stream: EventStream) -> None:
     run(story())
 
 
+def test_a_listener_may_be_ended_and_takes_that_back_when_it_leaves(event_stream: EventStream) -> None:
+    close: list[Callable[[], None]] = []
+    left: list[str] = []
+
+    def ending(end: Callable[[], None]) -> Callable[[], None]:
+        close.append(end)
+        return lambda: left.append("left")
+
+    async def story() -> None:
+        with event_stream.listen(ending=ending) as stream:
+            asyncio.get_running_loop().call_soon(close[0])
+            assert [step async for step in event_stream.steps(stream, None)] == []
+            assert left == []
+        assert left == ["left"]
+
+    run(story())
+
+
 def test_there_is_room_for_so_many_listeners_and_those_who_leave_make_room(event_stream: EventStream) -> None:
     async def story() -> None:
         with ExitStack() as all_of_them:
@@ -167,6 +185,26 @@ def test_the_end_of_a_rollout_is_waited_for(journal: Journal, event_stream: Even
         record(journal, *STEPS[1:])
         assert await ended == rollout(1, RolloutStage.FAILED)
         assert await event_stream.end_of(rollout(1, RolloutStage.FAILED), LONG) == rollout(1, RolloutStage.FAILED)
+
+    run(story())
+
+
+def test_a_wait_that_is_ended_is_told_of_the_rollout_as_it_is(journal: Journal, event_stream: EventStream) -> None:
+    async def story() -> None:
+        record(journal, *STEPS[:3])
+        close: list[Callable[[], None]] = []
+        left: list[str] = []
+
+        def ending(closed: Callable[[], None]) -> Callable[[], None]:
+            close.append(closed)
+            return lambda: left.append("left")
+
+        waiting = asyncio.create_task(event_stream.end_of(rollout(1), LONG, ending))
+        await asyncio.sleep(0.01)
+        assert left == []
+        close[0]()
+        assert await asyncio.wait_for(waiting, PATIENCE_S) == rollout(1, RolloutStage.FETCHED)
+        assert left == ["left"]
 
     run(story())
 

@@ -41,8 +41,14 @@ BY_LABEL: dict[str, Any] = {
     "minimum": 4,
     "timeoutSeconds": 60,
     "priority": 0,
+    "creationTime": "2023-11-14T22:13:20Z",
     "message": f"{MINIMUM} of a pod is 'half'; make it a whole number from 1 to 2147483647",
-    "pods": [shown("web-1", "tentative", "node-1"), shown("web-2", "pending"), shown("web-3", "bound", "node-2")],
+    "pods": [
+        shown("web-1", "tentative", "node-1"),
+        shown("web-2", "pending"),
+        shown("web-3", "bound", "node-2"),
+        shown("web-4", "binding", "node-1"),
+    ],
 }
 BY_FIELD: dict[str, Any] = {
     "namespace": "ml",
@@ -52,6 +58,7 @@ BY_FIELD: dict[str, Any] = {
     "minimum": None,
     "timeoutSeconds": None,
     "priority": 7,
+    "creationTime": None,
     "message": "why",
     "pods": [],
 }
@@ -84,10 +91,12 @@ def page() -> Page:
     groups.follow()
     ledger = Ledger(groups, lambda: 0.0)
     assert ledger.plan("uid-of-web-1", "node-1", member("web-1"), ledger.position)
+    assert ledger.plan("uid-of-web-4", "node-1", member("web-4"), ledger.position)
+    assert ledger.claim("uid-of-web-4", "node-1", 5.0)
     ledger.observe("uid-of-web-2", "", member("web-2", **{MINIMUM: "half"}))
     ledger.observe("uid-of-web-3", "node-2", member("web-3"))
-    groups.put_object(GroupKey(GroupSource.LABEL, "default", "train"), GroupObject(4, 60))
-    groups.put_object(GroupKey(GroupSource.SCHEDULING_GROUP, "ml", "train"), GroupObject(0, 0, 7, "why"))
+    groups.put_object(GroupKey(GroupSource.LABEL, "default", "train"), GroupObject(4, 60, created=1_700_000_000))
+    groups.put_object(GroupKey(GroupSource.SCHEDULING_GROUP, "ml", "train"), GroupObject(0, 0, 7, problem="why"))
     return Page(groups, node_table)
 
 

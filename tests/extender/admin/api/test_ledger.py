@@ -89,4 +89,6 @@ def test_there_is_none_without_a_cluster() -> None:
 
 def test_a_state_that_there_is_not_is_refused(page: Page) -> None:
     (problem,) = page.answer(state="lost")["detail"]
-    assert problem["msg"] == "Input should be 'tentative', 'binding', 'unconfirmed', 'confirmed' or 'observed'"
+    assert (
+        problem["msg"] == "Input should be 'tentative', 'binding', 'unconfirmed', 'retained', 'confirmed' or 'observed'"
+    )

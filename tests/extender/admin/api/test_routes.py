@@ -17,9 +17,9 @@ import pytest
 from fastapi import HTTPException, Request
 
 from bench.controlplane.ports import free_port
-from extender.admin.api import event_stream, routes
+from extender.admin.api import event_stream, uploads
 from extender.admin.api.context import MAX_UPLOADS
-from extender.admin.auth.middleware import MAX_BODY_BYTES
+from extender.admin.auth.middleware import MAX_BODY_BYTES, MAX_OBJECTS_BYTES
 from extender.admin.status import Cause, failure_status
 from extender.config import PluginConfig
 from extender.rollouts.revision import Revision
@@ -131,6 +131,39 @@ def test_profiles_are_listed_with_their_plugins(extender: Extender) -> None:
         {"name": "batch", "scoreRange": 10, "topNodes": None, "plugins": ["named"]},
         *({"name": name, "scoreRange": 10, "topNodes": None, "plugins": [name]} for name in ("slow", *HELD)),
     ]
+
+
+def test_what_the_configuration_of_kube_scheduler_has_to_fit_is_shown(extender: Extender) -> None:
+    shown = get(extender, "/registration")
+    profiles = {each["name"]: each for each in shown.pop("profiles")}
+    assert shown == {
+        "host": "127.0.0.1",
+        "port": 0,
+        "hasTls": False,
+        "asksForCertificates": False,
+        "mayBind": True,
+        "replicas": "none",
+        "clusterMode": "none",
+        "bindTimeoutSeconds": 4.0,
+    }
+    plugin = {
+        "name": "slow",
+        "timeoutSeconds": 0.5,
+        "bindingPoints": [],
+        "wantsNodes": False,
+        "wantsPods": False,
+        "wantsVictims": False,
+        "wantsGroups": False,
+        "wakesPods": False,
+    }
+    assert profiles["slow"] == {
+        "name": "slow",
+        "verbs": ["prioritize"],
+        "scoreRange": 10,
+        "topNodes": None,
+        "plugins": [plugin],
+    }
+    assert [each["name"] for each in profiles["default"]["plugins"]] == OWN
 
 
 def test_other_settings_take_over_and_the_answer_tells_when(extender: Extender) -> None:
@@ -444,17 +477,23 @@ def test_a_body_that_is_too_long_is_not_read(extender: Extender, chunked: bool) 
         413,
         f"the body has more than the {MAX_BODY_BYTES} bytes that a body may have",
     )
+    with_module = MAX_OBJECTS_BYTES + 4 * (MODULE_LIMIT + 2) // 3
+    assert send("POST", "/judge", with_module, {}) == (
+        413,
+        f"the body has more than the {with_module} bytes that objects and a module in base64 may have",
+    )
 
 
 def test_a_module_that_does_not_come_in_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routes, "UPLOAD_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(uploads, "UPLOAD_TIMEOUT_S", 0.05)
 
     async def receive() -> dict[str, Json]:
         await asyncio.sleep(60)
         return {"type": "http.request"}
 
     with pytest.raises(HTTPException) as caught:
-        asyncio.run(routes.read_module(Request({"type": "http", "method": "PUT", "headers": []}, receive)))
+        request = Request({"type": "http", "method": "PUT", "headers": []}, receive)
+        asyncio.run(uploads.read_upload(request, "the module"))
     assert (caught.value.status_code, caught.value.detail) == (408, "the module did not come in within 0.05 s")
 
 
@@ -561,6 +600,7 @@ def test_everything_the_api_takes_and_answers_is_described(extender: Extender) -
         ("/readyz", "get"),
         ("/metrics", "get"),
         (f"{API}/profiles", "get"),
+        (f"{API}/registration", "get"),
         (f"{API}/plugins", "get"),
         (f"{API}/plugins/{{plugin}}", "get"),
         (f"{API}/plugins/{{plugin}}/revisions", "get"),
@@ -571,6 +611,9 @@ def test_everything_the_api_takes_and_answers_is_described(extender: Extender) -
         (f"{API}/rollouts/{{rollout}}", "get"),
         (f"{API}/history", "get"),
         (f"{API}/events", "get"),
+        (f"{API}/decisions", "get"),
+        (f"{API}/decisions/{{namespace}}/{{pod}}", "get"),
+        (f"{API}/judge", "post"),
         (f"{API}/ledger", "get"),
         (f"{API}/groups", "get"),
         (f"{API}/waits", "get"),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from extender.admin.auth.access import LOCAL, DeniedError, TokenAccess, Visitor, check_intent
-from extender.admin.auth.tokens import Role, User
+from extender.admin.auth.followers import TokenFollowers
+from extender.admin.auth.tokens import Role, Tokens, User
 
-WRITER, READER = "a-token-that-writes", "a-token-that-reads-only"
+WRITER, READER, OTHER = "a-token-that-writes", "a-token-that-reads-only", "a-token-of-another"
 SET = "set server.adminTokens and send a token"
 REMOTE = f"without tokens only clients on this machine are let in; {SET}"
 PROXIED = f"without tokens nobody is let in through a proxy; {SET}"
@@ -89,6 +92,28 @@ def access(tmp_path: Path) -> TokenAccess:
     file.write_text(f"{WRITER},alice,write\n{READER},bob,read\n")
     file.chmod(0o600)
     return TokenAccess(file)
+
+
+def test_who_follows_a_token_is_told_once_when_it_is_another_users_has_another_role_or_is_gone(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(f"{WRITER},alice,write\n{READER},bob,read\n{OTHER},carl,write\n")
+    tokens, told = Tokens(file), Counter[str]()
+    followers = TokenFollowers(tokens)
+
+    def follow(token: str, name: str) -> Callable[[], None]:
+        return followers.follow(token, lambda: told.update([name]))
+
+    for token, name in ((WRITER, "gone"), (READER, "kept"), (OTHER, "changed")):
+        follow(token, name)
+    follow(WRITER, "left")()
+    follow("a-token-that-is-none", "none")()
+    followers.sweep()
+    assert told == {"none": 1}
+    file.write_text(f"{READER},bob,read\n{OTHER},carl,read\n")
+    tokens.look()
+    for _ in range(2):
+        followers.sweep()
+        assert told == {"none": 1, "gone": 1, "changed": 1}
 
 
 @pytest.mark.parametrize("peer", ["127.0.0.1", "10.0.0.7"])

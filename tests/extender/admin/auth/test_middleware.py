@@ -13,12 +13,15 @@ from extender.admin.status import failure_status
 from tests.extender import guests
 from tests.extender.admin.auth.test_access import NO_INTENT
 from tests.extender.kwx import Extender, configuration, plugin, problems, profile, run, write
+from tests.extender.objects import node, pod
+from tests.patience import PATIENCE_S, Beside
 
 WRITER, READER = "a-token-that-writes", "a-token-that-reads-only"
 PROFILE = profile("default", plugin("nodenumber"))
 OPEN = ["/livez", "/readyz", "/metrics", "/openapi.json"]
 PLUGINS = "/api/v1/plugins"
 MODULE = f"{PLUGINS}/nodenumber/module"
+JUDGE = "/api/v1/judge"
 WASM = {"Content-Type": "application/wasm"}
 
 
@@ -54,6 +57,22 @@ def test_with_tokens_only_the_api_needs_one(extender: Extender) -> None:
     )
 
 
+@pytest.mark.parametrize("path", ["/api/v1/decisions", "/api/v1/decisions/default/web"])
+def test_decisions_are_shown_to_those_who_may_read(extender: Extender, path: str) -> None:
+    answers = [extender.admin.get(path, headers=headers) for headers in ({}, bearer(READER), bearer(WRITER))]
+    found = httpx.codes.NOT_FOUND if path.endswith("web") else httpx.codes.OK
+    assert [answer.status_code for answer in answers] == [401, found, found]
+
+
+def test_pods_are_judged_for_those_who_may_write(extender: Extender) -> None:
+    asked = {"pod": pod(), "nodes": [node("node-7")]}
+    answers = [
+        extender.admin.post(JUDGE, json=asked, headers=headers) for headers in ({}, bearer(READER), bearer(WRITER))
+    ]
+    assert [answer.status_code for answer in answers] == [401, 403, 200]
+    assert answers[2].json()["nodesAnswered"] == 1
+
+
 def test_a_token_to_read_changes_nothing_however_much_it_sends(extender: Extender) -> None:
     much = (bytes(100_000) for _ in range(1_000))
     refused = extender.admin.put(MODULE, content=much, headers=WASM | bearer(READER))
@@ -80,7 +99,7 @@ def test_a_file_of_tokens_that_changes_counts_soon_and_a_broken_one_is_a_warning
     tokens.write_text(f"{WRITER},alice,write\n")
     tokens.chmod(0o644)
     with Extender(tmp_path, PROFILE, server={"adminTokens": str(tokens)}) as extender:
-        report = "[+]plugins ok\n[+]threads ok\n[+]tokens ok, but {}\nreadyz check passed\n".format
+        report = "[+]plugins ok\n[+]threads ok\n[+]verbs ok\n[+]tokens ok, but {}\nreadyz check passed\n".format
         opened = f"{tokens} is open to all users of this machine (mode 0644); chmod o= it"
         assert extender.admin.get("/readyz?verbose").text == report(opened)
         tokens.write_text(f"{WRITER},alice\n{READER},bob,read\n")
@@ -96,6 +115,46 @@ def test_a_file_of_tokens_that_changes_counts_soon_and_a_broken_one_is_a_warning
     assert kept in log
     assert WRITER not in log
     assert READER not in log
+
+
+@pytest.mark.parametrize("path", ["/api/v1/events", "/api/v1/traffic"])
+@pytest.mark.parametrize("left", ["", f"{WRITER},alice,read\n"])
+def test_an_answer_that_goes_on_ends_when_its_token_is_gone_or_has_another_role(
+    tmp_path: Path, path: str, left: str
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"{WRITER},alice,write\n{READER},bob,read\n")
+    tokens.chmod(0o600)
+    with Extender(tmp_path, PROFILE, server={"adminTokens": "tokens"}) as extender:
+        url = f"{extender.admin_url}{path}"
+        with httpx.stream("GET", url, headers=bearer(WRITER), trust_env=False, timeout=30) as answer:
+            assert answer.status_code == httpx.codes.OK
+            tokens.write_text(f"{READER},bob,read\n{left}")
+            list(answer.iter_raw())
+
+
+@pytest.mark.parametrize("left", ["", f"{WRITER},alice,read\n"])
+def test_a_wait_for_a_rollout_ends_when_its_token_is_gone_or_has_another_role(tmp_path: Path, left: str) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"{WRITER},alice,write\n{READER},bob,read\n")
+    tokens.chmod(0o600)
+    shadowed = profile("default", plugin("nodenumber", swap={"shadowRequests": 1}))
+    with Extender(tmp_path, shadowed, server={"adminTokens": "tokens"}) as extender:
+
+        def under_way() -> str:
+            begun = extender.admin.get(f"{PLUGINS}/nodenumber", headers=bearer(READER)).json()["rollout"]
+            return str(begun["stage"]) if begun else ""
+
+        def upload() -> httpx.Response:
+            url, headers = f"{extender.admin_url}{MODULE}?wait=1h", WASM | bearer(WRITER)
+            content = guests.constant_score(3)
+            return httpx.put(url, content=content, headers=headers, trust_env=False, timeout=PATIENCE_S)
+
+        waiting = Beside(upload)
+        extender.wait_until(lambda: under_way() == "compiled")
+        tokens.write_text(f"{READER},bob,read\n{left}")
+        answer = waiting.end()
+        assert (answer.status_code, answer.json()["stage"]) == (202, "compiled")
 
 
 def test_tokens_that_cannot_be_used_end_the_start(tmp_path: Path) -> None:

@@ -20,9 +20,10 @@ from extender.admin.recording.file_format import (
     Record,
     RecordingWriter,
 )
+from extender.scheduling.filter_recording import RecordedRequest
 from extender.scheduling.node_source import NodeSource
-from extender.scheduling.request_samples import RecordedRequest, Sample
 from extender.scheduling.requests import Candidates
+from extender.scheduling.sample import Sample
 from extender.webhook.decoding import RequestDecoder
 from tests.extender.cache import Cache
 from tests.extender.objects import node, nodes_args

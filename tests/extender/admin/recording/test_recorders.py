@@ -14,8 +14,9 @@ from extender.admin.recording import file_format
 from extender.admin.recording.file_format import EndedRecord
 from extender.admin.recording.recorders import MAX_RECORDINGS, BusyError, Recorders
 from extender.scheduling.node_source import NodeSource
-from extender.scheduling.request_samples import RequestSamples, Sample
+from extender.scheduling.request_samples import RequestSamples
 from extender.scheduling.requests import Candidates
+from extender.scheduling.sample import Sample
 from wasm_runtime.guests.guest import Pod
 from wasm_runtime.nodes.node_table import NodeTable
 

@@ -60,6 +60,28 @@ def test_what_containers_run_with_is_blank_and_all_else_as_it_was() -> None:
     assert redact(encode_pod(secret)) == encode_pod(blank)
 
 
+@pytest.mark.parametrize(
+    ("name", "is_blank"),
+    [
+        ("example.com/api-token", True),
+        ("example.com/db-PASSWORD", True),
+        ("example.com/passwd", True),
+        ("secrets.example.com/inject", True),
+        ("example.com/aws-credentials", True),
+        ("example.com/apikey", True),
+        ("example.com/private-key", True),
+        ("kwx.dev/accelerator", False),
+        ("example.com/pass", False),
+        ("keys.example.com/zone", False),
+    ],
+)
+def test_an_annotation_is_blank_if_its_name_says_that_it_is_secret(name: str, is_blank: bool) -> None:
+    def annotated(value: str) -> bytes:
+        return encode_pod({"metadata": {"name": "web-1", "annotations": {name: value, "example.com/team": "blue"}}})
+
+    assert redact(annotated("hidden")) == annotated("xxxxxx" if is_blank else "hidden")
+
+
 def test_a_pod_without_secrets_stays_as_it_is() -> None:
     plain = requesting(7, "250m", "256Mi", {})
     for part in ("env", "readinessProbe"):

@@ -80,7 +80,7 @@ def test_who_does_not_write_does_not_wait(extender: OnHeldDisk) -> None:
             assert extender.admin.get("/livez").text == "ok"
             assert (
                 extender.admin.get("/readyz?verbose").text
-                == "[+]plugins ok\n[+]threads ok\n[+]tokens ok\nreadyz check passed\n"
+                == "[+]plugins ok\n[+]threads ok\n[+]verbs ok\n[+]tokens ok\nreadyz check passed\n"
             )
             plugins = extender.admin.get("/api/v1/plugins").json()
             assert [each["revision"]["origin"] for each in plugins] == [
