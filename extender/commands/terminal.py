@@ -84,7 +84,7 @@ def cut(items: Sequence[str], most: int) -> list[str]:
 
 
 @contextmanager
-def compiling(module: Path, size: int) -> Iterator[None]:
+def compiling(module: Path | str, size: int) -> Iterator[None]:
     """Says on standard error what takes long: while it does on a terminal, by a line elsewhere."""
     console = Console(stderr=True)
     text = Text(f"Compiling {printable(str(module))} …")

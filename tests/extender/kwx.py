@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -97,8 +98,12 @@ class Extender:
     JSON only and met no fault of its own. Another one in the same folder goes on where it was.
     """
 
-    def __init__(self, folder: Path, *profiles: Mapping[str, Any], **sections: Any) -> None:
+    def __init__(
+        self, folder: Path, *profiles: Mapping[str, Any], tls: ssl.SSLContext | None = None, **sections: Any
+    ) -> None:
+        """`tls` is how its clients know it and what they show."""
         self.folder = folder
+        self._tls = tls
         self.config = write(folder, configuration(*profiles, **sections))
         self._log = folder / "extender.log"
         self._status = 0
@@ -123,8 +128,8 @@ class Extender:
             raise
         (serving,) = self.events("serving")
         self.url, self.admin_url = serving["verbs"], serving["admin"]
-        self.client = client(self.url)
-        self.admin = client(self.admin_url)
+        self.client = client(self.url, self._tls)
+        self.admin = client(self.admin_url, self._tls)
         return self
 
     def __exit__(
@@ -196,11 +201,12 @@ class Extender:
             return self.process.wait(PATIENCE_S)
 
 
-def client(url: str) -> httpx.Client:
+def client(url: str, tls: ssl.SSLContext | None = None) -> httpx.Client:
     """A client that holds every answer to a Content-Length."""
     return httpx.Client(
         base_url=url,
         trust_env=False,
+        verify=tls or False,
         timeout=30,
         headers={"Content-Type": "application/json"} | ON_PURPOSE,
         event_hooks={"response": [_check_length]},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Iterable
 from types import TracebackType
 from typing import NamedTuple
@@ -19,8 +20,9 @@ class Answer(NamedTuple):
 class Connection:
     """One connection, kept until the end of its context."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        self._socket = socket.create_connection(address, timeout=20)
+    def __init__(self, address: tuple[str, int], tls: ssl.SSLContext | None = None) -> None:
+        plain = socket.create_connection(address, timeout=20)
+        self._socket = tls.wrap_socket(plain, server_hostname=address[0]) if tls else plain
         self._file = self._socket.makefile("rb")
 
     def __enter__(self) -> Connection:

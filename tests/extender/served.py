@@ -11,10 +11,14 @@ from collections.abc import Awaitable, Callable
 import uvicorn
 from uvicorn.server import ServerState
 
+from extender.http.certificates import ServerCertificates
 from extender.http.clients import Clients, RequestBudget
+from extender.http.handshakes import Handshakes
 from extender.serve.servers import uvicorn_config
 from extender.webhook import protocol
+from extender.webhook.overload import Overload
 from extender.webhook.protocol import Answer, Caller
+from extender.webhook.router import Denial
 from tests.extender.raw import Connection
 from tests.patience import wait_until
 
@@ -59,18 +63,33 @@ class Echo:
 
 class Served:
     def __init__(
-        self, max_connections: int = 100, idle: float = 300, arrival: float = 60, budget_bytes: int = 10_000_000
+        self,
+        max_connections: int = 100,
+        idle: float = 300,
+        arrival: float = 60,
+        budget_bytes: int = 10_000_000,
+        *,
+        certificates: ServerCertificates | None = None,
+        max_handshakes: int = 100,
     ) -> None:
+        """With `certificates` it speaks TLS; `ends` has then how handshakes ended."""
         self.application = Echo()
         self.clients, self.budget = Clients(max_connections, idle, arrival), RequestBudget(budget_bytes)
+        self.overload = Overload()
         listener = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = listener.getsockname()
-        self.server = uvicorn.Server(uvicorn_config(None, self._connect))
+        self.ends: list[str] = []
+        tls = certificates and Handshakes(certificates, self._make, max_handshakes, self.ends.append)
+        self.server = uvicorn.Server(uvicorn_config(None, tls or self._connect))
         self._thread = threading.Thread(target=self.server.run, args=([listener],))
         self._thread.start()
 
     def _connect(self, server_state: ServerState, **_: object) -> protocol.Connection:
-        return protocol.Connection(self.application, self.clients, self.budget, server_state)
+        return protocol.Connection(self.application, self.clients, self.budget, self.overload.hear, server_state)
+
+    def _make(self, denial: str | None, server_state: ServerState, **_: object) -> protocol.Connection:
+        application = Denial(denial) if denial else self.application
+        return protocol.Connection(application, self.clients, self.budget, self.overload.hear, server_state)
 
     @property
     def connections(self) -> list[protocol.Connection]:

@@ -32,7 +32,8 @@ from extender.sources import SourceError
 from extender.sources.download import Limit
 from extender.sources.file import read
 from extender.telemetry.metrics import Metrics
-from extender.webhook.handlers import Context
+from extender.webhook.context import Context
+from extender.webhook.overload import Overload
 from extender.webhook.protocol import STAYS
 from extender.webhook.router import Handler, make_handlers
 from wasm_runtime.blob import Blob
@@ -90,7 +91,7 @@ def _load(module: Path, config: PluginConfig, sink: Sink, waiting: WaitingPods) 
         raise CallError("\n".join(map(_here, error.problems))) from error
     except (CacheError, EngineError, SourceError) as error:
         raise CallError(str(error)) from error
-    return LiveProfiles([Profile("call", [ProfilePlugin(plugin)])]), plugin
+    return LiveProfiles([Profile("default", [ProfilePlugin(plugin)])]), plugin
 
 
 def _ask(verb: Verb, request: CallInput, profiles: LiveProfiles, waiting: WaitingPods) -> tuple[bytes, str, float]:
@@ -105,6 +106,7 @@ def _ask(verb: Verb, request: CallInput, profiles: LiveProfiles, waiting: Waitin
         RequestSamples(),
         _AnyNode(),
         TopNodes(),
+        Overload(),
         failures,
     )
     handlers = make_handlers(context, DryRunBinder(), waiting, ServerConfig().bind_timeout)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple, TypeVar
+from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 
 import msgspec
+import yaml
 from msgspec import Raw, Struct
 
 from extender.config import ServerConfig
+from extender.config.yaml_loader import BoundedLoader
 from extender.scheduling.node_source import NodeSource
 from extender.scheduling.requests import PodRequest, RequestError
 from extender.webhook.decoding import RequestDecoder
@@ -26,8 +28,15 @@ class CallError(Exception):
     """The call cannot be made. `str()` names the file and says why."""
 
 
+_JSON: Final = (b"", b"{", b"[")
+"""How JSON begins that is worth a look."""
+
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 """Phases of a pod that uses nothing of its node any more."""
+
+
+class _Kind(Struct):
+    kind: str = ""
 
 
 class _PodList(Struct):
@@ -59,24 +68,81 @@ class CallInput(NamedTuple):
     """The pod of a bind request."""
 
 
-def read(file: Path, nodes: Path | None, pod: Path | None, pods: Path | None) -> CallInput:
-    """Reads a request; `nodes`, `pod` and `pods` are files as `kubectl get -o json` prints them.
+def read(verb: str, file: Path, nodes: Path | None, pod: Path | None, pods: Path | None) -> CallInput:
+    """Reads a request, or a pod of which one is made; `nodes`, `pod` and `pods` are files as kubectl prints them.
 
     Guests are told of those of `pods` that are on nodes and have not finished. Raises CallError.
     """
     source = NodeSource(None, NodeTable())
-    if nodes:
-        _decode(nodes, lambda text: _put(text, source))
+    names = _decode(nodes, lambda text: _put(text, source)) if nodes else []
     if pods:
         source.current.pods.put(_decode(pods, _on_nodes))
-    return CallInput(file, _contents(file), source, _decode(pod, _pod) if pod else None)
+        source.current.pods.complete()
+    body = contents(file)
+    if whole := printed_pod(body):
+        try:
+            return CallInput(file, _request(verb, whole, names), source, _pod(msgspec.json.encode(whole)))
+        except RequestError as error:
+            raise CallError(f"{file}: {error}") from error
+    if kind := _kind(body):
+        what = f"{kind} without a name" if kind == "Pod" else kind
+        wanted = "one pod as kubectl get pod NAME -o json prints it, or a request as kube-scheduler sends it"
+        raise CallError(f"{file}: it is a {what}; give {wanted}")
+    return CallInput(file, body, source, _decode(pod, _pod) if pod else None)
 
 
-def _put(text: bytes, source: NodeSource) -> None:
+def printed_pod(body: bytes) -> dict[str, Any] | None:
+    """The pod that stands in the place of a request, with the namespace and UID that one lacks which was never created.
+
+    None for what may be a request.
+    """
+    try:
+        found = msgspec.json.decode(body)
+        if found.get("kind") in {"List", "PodList"} and len(found["items"]) == 1:
+            (found,) = found["items"]
+        if found.get("kind") != "Pod":
+            return None
+        metadata = {"namespace": "default", **found["metadata"]}
+        metadata.setdefault("uid", f"{metadata['namespace']}/{metadata['name']}")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AttributeError, KeyError, TypeError):
+        return None
+    return {**found, "metadata": metadata}
+
+
+def _kind(body: bytes) -> str:
+    """The kind of an object of Kubernetes, which a request is not; empty for anything else."""
+    try:
+        return msgspec.json.decode(body, type=_Kind).kind
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+
+
+def _request(verb: str, pod: dict[str, Any], names: Sequence[str]) -> bytes:
+    """What kube-scheduler would ask about a pod and nodes. Raises RequestError."""
+    if verb == "preempt":
+        raise RequestError("preempt needs the victims, too; give a request with NodeNameToVictims, not a pod")
+    if not names:
+        raise RequestError("it is a pod; give the nodes by --nodes, as kubectl get nodes -o json prints them")
+    if verb != "bind":
+        return msgspec.json.encode({"Pod": pod, "NodeNames": names})
+    if len(names) > 1:
+        raise RequestError(f"bind is about one node, and --nodes has {len(names)}; as in kubectl get node NAME -o json")
+    keys = {f"Pod{key}": pod["metadata"][name] for key, name in _BINDING.items()}
+    return msgspec.json.encode({**keys, "Node": names[0]})
+
+
+_BINDING: Final = {"Name": "name", "Namespace": "namespace", "UID": "uid"}
+
+
+def _put(text: bytes, source: NodeSource) -> list[str]:
+    """Takes a list of nodes, or a single one. Returns their names."""
+    if msgspec.json.decode(text, type=_Kind).kind == "Node":
+        text = b'{"items":[%s]}' % text
     _, candidates = RequestDecoder().decode_args(b'{"Pod":{"metadata":{}},"Nodes":%s}' % text)
     if not candidates.names:
         raise RequestError("there is no node in it; expected a list as kubectl get nodes -o json prints it")
     source.find(candidates, wants_objects=True)
+    return candidates.names
 
 
 def _on_nodes(text: bytes) -> list[tuple[str, ResidentPod]]:
@@ -98,7 +164,7 @@ def _pod(text: bytes) -> PodRequest:
 
 def _decode(file: Path, decode: Callable[[bytes], T]) -> T:
     """Makes something of a JSON object."""
-    text = _contents(file)
+    text = contents(file)
     try:
         msgspec.json.decode(text, type=dict[str, Raw])
         return decode(text)
@@ -106,16 +172,27 @@ def _decode(file: Path, decode: Callable[[bytes], T]) -> T:
         raise CallError(f"{file}: {error}") from error
 
 
-def _contents(file: Path) -> bytes:
+def contents(file: Path) -> bytes:
+    """JSON or YAML of a file, as JSON. Raises CallError."""
     try:
         if file == STANDARD_INPUT:
-            return _bounded(file, sys.stdin.buffer)
+            return _as_json(file, _bounded(file, sys.stdin.buffer))
         with file.open("rb") as stream:
-            return _bounded(file, stream)
+            return _as_json(file, _bounded(file, stream))
     except ValueError as error:
         raise CallError(f"{str(file)!r} is no path: it holds a NUL") from error
     except OSError as error:
         raise CallError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def _as_json(file: Path, contents: bytes) -> bytes:
+    """The same in JSON, if it is YAML. What begins as JSON is left as it is."""
+    if contents.lstrip()[:1] in _JSON or contents.lstrip()[:1] > b"~":
+        return contents
+    try:
+        return msgspec.json.encode(yaml.load(contents, BoundedLoader))
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        raise CallError(f"{file}: is neither JSON nor YAML: {' '.join(str(error).split())}") from error
 
 
 def _bounded(file: Path, stream: BinaryIO) -> bytes:

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from rich.text import Text
 
 from extender.cluster import PodKey
-from extender.cluster.events.event import parse
 from extender.commands.call.call import Outcome, Verb
+from extender.commands.journal import event_line, log_line
 from extender.commands.terminal import MORE, Part, Table
 from extender.scheduling.profile import SHORT_DIGEST
 from extender.telemetry.printable import printable
 from extender.webhook.decoding import RequestDecoder, decode_binding
-from wasm_runtime.engine import GuestEvent, Log
+from wasm_runtime.engine import GuestEvent
 
 MAX_NODES: Final = 50
 """Nodes that are shown."""
 
-_NUMBERS: Final = {"Score", "Victims"}
+SCORE: Final = "Score of 10"
+"""An extender answers 0 to 10, whatever a guest gives."""
+
+_NUMBERS: Final = {SCORE, "Victims"}
 """Headings of columns that are set to the right."""
 
 _STYLES: Final = {"passes": "green", "stays": "green", "rejected": "red", "unresolvable": "red", "dropped": "red"}
@@ -53,7 +55,7 @@ def journal(outcome: Outcome) -> Iterator[str]:
     """What the guest logged and recorded, a line each."""
     for each in outcome.journals:
         for record in each.records:
-            yield f"guest {printable(_event(record) if isinstance(record, GuestEvent) else _log(record))}"
+            yield f"guest {printable(event_line(record) if isinstance(record, GuestEvent) else log_line(record))}"
         if each.dropped:
             yield f"guest: {each.dropped} more lines and Events, for which there was no room"
 
@@ -73,7 +75,7 @@ def _prioritize(request: bytes, answer: Any) -> _View:
     asked, candidates = RequestDecoder().decode_args(request)
     scores = {each["Host"]: each["Score"] for each in answer}
     rows = [(name, str(scores.get(name, 0))) for name in candidates.names]
-    return _View(asked.pod.name, f"scores of {len(rows)} nodes", ("Node", "Score"), rows)
+    return _View(asked.pod.name, f"scores of {len(rows)} nodes", ("Node", SCORE), rows)
 
 
 def _preempt(request: bytes, answer: Any) -> _View:
@@ -97,18 +99,3 @@ _VIEWS: Final = {
     "preempt": _preempt,
     "bind": _bind,
 }
-
-
-def _log(log: Log) -> str:
-    pairs = zip_longest(log.pairs[::2], log.pairs[1::2], fillvalue="")
-    words = [log.message.strip(), *(f"{key}={value}" for key, value in pairs)]
-    return f"{log.severity.name.lower()}: {' '.join(words)}{f' (node {log.node})' if log.node else ''}"
-
-
-def _event(event: GuestEvent) -> str:
-    try:
-        found = parse(event.message)
-    except ValueError as error:
-        return f"Event that is none: {error}"
-    about = f"about {found.regarding}" if found.regarding.name else ""
-    return f"Event: {' '.join(filter(None, (found.type, found.reason, found.action, found.note, about)))}"

@@ -42,8 +42,9 @@ def run(*, once: bool, as_json: bool) -> None:
     signal.signal(signal.SIGTERM, _leave)
     progress = Console(stderr=True)
     with demo_server() as server:
-        progress.print(f"Starting the extender with the example plugins on {LOOPBACK}:{server.port} …")
+        progress.print("Starting the extender with the example plugins …")
         with server.running() as process:
+            progress.print(f"It serves on {LOOPBACK}:{server.port}.")
             report = _play(server, progress)
             if as_json:
                 sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
@@ -89,6 +90,8 @@ def _scheduler_config(server: DemoServer) -> str:
         "scheduler-config",
         "--config",
         str(server.config),
+        "--url",
+        f"http://{LOOPBACK}:{server.port}",
         "--full-nodes",
     ]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
@@ -106,6 +109,7 @@ def _show(report: DemoReport) -> None:
             ),
             *gpus.parts(report.gpus),
             Text(f"\nVerbs      {report.verbs_url}/{{filter,prioritize,preempt,bind}}"),
+            Text(f"Dashboard  {report.admin_url}/"),
             Text(f"Health     {report.admin_url}/readyz?verbose"),
             Text(f"Metrics    {report.admin_url}/metrics"),
             Text(f"Plugins    kwx plugin list --server {report.admin_url}"),
@@ -128,8 +132,8 @@ def _nodes(report: DemoReport) -> Iterator[Part]:
         )
         for node in report.cycle.nodes
     ]
-    headings = ("Node", "Filter", "Score", "After the swap", "Preemption", "Reason")
-    yield Table(headings, rows, {"Score", "After the swap"}, {"passes": "green", "rejected": "red"})
+    headings = ("Node", "Filter", "Score of 10", "After the swap", "Preemption", "Reason")
+    yield Table(headings, rows, {"Score of 10", "After the swap"}, {"passes": "green", "rejected": "red"})
 
 
 def _latencies(report: DemoReport) -> Iterator[Part]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from rich.text import Text
 
-from extender.commands import call
+from extender.commands.call.request import read
 from extender.commands.terminal import Part, Table
 from extender.scheduling import filter as filter_verb
 from extender.scheduling import prioritize
@@ -83,12 +83,12 @@ def parts(report: GpuReport) -> Iterator[Part]:
         for decision in report.decisions
         for at, verdict in enumerate(decision.nodes)
     ]
-    headings = ("Asked", "Node", "GPUs", "Filter", "Score", "Why")
-    yield Table(headings, rows, {"Score"}, {"passes": "green", "rejected": "red"})
+    headings = ("Asked", "Node", "GPUs", "Filter", "Score of 100", "Why")
+    yield Table(headings, rows, {"Score of 100"}, {"passes": "green", "rejected": "red"})
 
 
 def _decide(profile: Profile, name: str) -> GpuDecision:
-    asked = call.read(_file(name), _file("nodes"), None, _file("pods"))
+    asked = read("filter", _file(name), _file("nodes"), None, _file("pods"))
     request, candidates = RequestDecoder().decode_args(asked.body)
     nodes = asked.nodes.find(candidates, wants_objects=True)
     verdict = filter_verb.run(profile, request.pod, nodes)

@@ -7,19 +7,23 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection, HTTPException
 from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
+from urllib.parse import urlsplit
 
+import msgspec
 import yaml
 
 LOOPBACK: Final = "127.0.0.1"
 PORTS: Final = (8888, 8889)
-"""Where verbs and admin listen, if nobody else does; free ports otherwise."""
+"""Where verbs and admin listen, if nobody else does."""
+FREE_PORTS: Final = (0, 0)
+"""The system chooses."""
 START_TIMEOUT_S: Final = 30.0
 
 
@@ -32,12 +36,12 @@ class DemoServer:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port, self.admin_port = _ports()
+        self.port = self.admin_port = 0
+        """Where it listens, once it runs."""
         self.config = folder / "extender.yaml"
         self.log = folder / "extender.log"
         for name in ("accelerator", "nodenumber"):
             shutil.copyfile(example(name), self.module(name))
-        self.config.write_text(yaml.safe_dump(self._configuration(), sort_keys=False))
 
     def module(self, plugin: str) -> Path:
         """The file of a plugin's module."""
@@ -46,22 +50,46 @@ class DemoServer:
     @contextmanager
     def running(self) -> Iterator[subprocess.Popen[bytes]]:
         """The process, once it is ready. Raises DemoError."""
-        command = [sys.executable, "-m", "extender", "serve", "--config", str(self.config)]
-        with self.log.open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        with ExitStack() as stack:
+            process = stack.enter_context(self._begun(PORTS if all(map(_is_free, PORTS)) else FREE_PORTS))
+            if not self._comes_up(process):  # Somebody else may have taken the ports since.
+                process = stack.enter_context(self._begun(FREE_PORTS))
+                if not self._comes_up(process):
+                    raise self._failure()
+            yield process
+
+    @contextmanager
+    def _begun(self, ports: Sequence[int]) -> Iterator[subprocess.Popen[bytes]]:
+        self.config.write_text(yaml.safe_dump(self._configuration(*ports), sort_keys=False))
+        command = [sys.executable, "-m", "extender.commands.demo.child", str(self.config)]
+        with (
+            self.log.open("wb") as log,
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log) as process,
+        ):
             try:
-                self._wait(process)
                 yield process
             finally:
                 process.terminate()
 
-    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+    def _comes_up(self, process: subprocess.Popen[bytes]) -> bool:
+        """Waits until it is ready; False if it ends before."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._is_ready():
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise DemoError(f"the extender did not start:\n{self.log.read_text()}")
+            if process.poll() is not None:
+                return False
+            if time.monotonic() > deadline:
+                raise self._failure()
             time.sleep(0.05)
+        return True
 
     def _is_ready(self) -> bool:
+        """Whether it is, and not somebody else where it was to listen: it says where in its log."""
+        lines = [line for line in self.log.read_bytes().splitlines(keepends=True) if line.startswith(b"{")]
+        logged = [msgspec.json.decode(line) for line in lines if line.endswith(b"\n")]
+        serving = next((each for each in logged if each["event"] == "serving"), None)
+        if serving is None:
+            return False
+        self.port, self.admin_port = (urlsplit(serving[name]).port or 0 for name in ("verbs", "admin"))
         with closing(HTTPConnection(LOOPBACK, self.admin_port, timeout=1)) as connection:
             try:
                 connection.request("GET", "/readyz")
@@ -69,13 +97,16 @@ class DemoServer:
             except (OSError, HTTPException):
                 return False
 
-    def _configuration(self) -> dict[str, object]:
+    def _failure(self) -> DemoError:
+        return DemoError(f"the extender did not start:\n{self.log.read_text()}")
+
+    def _configuration(self, port: int, admin_port: int) -> dict[str, object]:
         return {
             "apiVersion": "kwx.dev/v1alpha1",
             "kind": "ExtenderConfiguration",
             "server": {
-                "address": f"{LOOPBACK}:{self.port}",
-                "adminAddress": f"{LOOPBACK}:{self.admin_port}",
+                "address": f"{LOOPBACK}:{port}",
+                "adminAddress": f"{LOOPBACK}:{admin_port}",
                 "stateDirectory": str(self.folder / "state"),
             },
             "cluster": {"mode": "dry-run"},
@@ -101,13 +132,6 @@ def demo_server() -> Iterator[DemoServer]:
 def example(name: str) -> Path:
     """The module of an example plugin."""
     return Path(str(resources.files("extender") / "examples" / f"{name}.wasm"))
-
-
-def _ports() -> tuple[int, int]:
-    if all(map(_is_free, PORTS)):
-        return PORTS
-    with socket.create_server((LOOPBACK, 0)) as verbs, socket.create_server((LOOPBACK, 0)) as admin:
-        return verbs.getsockname()[1], admin.getsockname()[1]
 
 
 def _is_free(port: int) -> bool:

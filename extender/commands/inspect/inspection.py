@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 from extender.commands.inspect.report import Compilation, IgnoredExport, InspectionReport, Memory, RegisteredEvent
 from extender.commands.terminal import compiling
-from extender.config import RuntimeConfig
+from extender.config import RuntimeConfig, guest_schema
+from extender.config.guest_schema import Schema
 from extender.rollouts.engines import EngineError
 from extender.rollouts.plugin_factory import LoadError
 from extender.scheduling.profile import mend
@@ -30,6 +31,8 @@ from wasm_runtime.engines.wasmtime import WasmtimeEngine
 from wasm_runtime.engines.wasmtime.proposals import proposals
 from wasm_runtime.errors import GuestError, ModuleError
 from wasm_runtime.guests.core_guest import CoreGuest
+from wasm_runtime.module import metadata
+from wasm_runtime.module.metadata import Metadata
 from wasm_runtime.module.portability import obstacles
 from wasm_runtime.module.sections import PAGE, memory
 from wasm_runtime.module.toolchain import toolchain
@@ -68,29 +71,33 @@ class Started(NamedTuple):
     problem: str | None = None
 
 
-def inspect(path: Path) -> InspectionReport:
-    """All that can be known of the module in a file. Raises InspectionError."""
+def inspect(path: Path, guest_config: str = "") -> InspectionReport:
+    """All that can be known of the module in a file, and of a configuration for it. Raises InspectionError."""
     binary, module, compilation = _load(path)
     wasm = binary.content
     problems = _problems(module)
-    started = Started() if problems else _start(module)
+    told, schema, config_problems = _told(wasm, guest_config)
+    problems += config_problems
+    started = Started() if problems else _start(module, guest_config)
     in_the_way = [
         *obstacles(module, proposals(wasm), leaves=started.has_left),
         *([NOT_STARTED] if started.problem else []),
     ]
-    made = toolchain(wasm, module)
+    made = toolchain(wasm, module, told.sdk)
     return InspectionReport(
         module=os.fsencode(path).decode(errors="replace"),
         digest=binary.digest,
         size=len(wasm),
         language=made.language,
         tools=list(made.tools),
+        sdk=told.sdk,
         extension_points=_extension_points(module.exports),
         resident_exports=[name for name in abi.RESIDENT if name in module.exports],
         ignored_exports=[IgnoredExport(name, _meant(name)) for name in module.exports if name not in MEANT],
         imports=_by_module(module.imports),
         node_data=[str(each) for each in module.imports if each in abi.NODE_DATA],
         cluster_events=_events(started.events),
+        config_schema=schema,
         portable=not in_the_way,
         obstacles=in_the_way,
         memory=_memory(wasm, started.pages),
@@ -147,9 +154,22 @@ def _problems(module: Module) -> list[str]:
     return []
 
 
-def _start(module: Module) -> Started:
+def _told(wasm: bytes, guest_config: str) -> tuple[Metadata, Schema | None, list[str]]:
+    """What a module says of itself, its schema, and what is wrong with that or, by it, with a configuration."""
+    try:
+        told = metadata.read(wasm)
+        schema = guest_schema.read(bytes(told.config_schema)) if told.config_schema else None
+    except ModuleError as error:
+        return Metadata(), None, error.problems
+    except guest_schema.SchemaError as error:
+        return told, None, [f"has a schema of its guestConfig that cannot be used: {error}"]
+    problems = guest_schema.problems(schema, guest_config) if schema and guest_config else []
+    return told, schema, [f"does not accept this guestConfig: {problem}" for problem in problems]
+
+
+def _start(module: Module, guest_config: str) -> Started:
     """Starts a guest and calls its enqueue, as `Plugin` does."""
-    settings = Settings("plugin")
+    settings = Settings("plugin", config=guest_config)
     try:
         instance = module.instantiate(settings, NoHandle())
     except GuestError as error:

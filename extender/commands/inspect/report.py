@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 
@@ -51,6 +53,8 @@ class InspectionReport(msgspec.Struct):
     language: str
     """`unknown` where nothing tells."""
     tools: list[str]
+    sdk: str
+    """Language and version of the library that it was written with; empty where it does not say."""
     extension_points: dict[str, list[str]]
     """The exports that serve each extension point, in the order of a scheduling cycle."""
     resident_exports: list[str]
@@ -62,6 +66,8 @@ class InspectionReport(msgspec.Struct):
     """Imports by which it may ask for more of a node than its name."""
     cluster_events: list[RegisteredEvent] | None
     """None if it has not started; empty if it names none, which means all."""
+    config_schema: dict[str, Any] | None
+    """JSON Schema of its guestConfig, if it has one that can be used."""
     portable: bool
     """Whether it does the same in the upstream host, as far as can be told."""
     obstacles: list[str]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from extender.commands.inspect.report import Compilation, IgnoredExport, InspectionReport, Memory, RegisteredEvent
 from extender.commands.terminal import cut
@@ -35,12 +35,14 @@ def _facts(report: InspectionReport) -> dict[str, list[str]]:
         "Size": [f"{report.size} bytes"],
         "Language": [report.language],
         "Made with": report.tools or ["unknown"],
+        "Library": [report.sdk or "unknown"],
         "Extension points": [f"{point}: {', '.join(names)}" for point, names in report.extension_points.items()],
         "Learns of changes": _learns(report.resident_exports),
         "Ignored exports": list(map(_ignored, report.ignored_exports)),
         "Imports": [f"{module}: {', '.join(names)}" for module, names in report.imports.items()],
         "Node data": _node_data(report.node_data),
         "Cluster events": _events(report.cluster_events),
+        "guestConfig": _config(report.config_schema),
         "Portable": _portable(report.obstacles),
         "Memory": _memory(report.memory),
         "Code": [_code(report.compilation)],
@@ -69,6 +71,28 @@ def _events(events: list[RegisteredEvent] | None) -> list[str]:
     if events is None:
         return ["not known"]
     return [f"{event.resource}: {', '.join(event.actions)}" for event in events] or ["all, as it names none"]
+
+
+def _config(schema: Mapping[str, Any] | None) -> list[str]:
+    """The keys of the first level, with what they may be; a schema may hold anything, and be of any form."""
+    if schema is None:
+        return ["not known, as the module has no schema of it"]
+    properties = schema.get("properties")
+    required = schema.get("required")
+    if not isinstance(properties, dict):
+        return ["what its schema allows; --output json shows it"]
+    return [_key(name, rule, required if isinstance(required, list) else []) for name, rule in properties.items()]
+
+
+def _key(name: str, rule: object, required: list[Any]) -> str:
+    facts: Mapping[str, Any] = rule if isinstance(rule, dict) else {}
+    kind = " or ".join(map(str, kinds)) if isinstance(kinds := facts.get("type", "any"), list) else str(kinds)
+    values = facts.get("enum")
+    kind = f"one of {', '.join(map(str, values))}" if isinstance(values, list) else kind
+    told = [kind, *(["required"] if name in required else [])]
+    told += [f"by default {facts['default']}"] if "default" in facts else []
+    description = f": {facts['description']}" if "description" in facts else ""
+    return f"{name} ({', '.join(told)}){description}"
 
 
 def _portable(obstacles: list[str]) -> list[str]:

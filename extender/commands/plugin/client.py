@@ -14,18 +14,28 @@ import httpx
 from httpx_sse import SSEError, connect_sse
 from pydantic import TypeAdapter, ValidationError
 
+from extender.admin.api.decision_views import WhatIfView
 from extender.admin.api.views import RolloutView
 from extender.admin.auth.access import INTENT
-from extender.admin.auth.middleware import PREFIX
+from extender.admin.paths import PREFIX
 from extender.admin.status import FailureStatus
+from extender.sources.download import certificate_problem
 from extender.telemetry.printable import printable
 
 T = TypeVar("T")
 
 _MEND: Final = "is that the admin address (server.adminAddress) of an extender?"
 
+_NO_ANSWER: Final = "Server disconnected without sending a response"
+"""How httpx tells of a server that ends a connection at the first bytes, such as one that expects TLS."""
+
+_TLS_MEND: Final = "if it has server.adminTLS, name its CA by --ca-file, and begin its URL with https://"
+
 SILENCE_TIMEOUT_S: Final = 30.0
 """Seconds without a byte after which the extender is given up; the stream of events has one every 15."""
+
+JUDGE_TIMEOUT_S: Final = 300.0
+"""Seconds that a judgement may take: a module is compiled for it, and guests learn all nodes and pods."""
 
 MAX_QUOTED_CHARACTERS: Final = 500
 """Characters that are shown of an answer that is not the admin API's."""
@@ -42,14 +52,15 @@ class AdminClient:
     place.
     """
 
-    def __init__(self, server: str, token: str | None = None) -> None:
+    def __init__(self, server: str, token: str | None = None, tls: ssl.SSLContext | None = None) -> None:
+        """`tls` is how the extender is known and what it is shown; by default the system's CAs, and nothing."""
         self._server = server
         self._client = httpx.Client(
             base_url=f"{server.rstrip('/')}{PREFIX}",
             headers={INTENT: "kwx"} | ({"Authorization": f"Bearer {token}"} if token else {}),
             timeout=SILENCE_TIMEOUT_S,
             trust_env=False,
-            verify=ssl.create_default_context(),
+            verify=tls or ssl.create_default_context(),
         )
 
     def __enter__(self) -> AdminClient:
@@ -72,6 +83,11 @@ class AdminClient:
         """Uploads a module, and returns the rollout that it has begun."""
         headers = _given({"Content-Type": "application/wasm", "X-Signature": signature})
         return self._ask("PUT", f"{plugin_path(plugin)}/module", RolloutView, query, content=module, headers=headers)
+
+    def judge(self, supposition: Mapping[str, Any], **query: str | int | None) -> WhatIfView:
+        """What the plugins would say of a pod now."""
+        body, timeout = _given(supposition), httpx.Timeout(SILENCE_TIMEOUT_S, read=JUDGE_TIMEOUT_S)
+        return self._ask("POST", "/judge", WhatIfView, query, json=body, timeout=timeout)
 
     def follow(self, rollout: int, wait: str) -> Iterator[RolloutView]:
         """A rollout after each of its steps, until it is over or the time is up."""
@@ -113,9 +129,19 @@ class AdminClient:
         raise self._refusal(answer)
 
     def _failure(self, error: Exception) -> RemoteError:
+        cause = _root(error)
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            problem = certificate_problem(cause, "by --ca-file")
+            return RemoteError(f"the certificate of {self._server} is not accepted: {problem}")
+        is_cut = isinstance(error, (httpx.NetworkError, httpx.RemoteProtocolError))
+        if is_cut and self._server.startswith("https:") and not isinstance(cause, ConnectionRefusedError):
+            mend = "if it asks for a certificate, show one by --cert-file and --key-file"
+            return RemoteError(f"{self._server} ends the connection: {error}; {mend}")
         if isinstance(error, httpx.ConnectError):
             mend = "start one by kwx serve --config FILE, or name its admin address by --server"
             return RemoteError(f"no extender answers at {self._server}: {error}; {mend}")
+        if str(error).startswith(_NO_ANSWER):
+            return RemoteError(f"{self._server}: {_NO_ANSWER}; {_TLS_MEND}")
         return RemoteError(f"{self._server}: {error or type(error).__name__}")
 
     def _refusal(self, answer: httpx.Response) -> RemoteError:
@@ -127,6 +153,12 @@ class AdminClient:
         if answer.status_code == HTTPStatus.UNAUTHORIZED:
             return RemoteError(f"{refusal.message}; give one by --token-file")
         return RemoteError(refusal.message)
+
+
+def _root(error: BaseException) -> BaseException:
+    while error.__cause__ or error.__context__:
+        error = error.__cause__ or error.__context__ or error
+    return error
 
 
 def plugin_path(plugin: str) -> str:

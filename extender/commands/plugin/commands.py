@@ -5,22 +5,23 @@ from __future__ import annotations
 import base64
 import json
 import signal
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
-import httpx
 import typer
 import yaml
 from pydantic_core import to_jsonable_python
 from rich.console import Console
+from rich.text import Text
 
 from extender.admin.api.views import PluginView, RevisionView, RolloutView
 from extender.commands import terminal
-from extender.commands.output import View, ViewOption, fail, write_json
+from extender.commands.output import ListView, ListViewOption, ObjectView, ObjectViewOption, fail, write
 from extender.commands.plugin import table
 from extender.commands.plugin.client import AdminClient, RemoteError, plugin_path
+from extender.commands.plugin.remote import LOCAL, Remote, asks_extender, connect, read
 from extender.commands.terminal import Part
 from extender.config import quantity
 from extender.config.yaml_loader import BoundedLoader
@@ -33,17 +34,8 @@ app = typer.Typer(
     name="plugin",
     help="Look at the plugins of a running extender, and change what serves.",
     no_args_is_help=True,
+    add_completion=False,
 )
-
-
-def _check_server(server: str) -> str:
-    try:
-        url = httpx.URL(server)
-    except httpx.InvalidURL as error:
-        raise typer.BadParameter(str(error)) from error
-    if url.scheme not in {"http", "https"} or not url.host or url.userinfo:
-        raise typer.BadParameter("expected a URL such as http://127.0.0.1:8889")
-    return server
 
 
 def _check_duration(text: str) -> str:
@@ -54,18 +46,6 @@ def _check_duration(text: str) -> str:
     return text
 
 
-ServerOption = Annotated[
-    str, typer.Option(metavar="URL", envvar="KWX_ADMIN", callback=_check_server, help="The extender's admin address.")
-]
-TokenOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--token-file",
-        metavar="FILE",
-        envvar="KWX_TOKEN_FILE",
-        help="File with a token of the extender's server.adminTokens.",
-    ),
-]
 ProfileOption = Annotated[
     str | None,
     typer.Option(
@@ -85,70 +65,70 @@ TimeoutOption = Annotated[
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the plugin.", show_default=False)]
 
-SERVER: Final = "http://127.0.0.1:8889"
 TIMEOUT: Final = "5m"
 
 
 @app.command("list")
+@asks_extender
 def list_plugins(
-    server: ServerOption = SERVER,
-    token_file: TokenOption = None,
+    remote: Remote = LOCAL,
     profile: ProfileOption = None,
-    output: ViewOption = View.TABLE,
+    output: ListViewOption = ListView.TABLE,
 ) -> None:
     """Show the plugins and their active revisions."""
-    with connect(server, token_file) as client:
+    with connect(remote) as client:
         known = client.get("/plugins", list[PluginView])
     found = [each for each in known if profile in {None, each.profile}]
     if not found:
         fail(f"no profile is named {profile!r}; there are: {', '.join(dict.fromkeys(each.profile for each in known))}")
-    _print(output, found, table.plugins)
+    _list(output, found, table.plugins, lambda each: each.name)
 
 
 @app.command()
+@asks_extender
 def show(
     name: Name,
-    server: ServerOption = SERVER,
-    token_file: TokenOption = None,
+    remote: Remote = LOCAL,
     profile: ProfileOption = None,
-    output: ViewOption = View.TABLE,
+    output: ObjectViewOption = ObjectView.TABLE,
 ) -> None:
     """Show everything about a plugin."""
-    with connect(server, token_file) as client:
+    with connect(remote) as client:
         found = client.get(plugin_path(name), PluginView, profile=profile)
     _print(output, found, table.plugin)
 
 
 @app.command()
+@asks_extender
 def revisions(
     name: Name,
-    server: ServerOption = SERVER,
-    token_file: TokenOption = None,
+    remote: Remote = LOCAL,
     profile: ProfileOption = None,
-    output: ViewOption = View.TABLE,
+    output: ListViewOption = ListView.TABLE,
 ) -> None:
     """Show the revisions of a plugin that a rollback can bring back."""
-    with connect(server, token_file) as client:
+    with connect(remote) as client:
         found = client.get(f"{plugin_path(name)}/revisions", list[RevisionView], profile=profile)
-    _print(output, found, table.revisions)
+    _list(output, found, table.revisions, lambda each: each.id)
 
 
 @app.command()
+@asks_extender
 def history(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of a plugin.", show_default=False)] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Number of rollouts.")] = 20,
-    server: ServerOption = SERVER,
-    token_file: TokenOption = None,
+    remote: Remote = LOCAL,
     profile: ProfileOption = None,
-    output: ViewOption = View.TABLE,
+    output: ObjectViewOption = ObjectView.TABLE,
 ) -> None:
     """Show how rollouts ended, the newest first: who, what, when and why."""
-    with connect(server, token_file) as client:
+    with connect(remote) as client:
         found = client.get("/history", list[RolloutView], plugin=name, profile=profile, limit=limit)
     _print(output, found, table.history)
 
 
 @app.command()
+@asks_extender
 def swap(
     name: Name,
     file: Annotated[Path | None, typer.Option(metavar="MODULE", help="A .wasm file on this machine.")] = None,
@@ -173,10 +153,9 @@ def swap(
     reason: ReasonOption = "",
     no_wait: NoWaitOption = False,
     timeout: TimeoutOption = TIMEOUT,
-    server: ServerOption = SERVER,
-    token_file: TokenOption = None,
+    remote: Remote = LOCAL,
     profile: ProfileOption = None,
-    output: ViewOption = View.TABLE,
+    output: ObjectViewOption = ObjectView.TABLE,
 ) -> None:
     """Bring another module or other settings of a plugin live.
 
@@ -187,18 +166,19 @@ def swap(
     if signature and not file:
         raise typer.BadParameter("--signature is for --file")
     keys = _settings(settings or [])
-    module = _read(file, "'--file'") if file else None
-    with connect(server, token_file) as client:
+    module = read(file, "'--file'") if file else None
+    with connect(remote) as client:
         if module is None:
             order = {"url": url, "revision": revision, "settings": keys, "dryRun": dry_run, **_common(reason, expect)}
             begun = client.post(f"{plugin_path(name)}/swap", order, profile=profile)
         else:
             query = {"profile": profile, "settings": json.dumps(keys), "dryRun": dry_run, **_common(reason, expect)}
-            begun = client.put_module(name, module, _signature(signature) if signature else None, query)
+            begun = client.put_module(name, module, read_signature(signature) if signature else None, query)
         _finish(client, begun, output, None if no_wait else timeout)
 
 
 @app.command()
+@asks_extender
 def rollback(
     name: Name,
     revision: Annotated[
@@ -208,46 +188,20 @@ def rollback(
     reason: ReasonOption = "",
     no_wait: NoWaitOption = False,
     timeout: TimeoutOption = TIMEOUT,
-    server: ServerOption = SERVER,
-    token_file: TokenOption = None,
+    remote: Remote = LOCAL,
     profile: ProfileOption = None,
-    output: ViewOption = View.TABLE,
+    output: ObjectViewOption = ObjectView.TABLE,
 ) -> None:
     """Bring the last good revision back, or the one that --to names, without a probe."""
     order = {"revision": revision, **_common(reason, expect)}
-    with connect(server, token_file) as client:
+    with connect(remote) as client:
         begun = client.post(f"{plugin_path(name)}/rollback", order, profile=profile)
         _finish(client, begun, output, None if no_wait else timeout)
 
 
-@contextmanager
-def connect(server: str, token_file: Path | None) -> Iterator[AdminClient]:
-    """A client of the extender; what it cannot do ends the command with status 1."""
-    token = _token(token_file) if token_file else None
-    try:
-        with AdminClient(server, token) as client:
-            yield client
-    except RemoteError as error:
-        fail(str(error))
-
-
-def _token(file: Path) -> str:
-    text = _read(file, "'--token-file'").decode(errors="replace").strip()
-    if not text or not text.isascii() or not text.isprintable() or set(text) & set(" ,"):
-        raise typer.BadParameter(f"{file}: expected a token and nothing else", param_hint="'--token-file'")
-    return text
-
-
-def _read(file: Path, option: str) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}", param_hint=option) from error
-
-
-def _signature(file: Path) -> str:
+def read_signature(file: Path) -> str:
     """A signature as a header can carry it."""
-    content = _read(file, "'--signature'")
+    content = read(file, "'--signature'")
     return "".join(content.decode().splitlines()).strip() if content.isascii() else base64.b64encode(content).decode()
 
 
@@ -271,7 +225,7 @@ def _common(reason: str, expect: str | None) -> dict[str, str | None]:
     return {"reason": reason, "expectedRevision": expect}
 
 
-def _finish(client: AdminClient, begun: RolloutView, output: View, timeout: str | None) -> None:
+def _finish(client: AdminClient, begun: RolloutView, output: ObjectView, timeout: str | None) -> None:
     """Waits for a rollout that has begun unless there is no time for that, and shows how it has ended."""
     rollout = _follow(client, begun, timeout) if timeout and not begun.is_over else begun
     _print(output, rollout, table.outcome)
@@ -302,8 +256,14 @@ def _goes_on(rollout: RolloutView) -> str:
     return f"rollout {rollout.id} goes on in the extender; kwx plugin history {rollout.plugin} tells how it ends"
 
 
-def _print(output: View, found: T, shown: Callable[[T], Iterable[Part]]) -> None:
-    if output is View.JSON:
-        write_json(to_jsonable_python(found))
-        return
-    terminal.show(shown(found))
+def _list(output: ListView, found: list[T], shown: Callable[..., Iterable[Part]], name: Callable[[T], str]) -> None:
+    """Prints objects, or their names as commands take them."""
+    if output is ListView.NAME:
+        terminal.show(Text(printable(each)) for each in dict.fromkeys(map(name, found)))
+    else:
+        _print(output, found, partial(shown, is_wide=output is ListView.WIDE))
+
+
+def _print(output: ObjectView | ListView, found: T, shown: Callable[[T], Iterable[Part]]) -> None:
+    if not write(to_jsonable_python(found), output):
+        terminal.show(shown(found))

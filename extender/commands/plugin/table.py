@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, Final
 
@@ -44,17 +44,30 @@ _ENDS: Final[Mapping[RolloutStage, str]] = {
 
 _JUDGED: Final = ("Verb", "Judged", "Alike", "Different", "Revision", "Failed", "Median, ms")
 
-_NUMBERS: Final = {"Judged", "Alike", "Different", "Failed", "Median, ms", "Times"}
+_NUMBERS: Final = {"Weight", "Judged", "Alike", "Different", "Failed", "Failures", "Median, ms", "Times"}
 """Headings of columns that are set to the right."""
 
 
-def plugins(found: Sequence[PluginView]) -> Iterator[Part]:
+def plugins(found: Sequence[PluginView], *, is_wide: bool = False) -> Iterator[Part]:
     """A line a plugin; below them what is not as it should be."""
+    headings = ["Plugin", "Profile", "Revision", "State", "Failures", "Source"]
     rows = [
-        (each.name, each.profile, short(each.revision.id if each.revision else None), _state(each), each.source)
+        [
+            each.name,
+            each.profile,
+            short(each.revision.id if each.revision else None),
+            _state(each),
+            str(each.failures),
+            each.source,
+        ]
         for each in found
     ]
-    yield _table(("Plugin", "Profile", "Revision", "State", "Source"), rows)
+    if is_wide:
+        headings[-1:] = ["Weight", "Module", "Policy", "Exports", "Source"]
+        for row, each in zip(rows, found, strict=True):
+            policy = str(each.revision.settings.get("failurePolicy", "")) if each.revision else ""
+            row[-1:] = [str(each.weight), short(each.digest), policy, ",".join(each.exports), each.source]
+    yield _table(headings, rows)
     for each in found:
         told = {condition.message: condition for condition in reversed(each.conditions) if condition.message}
         for condition in reversed(told.values()):  # Where two have one cause, the first.
@@ -69,6 +82,7 @@ def plugin(found: PluginView) -> Iterator[Text]:
         "Profile": found.profile,
         "State": _state(found),
         "Source": found.source,
+        "Failures": f"{found.failures}, the last one: {found.last_failure}" if found.failures else "",
         "Status": "\n".join(map(_reported, found.conditions)),
         "Weight": str(found.weight),
         "Exports": ", ".join(found.exports),
@@ -88,10 +102,16 @@ def revision(found: RevisionView) -> Iterator[Text]:
     return _facts_lines({"Stage": found.stage.value, **_facts(found)})
 
 
-def revisions(found: Sequence[RevisionView]) -> Iterator[Part]:
+def revisions(found: Sequence[RevisionView], *, is_wide: bool = False) -> Iterator[Part]:
     """A line a revision, the newest first."""
-    rows = [(short(each.id), each.stage.value, short(each.module), each.origin) for each in found]
-    yield _table(("Revision", "Stage", "Module", "Origin"), rows)
+    shown: Callable[[str | None], str] = (lambda digest: digest or "") if is_wide else short
+    rows = [[shown(each.id), each.stage.value, shown(each.module), each.origin] for each in found]
+    headings = ["Revision", "Stage", "Module", "Origin"]
+    if is_wide:
+        headings[-1:] = ["Signer", "Origin"]
+        for row, each in zip(rows, found, strict=True):
+            row[-1:] = [each.signer or "", each.origin]
+    yield _table(headings, rows)
 
 
 def history(found: Sequence[RolloutView]) -> Iterator[Part]:

@@ -11,6 +11,7 @@ import yaml
 
 from extender.commands.scheduler_config import Choices, build
 from extender.rollouts import load
+from extender.rollouts.registration import Registration
 from tests.extender import kwx
 from tests.extender.kwx import plugin, profile
 
@@ -22,7 +23,7 @@ EVERY = plugin("every_export")
 
 def built(folder: Path, profiles: Sequence[Mapping[str, Any]], choices: Choices, **sections: Any) -> dict[str, Any]:
     with closing(load(kwx.write(folder, kwx.configuration(*profiles, **sections)))) as loaded:
-        return build(loaded.configuration, loaded.live.profiles, choices)
+        return build(Registration.of(loaded.configuration, loaded.live), choices)
 
 
 def expected(schedulers: Sequence[str] = ("default-scheduler",), **extender: Any) -> dict[str, Any]:
@@ -67,6 +68,15 @@ def test_bind_is_registered_for_a_plugin_with_a_part_in_it(tmp_path: Path, point
     assert answer == expected(filterVerb="filter", **BIND, nodeCacheCapable=True)
 
 
+def test_who_decides_about_groups_sees_all_nodes(tmp_path: Path) -> None:
+    profiles = [profile("default", plugin("tell_groups")), profile("plain", plugin("accelerator"))]
+    answer = built(tmp_path, profiles, Choices(), cluster={"mode": "in-cluster"})
+    assert answer["profiles"] == [
+        {"schedulerName": "default-scheduler", "percentageOfNodesToScore": 100},
+        {"schedulerName": "plain"},
+    ]
+
+
 def test_bind_is_left_to_the_scheduler_where_no_plugin_has_a_part_in_it(tmp_path: Path) -> None:
     answer = built(tmp_path, BOTH, Choices(), cluster={"mode": "in-cluster"})
     assert answer == expected(**ALL_VERBS, nodeCacheCapable=True)
@@ -106,6 +116,12 @@ def test_only_verbs_that_a_plugin_serves_are_registered(
     assert built(tmp_path, profiles, Choices(node_cache_capable=False)) == expected(names, **verbs)
 
 
+def test_bind_is_registered_where_pods_get_annotations_by_it(tmp_path: Path) -> None:
+    profiles = [profile("default", plugin("accelerator"), simulatorResults=True)]
+    found = built(tmp_path, profiles, Choices(), cluster={"mode": "in-cluster"})
+    assert found["extenders"][0]["bindVerb"] == "bind"
+
+
 def test_names_are_enough_where_no_plugin_reads_nodes(tmp_path: Path) -> None:
     names_only = [profile("default", plugin("nodenumber"))]
     assert built(tmp_path, names_only, Choices()) == expected(prioritizeVerb="prioritize", nodeCacheCapable=True)
@@ -142,11 +158,27 @@ def test_kube_scheduler_waits_longer_than_all_plugins_may_take_in_both_halves_of
 
 @pytest.mark.parametrize(
     ("bind_timeout", "http_timeout"),
-    [("1s", "5s"), ("4s", "5s"), ("4500ms", "5500ms"), ("20s", "21s"), ("10m", "601s"), ("1h", "3601s")],
+    [("1s", "5s"), ("4s", "5s"), ("4500ms", "5500ms"), ("9s", "10s")],
 )
 def test_kube_scheduler_waits_longer_than_bind_may_take(tmp_path: Path, bind_timeout: str, http_timeout: str) -> None:
-    answer = built(tmp_path, BOTH, Choices(), server={"bindTimeout": bind_timeout})
-    assert answer["extenders"][0]["httpTimeout"] == http_timeout
+    profiles = [profile("default", plugin("accelerator"), EVERY)]
+    sections = {"server": {"bindTimeout": bind_timeout}, "cluster": {"mode": "kubeconfig"}}
+    assert built(tmp_path, profiles, Choices(), **sections) == expected(
+        **ALL_VERBS, **BIND, nodeCacheCapable=True, httpTimeout=http_timeout
+    )
+
+
+@pytest.mark.parametrize(("bind_timeout", "http_timeout"), [("9001ms", "10001ms"), ("10m", "601s"), ("1h", "3601s")])
+def test_bind_has_an_entry_of_its_own_where_it_may_take_much_longer(
+    tmp_path: Path, bind_timeout: str, http_timeout: str
+) -> None:
+    """kube-scheduler has one timeout for all verbs of an entry, and judges no other pod while it waits for filter."""
+    profiles = [profile("default", plugin("accelerator"), EVERY)]
+    sections = {"server": {"bindTimeout": bind_timeout}, "cluster": {"mode": "kubeconfig"}}
+    answer = built(tmp_path, profiles, Choices(), **sections)
+    (judging,) = expected(**ALL_VERBS, nodeCacheCapable=True)["extenders"]
+    (binding,) = expected(**BIND, nodeCacheCapable=True, httpTimeout=http_timeout)["extenders"]
+    assert answer["extenders"] == [judging, binding]
 
 
 @pytest.mark.parametrize(
@@ -160,8 +192,73 @@ def test_kube_scheduler_waits_longer_than_bind_may_take(tmp_path: Path, bind_tim
     ],
 )
 def test_the_url_is_where_the_verbs_listen(tmp_path: Path, address: str, url: str) -> None:
-    answer = built(tmp_path, BOTH, Choices(), server={"address": address})
+    more = {} if address.startswith(("127.", "[::1]")) else {"allowUnencrypted": True}
+    answer = built(tmp_path, BOTH, Choices(), server={"address": address, **more})
     assert answer["extenders"][0]["urlPrefix"] == url
+
+
+TLS = {"certFile": "tls.crt", "keyFile": "tls.key"}
+CA = {"clientCAFile": "ca.crt"}
+WHERE = "/etc/kubernetes/kwx"
+SHOWN = {"certFile": f"{WHERE}/tls.crt", "keyFile": f"{WHERE}/tls.key"}
+
+
+@pytest.mark.parametrize(
+    ("tls", "choices", "config"),
+    [
+        (TLS, Choices(), {"caFile": f"{WHERE}/ca.crt"}),
+        (TLS | CA, Choices(), {"caFile": f"{WHERE}/ca.crt"} | SHOWN),
+        (
+            TLS | CA,
+            Choices(ca_file="/a/ca", cert_file="/a/cert", key_file="/a/key", server_name="kwx.example"),
+            {"caFile": "/a/ca", "certFile": "/a/cert", "keyFile": "/a/key", "serverName": "kwx.example"},
+        ),
+    ],
+)
+def test_with_tls_kube_scheduler_knows_the_extender_and_shows_what_it_asks_for(
+    tmp_path: Path, tls: dict[str, str], choices: Choices, config: dict[str, str]
+) -> None:
+    answer = built(tmp_path, BOTH, choices, server={"address": "0.0.0.0:8888", "tls": tls})
+    (extender,) = answer["extenders"]
+    assert extender["urlPrefix"] == "https://127.0.0.1:8888"
+    assert (extender["enableHTTPS"], extender["tlsConfig"]) == (True, config)
+
+
+def test_options_of_tls_are_refused_where_the_verbs_have_none(tmp_path: Path) -> None:
+    file = kwx.write(tmp_path, kwx.configuration(*BOTH))
+    result = kwx.run("scheduler-config", "--config", file, "--ca-file=ca.crt", home=tmp_path)
+    assert (result.returncode, result.stdout, result.stderr) == (
+        1,
+        "",
+        "kwx: --ca-file, --cert-file, --key-file and --server-name are for verbs with TLS: set server.tls, or leave"
+        " them out\n",
+    )
+
+
+def test_who_registers_verbs_that_anybody_may_ask_is_told(tmp_path: Path) -> None:
+    server = {"address": "0.0.0.0:8888", "tls": TLS}
+    file = kwx.write(tmp_path, kwx.configuration(*BOTH, server=server))
+    result = kwx.run("scheduler-config", "--config", file, home=tmp_path)
+    assert (result.returncode, result.stderr) == (
+        0,
+        "kwx: server.tls has no clientCAFile: whoever reaches the port decides for every pod; set it, and give"
+        " kube-scheduler a client certificate\n",
+    )
+
+
+@pytest.mark.parametrize("more", [{"allowUnencrypted": True}, {"tls": TLS}])
+def test_no_bind_verb_is_printed_for_an_extender_that_refuses_bind(tmp_path: Path, more: dict[str, Any]) -> None:
+    profiles = [profile("default", plugin("every_export", extensionPoints=["permit"]))]
+    server = {"address": "0.0.0.0:8888", **more}
+    file = kwx.write(tmp_path, kwx.configuration(*profiles, server=server, cluster={"mode": "in-cluster"}))
+    result = kwx.run("scheduler-config", "--config", file, home=tmp_path)
+    assert (result.returncode, result.stdout, result.stderr) == (
+        1,
+        "",
+        "kwx: server.address: plugin every_export of profile default has a part in binding (permit), and off loopback"
+        " bind is refused to clients without a certificate: set server.tls.clientCAFile, or leave out those exports by"
+        " extensionPoints\n",
+    )
 
 
 YAML = """\

@@ -13,10 +13,10 @@
       (call $log (i32.const 0) (i32.const 0) (i32.const 10))
       (local.set $at
         (i32.add
-          (i32.add (local.get $at) (i32.const 32))
+          (i32.add (local.get $at) (i32.const 40))
           (i32.and
             (i32.add
-              (i32.add (i32.load offset=24 (local.get $at)) (i32.load offset=28 (local.get $at)))
+              (i32.add (i32.load offset=32 (local.get $at)) (i32.load offset=36 (local.get $at)))
               (i32.const 7))
             (i32.const -8))))
       (br_if $next (local.tee $left (i32.sub (local.get $left) (i32.const 1))))))

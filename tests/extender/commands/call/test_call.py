@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 import wasmtime
+import yaml
 
 from extender.commands.call.table import MAX_NODES
 from extender.config import ServerConfig
@@ -93,8 +94,8 @@ def test_prioritize_of_the_captured_cycle(command: Command) -> None:
     assert answer(command("call", "prioritize", module, request, "--output", "json")) == objects.priorities(scores)
     assert shown(command("call", "prioritize", module, request)) == [
         f"prioritize of pod default/train-3 by {revision(module)}: scores of 6 nodes, in N ms",
-        "Node    Score",
-        *(f"{name}  {score:5}" for name, score in scores.items()),
+        "Node    Score of 10",
+        *(f"{name}  {score:11}" for name, score in scores.items()),
     ]
 
 
@@ -162,6 +163,16 @@ def test_pods_on_nodes_may_come_beside_the_request(command: Command, folder: Pat
     module = guest(folder, "packs_two")
     ended = command("call", "filter", module, request, "--nodes", nodes, "--pods", pods, "--output", "json")
     assert answer(ended) == objects.filtered(["node-2"], {"node-1": "2 pods are there"})
+
+
+def test_that_no_pods_are_on_nodes_may_be_told(command: Command, folder: Path) -> None:
+    request = written(folder, objects.nodes_args([objects.node("node-1")]))
+    pods = written(folder, {"items": []}, "pods.json")
+    module = Path(__file__).parents[4] / "extender" / "policies" / "gpu_pack.wasm"
+    warning = "the host has told of no pods on nodes: all nodes count as empty"
+    assert warning in command("call", "filter", module, request).stdout
+    ended = command("call", "filter", module, request, "--pods", pods)
+    assert (ended.status, warning in ended.stdout) == (0, False)
 
 
 def test_a_guest_that_reads_nodes_says_how_to_give_them(command: Command, folder: Path) -> None:
@@ -266,6 +277,92 @@ def test_the_pod_that_is_bound_must_be_known_and_the_right_one(command: Command,
     other = written(folder, objects.pod("web-8"), "pod.json")
     problem = "the request is about the pod of UID uid-of-web-7, --pod has uid-of-web-8"
     assert command("call", "bind", module, request, "--pod", other) == (1, "", f"kwx: {problem}\n")
+
+
+# -- pods and nodes as kubectl prints them ---------------------------------------------------------
+
+
+def printed(folder: Path, name: str, content: Any) -> Path:
+    """A file as `kubectl get -o yaml` prints it."""
+    file = folder / name
+    file.write_text(yaml.safe_dump(content))
+    return file
+
+
+@pytest.fixture
+def nodes(folder: Path) -> Path:
+    labels = {"node-1": {"kwx.dev/accelerator": "h100"}, "node-2": {}}
+    items = [{"kind": "Node", **objects.node(name, labels=labels[name])} for name in labels]
+    return printed(folder, "nodes.yaml", {"apiVersion": "v1", "kind": "List", "items": items})
+
+
+ASKS: Any = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "asks", "creationTimestamp": None}}
+"""A pod as `kubectl run --dry-run=client -o yaml` prints it."""
+
+
+@pytest.mark.parametrize("content", [ASKS, {"kind": "List", "items": [ASKS]}], ids=["pod", "list"])
+def test_a_pod_and_nodes_in_yaml(command: Command, folder: Path, nodes: Path, content: Any) -> None:
+    content = msgspec.json.decode(msgspec.json.encode(content).replace(b'"asks"', b'"asks-1"'))
+    pod = printed(folder, "pod.yaml", content)
+    module = guests.example("nodenumber")
+    assert shown(command("call", "prioritize", module, pod, "--nodes", nodes)) == [
+        f"prioritize of pod default/asks-1 by {revision(module)}: scores of 2 nodes, in N ms",
+        "Node    Score of 10",
+        "node-1           10",
+        "node-2            0",
+    ]
+    module = guest(folder, "every_export")
+    one = printed(folder, "node.yaml", {"kind": "Node", **objects.node("node-1")})
+    assert shown(command("call", "bind", module, pod, "--nodes", one)) == [
+        f"bind of pod default/asks-1 by {revision(module)}: it would be bound to node-1, in N ms"
+    ]
+
+
+def test_a_pod_whose_json_comes_by_standard_input(command: Command, nodes: Path) -> None:
+    pod = msgspec.json.encode({**ASKS, "metadata": {"name": "a", "annotations": {"kwx.dev/accelerator": "h100"}}})
+    ended = command(
+        "call", "filter", guests.example("accelerator"), "-", "--nodes", nodes, "--output", "json", stdin=pod
+    )
+    assert answer(ended) == objects.filtered(["node-1"], {}, {"node-2": NO_LABEL})
+
+
+@pytest.mark.parametrize(
+    ("verb", "has_nodes", "problem"),
+    [
+        ("filter", False, "it is a pod; give the nodes by --nodes, as kubectl get nodes -o json prints them"),
+        ("bind", True, "bind is about one node, and --nodes has 2; as in kubectl get node NAME -o json"),
+        ("preempt", True, "preempt needs the victims, too; give a request with NodeNameToVictims, not a pod"),
+    ],
+)
+def test_a_pod_that_is_not_enough(
+    command: Command, folder: Path, nodes: Path, verb: str, problem: str, *, has_nodes: bool
+) -> None:
+    pod = printed(folder, "pod.yaml", ASKS)
+    ended = command("call", verb, guest(folder, "every_export"), pod, *(["--nodes", nodes] if has_nodes else []))
+    assert ended == (1, "", f"kwx: {pod}: {problem}\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ({"kind": "List", "items": [ASKS, ASKS]}, "List"),
+        ({"kind": "Deployment", "metadata": {"name": "web"}}, "Deployment"),
+        ({"kind": "Pod", "metadata": {}}, "Pod without a name"),
+    ],
+)
+def test_an_object_that_is_not_one_pod(command: Command, folder: Path, nodes: Path, content: Any, what: str) -> None:
+    file = printed(folder, "object.yaml", content)
+    ended = command("call", "filter", guest(folder, "every_export"), file, "--nodes", nodes)
+    wanted = "one pod as kubectl get pod NAME -o json prints it, or a request as kube-scheduler sends it"
+    assert ended == (1, "", f"kwx: {file}: it is a {what}; give {wanted}\n")
+
+
+def test_what_is_no_yaml(command: Command, folder: Path) -> None:
+    file = folder / "pod.yaml"
+    file.write_text("kind: [")
+    ended = command("call", "filter", "any.wasm", file)
+    assert (ended.status, ended.stdout) == (1, "")
+    assert ended.stderr.startswith(f"kwx: {file}: is neither JSON nor YAML: while parsing a flow node ")
 
 
 # -- what is shown ---------------------------------------------------------------------------------

@@ -14,8 +14,10 @@ import httpx
 import pytest
 import yaml
 
+from extender.commands.demo import server
+from extender.commands.demo.server import demo_server
 from tests.extender.kwx import KWX, environment_of, run
-from tests.patience import PATIENCE_S, Beside, wait_until
+from tests.patience import PATIENCE_S, wait_until
 
 DEFAULT_PORTS = (8888, 8889)
 VERDICTS = {
@@ -60,9 +62,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         for port in DEFAULT_PORTS:
             with suppress(OSError):
                 stack.enter_context(socket.create_server(("127.0.0.1", port)))
-        as_json = Beside(lambda: run("run", "--once", "--output", "json", home=home, **proxies))
-        as_table = Beside(lambda: run("run", "--once", home=home, COLUMNS="160"))
-        return Runs(home, as_json.end(), as_table.end())
+        as_json = run("run", "--once", "--output", "json", home=home, **proxies)
+        return Runs(home, as_json, run("run", "--once", home=home, COLUMNS="160"))
 
 
 def test_json_is_the_whole_output_and_tells_what_the_cycle_and_the_swap_have_shown(runs: Runs) -> None:
@@ -146,7 +147,7 @@ def test_the_table_shows_the_same_to_people(runs: Runs) -> None:
         r"Hot swap: \d+ requests flowed, 0 failed; the new module answered \d+\.\d\d s after", result.stdout
     )
     assert [line.split(maxsplit=4) for line in result.stdout.splitlines() if line.startswith("half a GPU")] == [
-        ["half", "a", "GPU", "gpu-1", "■■■■■■□□  passes       40"]
+        ["half", "a", "GPU", "gpu-1", "■■■■■■□□  passes              40"]
     ]
     assert re.search(
         r"^ +gpu-2 ← +◧■■□□□□□ +passes +68  the share fits on a GPU that is shared already", result.stdout, re.MULTILINE
@@ -155,7 +156,10 @@ def test_the_table_shows_the_same_to_people(runs: Runs) -> None:
     assert list(runs.home.iterdir()) == []
 
 
-def test_it_shows_what_it_has_then_stays_up_until_a_signal_and_leaves_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)], ids=["ended", "killed"])
+def test_it_shows_what_it_has_then_stays_up_until_a_signal_and_leaves_nothing_behind(
+    number: signal.Signals, status: int, tmp_path: Path
+) -> None:
     shown, folder = tmp_path / "shown", tmp_path / "home"
     folder.mkdir()
     with shown.open("wb") as stdout:
@@ -173,17 +177,31 @@ def test_it_shows_what_it_has_then_stays_up_until_a_signal_and_leaves_nothing_be
         verbs, admin = urls[:2]
         assert (
             httpx.get(f"{admin}/readyz?verbose", trust_env=False).text
-            == "[+]plugins ok\n[+]threads ok\nreadyz check passed\n"
+            == "[+]plugins ok\n[+]threads ok\n[+]verbs ok\nreadyz check passed\n"
         )
         assert httpx.post(f"{verbs}/nope", trust_env=False).status_code == httpx.codes.NOT_FOUND
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_S) == 128 + signal.SIGTERM
+        process.send_signal(number)
+        assert process.wait(PATIENCE_S) == status
         wait_until(lambda: not _listens(httpx.URL(verbs).port or 0), f"{verbs} is closed")
+        wait_until(lambda: not list(folder.iterdir()), lambda: f"still there: {list(folder.iterdir())}")
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(PATIENCE_S)
-    assert list(folder.iterdir()) == []
+
+
+def test_two_that_begin_at_the_same_moment_have_an_extender_of_their_own_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have found the default ports free. The one that comes too late must not take the other's extender for its
+    own."""
+    with demo_server() as first, first.running():
+        monkeypatch.setattr(server, "PORTS", (first.port, first.admin_port))
+        monkeypatch.setattr(server, "_is_free", lambda _: True)
+        with demo_server() as second, second.running() as process:
+            assert process.poll() is None
+            assert {second.port, second.admin_port}.isdisjoint((0, first.port, first.admin_port))
+            for each in (first, second):
+                answer = httpx.get(f"http://127.0.0.1:{each.admin_port}/readyz", trust_env=False)
+                assert (answer.status_code, answer.text) == (200, "ok")
 
 
 def _listens(port: int) -> bool:

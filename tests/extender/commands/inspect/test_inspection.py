@@ -19,6 +19,7 @@ from tests.extender.commands.command import Command, Ended
 from tests.extender.guests import example
 from tests.wasm_runtime.custom import custom
 from wasm_runtime import abi
+from wasm_runtime.module import metadata
 
 MEMORY = '(memory (export "memory") 1)'
 FILTER = '(func (export "filter") (result i32) (i32.const 0))'
@@ -63,12 +64,14 @@ def expected(module: Path, **facts: Any) -> dict[str, Any]:
         "size": module.stat().st_size,
         "language": "unknown",
         "tools": [],
+        "sdk": "",
         "extension_points": {"filter": ["filter"]},
         "resident_exports": [],
         "ignored_exports": [],
         "imports": {},
         "node_data": [],
         "cluster_events": [],
+        "config_schema": None,
         "portable": not facts.get("obstacles"),
         "obstacles": [],
         "memory": {"minimum_pages": 1, "maximum_pages": None, "started_pages": 1},
@@ -86,7 +89,7 @@ def test_an_example_as_json(command: Command) -> None:
         module,
         extension_points={"preFilter": ["prefilter"], "filter": ["filter"]},
         imports={
-            "k8s.io/scheduler": ["get_config", "currentPod", "currentNodeName", "result.status_reason"],
+            "k8s.io/scheduler": ["get_config", "currentPod", "result.status_reason", "currentNodeName"],
             "k8s.io/api": ["node"],
         },
         node_data=["k8s.io/api/node"],
@@ -99,16 +102,18 @@ def test_an_example_as_a_table_and_then_from_the_compile_cache(command: Command)
     lines = [
         f"Module            {module}",
         f"Digest            {digest(module)}",
-        "Size              9069 bytes",
+        f"Size              {module.stat().st_size} bytes",
         "Language          unknown",
         "Made with         unknown",
+        "Library           unknown",
         "Extension points  preScore: prescore",
         "                  score: score",
         "Learns of changes none",
         "Ignored exports   none",
-        "Imports           k8s.io/scheduler: get_config, currentPod, currentNodeName, result.status_reason",
+        "Imports           k8s.io/scheduler: get_config, currentPod, result.status_reason, currentNodeName",
         "Node data         none: names are enough",
         "Cluster events    all, as it names none",
+        "guestConfig       not known, as the module has no schema of it",
         "Portable          yes, to the upstream host (kube-scheduler-wasm-extension)",
         "Memory            minimum 2 pages (0.125 MiB), after its start 2 pages (0.125 MiB)",
         "Code              N KiB, compiled in N ms",
@@ -168,6 +173,7 @@ def test_a_guest_of_tinygo_that_leaves_at_its_start(command: Command, module: Pa
         "Language          Go",
         "Made with         clang 19.1.2",
         "                  TinyGo 0.39.0",
+        "Library           unknown",
         "Extension points  enqueue: enqueue",
         "                  score: score, normalizescore",
         "Learns of changes none",
@@ -178,6 +184,7 @@ def test_a_guest_of_tinygo_that_leaves_at_its_start(command: Command, module: Pa
         "Cluster events    Node: Add, UpdateNodeAllocatable",
         "                  *: Delete, UpdateNodeLabel, UpdateNodeTaint, UpdateNodeCondition, UpdateNodeAnnotation",
         "                  99: Add, 0x80000800",
+        "guestConfig       not known, as the module has no schema of it",
         "Portable          no, the upstream host (kube-scheduler-wasm-extension) would not run it as it runs here:",
         "                  leaves by exit status 0 in _start, after which the upstream host cannot call it",
         "Memory            minimum 2 pages (0.125 MiB), maximum 64 pages (4 MiB), after its start 5 pages (0.3125 MiB)",
@@ -222,7 +229,7 @@ def test_a_module_with_problems_is_shown_all_the_same(command: Command, module: 
     )
     ended = command("inspect", module)
     assert ended.status == 1
-    assert table(ended)[5:] == [
+    assert table(ended)[6:] == [
         "Extension points  filter: filter",
         "Learns of changes none",
         "Ignored exports   Memory; did you mean memory?",
@@ -231,6 +238,7 @@ def test_a_module_with_problems_is_shown_all_the_same(command: Command, module: 
         "                  k8s.io/api: nodeList",
         "Node data         k8s.io/api/nodeList: it may need whole nodes, not only names",
         "Cluster events    not known",
+        "guestConfig       not known, as the module has no schema of it",
         "Portable          no, the upstream host (kube-scheduler-wasm-extension) would not run it as it runs here:",
         "                  exports no memory named 'memory'",
         "                  exports filter as () -> (i64), the upstream host has () -> (i32)",
@@ -337,14 +345,14 @@ def test_long_lists_are_cut_and_what_could_move_the_cursor_is_replaced(command: 
     names = [r"\1b[2J\r\n\t\c2\9b", "x" * 2_000, *(f"export{at}" for at in range(29))]
     build(module, MEMORY, FILTER, *(f'(func (export "{name}"))' for name in names))
     shown = table(command("inspect", module))
-    assert len(shown) == 15 + MAX_ROWS
-    assert shown[6:10] == [
+    assert len(shown) == 17 + MAX_ROWS
+    assert shown[7:11] == [
         "Learns of changes none",
         "Ignored exports   �[2J   �",
         f"                  {'x' * 498} … {'x' * 498}",
         "                  export0",
     ]
-    assert shown[6 + MAX_ROWS : 8 + MAX_ROWS] == [
+    assert shown[7 + MAX_ROWS : 9 + MAX_ROWS] == [
         "                  export17",
         "                  and 11 more; --output json shows them all",
     ]
@@ -441,6 +449,8 @@ def test_files_that_cannot_be_read(command: Command, tmp_path: Path) -> None:
     missing = tmp_path / "missing.wasm"
     problem = f"kwx: {missing} cannot be read: No such file or directory; build it or mend the path\n"
     assert command("inspect", missing) == (1, "", problem)
+    problem = "kwx: oci:/registry.example/tier:v1 cannot be read: No such file or directory; fetch it by kwx pull\n"
+    assert command("inspect", "oci://registry.example/tier:v1") == (1, "", problem)
     assert command("inspect", tmp_path) == (1, "", f"kwx: {tmp_path} is no regular file; name a .wasm file\n")
     large = tmp_path / "large.wasm"
     limit = RuntimeConfig().module_limit
@@ -460,3 +470,58 @@ def test_a_cache_that_others_can_write_to_is_not_used(
         "",
         f"kwx: {tmp_path} can be written by others (mode 777), and the code kept there is run; chmod 700 it\n",
     )
+
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "tier": {"type": "string", "default": "spot", "description": "Tier of the best nodes."},
+        "mode": {"enum": ["pack", "spread"]},
+        "share": {"type": ["number", "null"]},
+    },
+    "required": ["mode"],
+}
+
+
+def with_schema(module: Path, schema: object) -> Path:
+    told = metadata.Metadata("go 0.1.0", msgspec.Raw(msgspec.json.encode(schema)))
+    module.write_bytes(metadata.embed(build(module, MEMORY, FILTER).read_bytes(), told))
+    return module
+
+
+def test_what_a_module_says_of_itself_is_shown(command: Command, module: Path) -> None:
+    with_schema(module, SCHEMA)
+    facts = report(command("inspect", module, "--output", "json"))
+    assert facts == expected(module, language="Go", sdk="go 0.1.0", config_schema=SCHEMA)
+    lines = table(command("inspect", module))
+    at = lines.index("Library           go 0.1.0")
+    assert lines[at + 7 : at + 10] == [
+        "guestConfig       tier (string, by default spot): Tier of the best nodes.",
+        "                  mode (one of pack, spread, required)",
+        "                  share (number or null)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "shown"),
+    [({}, "what its schema allows; --output json shows it"), ({"properties": {"any": True}}, "any (any)")],
+)
+def test_schemas_of_any_form_are_shown(command: Command, module: Path, schema: object, shown: str) -> None:
+    assert f"guestConfig       {shown}" in table(command("inspect", with_schema(module, schema)))
+
+
+def test_a_configuration_is_checked_by_the_modules_schema(command: Command, module: Path) -> None:
+    with_schema(module, SCHEMA)
+    assert command("inspect", module, "--guest-config", '{"mode": "pack"}').status == 0
+    ended = command("inspect", module, "--guest-config", '{"mode": "pakc"}', "--output", "json")
+    assert ended.status == 1
+    refused = 'does not accept this guestConfig: mode: "pakc" is not one of "pack" or "spread"'
+    assert msgspec.json.decode(ended.stdout)["problems"] == [refused]
+
+
+def test_a_schema_that_cannot_be_used_is_a_problem(command: Command, module: Path) -> None:
+    ended = command("inspect", with_schema(module, {"$ref": "#"}), "--output", "json")
+    used = "has $ref, which no schema of a guestConfig may have: write in its place what is meant"
+    assert ended.status == 1
+    refused = f"has a schema of its guestConfig that cannot be used: {used}"
+    assert msgspec.json.decode(ended.stdout)["problems"] == [refused]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -87,11 +88,31 @@ def test_the_plugins_are_listed_in_columns(extender: Extender, kwx: Kwx) -> None
     assert (
         shown(kwx("list", "--profile", "batch"))
         == f"""\
-Plugin  Profile  Revision      State   Source
-twice   batch    {active(extender, "swapped")}  serves  file://./nodenumber.wasm"""
+Plugin  Profile  Revision      State   Failures  Source
+twice   batch    {active(extender, "swapped")}  serves         0  file://./nodenumber.wasm"""
     )
     everything = json.loads(kwx("list", "--output", "json").stdout)
     assert everything == extender.admin.get("/api/v1/plugins").json()
+
+
+def test_a_list_may_be_wide_yaml_or_names_alone(extender: Extender, kwx: Kwx) -> None:
+    assert (
+        shown(kwx("list", "--profile", "batch", "-o", "wide"))
+        == f"""\
+Plugin  Profile  Revision      State   Failures  Weight  Module        Policy  Exports         Source
+twice   batch    {active(extender, "swapped")}  serves         0       1  {SHORT}  Fail    prescore,score  file://./nodenumber.wasm"""
+    )
+    names = [*OWN, "twice", LONG]
+    assert shown(kwx("list", "-o", "name")).splitlines() == names
+    assert yaml.safe_load(kwx("list", "-o", "yaml").stdout) == extender.admin.get("/api/v1/plugins").json()
+    (one,) = extender.admin.get("/api/v1/plugins/refused/revisions").json()
+    assert shown(kwx("revisions", "refused", "-o", "name")) == one["id"]
+    heads, row = [line.split() for line in shown(kwx("revisions", "refused", "-o", "wide")).splitlines()]
+    assert (heads, row[:3]) == (
+        ["Revision", "Stage", "Module", "Signer", "Origin"],
+        [one["id"], "active", one["module"]],
+    )
+    assert yaml.safe_load(kwx("show", "refused", "-o", "yaml").stdout)["name"] == "refused"
 
 
 def test_what_is_not_as_it_should_be_is_told_once(command: Command, tmp_path: Path) -> None:
@@ -106,8 +127,8 @@ def test_what_is_not_as_it_should_be_is_told_once(command: Command, tmp_path: Pa
         ("False", "SourceFailed", message),
     )
     assert [line.split() for line in lines[:2]] == [
-        ["Plugin", "Profile", "Revision", "State", "Source"],
-        ["far", "default", "missing", far["guestURL"]],
+        ["Plugin", "Profile", "Revision", "State", "Failures", "Source"],
+        ["far", "default", "missing", "0", far["guestURL"]],
     ]
     assert lines[2:] == [f"far of default: Ready=False (NoRevision): {message}"]
 
@@ -186,27 +207,53 @@ WHEN  swapped of swapped: {old} replaced, by start"""
     )
 
 
+@pytest.fixture(scope="module")
+def key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+@pytest.fixture(scope="module")
+def signed(tmp_path_factory: pytest.TempPathFactory, key: ec.EllipticCurvePrivateKey) -> Iterator[Extender]:
+    """One whose module must be signed with the key."""
+    folder = tmp_path_factory.mktemp("signed")
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    (folder / "cosign.pub").write_bytes(public)
+    start = guests.build("nodenumber", folder)
+    start.with_suffix(".wasm.sig").write_bytes(_sign(key, start.read_bytes()))
+    entry = plugin("nodenumber", source={"publicKey": "cosign.pub"})
+    with Extender(folder, profile("default", entry)) as extender:
+        yield extender
+
+
 @pytest.mark.parametrize(
-    "encode", [bytes, base64.encodebytes, lambda value: base64.encodebytes(value).replace(b"\n", b"\r\n")]
+    ("score", "encode"),
+    [
+        (50, bytes),
+        (51, base64.encodebytes),
+        (52, lambda value: base64.encodebytes(value).replace(b"\n", b"\r\n")),
+    ],
+    ids=["bytes", "lines", "lines of Windows"],
 )
 def test_a_module_is_uploaded_with_its_signature(
-    command: Command, tmp_path: Path, encode: Callable[[bytes], bytes]
+    command: Command,
+    tmp_path: Path,
+    signed: Extender,
+    key: ec.EllipticCurvePrivateKey,
+    score: int,
+    encode: Callable[[bytes], bytes],
 ) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    (tmp_path / "cosign.pub").write_bytes(public)
-    start = guests.build("nodenumber", tmp_path)
-    start.with_suffix(".wasm.sig").write_bytes(_sign(key, start.read_bytes()))
     module, signature = tmp_path / "other.wasm", tmp_path / "other.sig"
-    module.write_bytes(guests.constant_score(50))
+    module.write_bytes(guests.constant_score(score))
     signature.write_bytes(encode(_sign(key, module.read_bytes())))
-    entry = plugin("nodenumber", source={"publicKey": "cosign.pub"})
-    with Extender(tmp_path, profile("default", entry)) as extender:
-        upload = ["plugin", "swap", "nodenumber", "--file", module, "--server", extender.admin_url]
-        assert "upload by local is not signed; expected a signature by " in command(*upload).stderr
-        assert command(*upload, "--signature", signature).status == 0
-        shown = extender.admin.get("/api/v1/plugins/nodenumber").json()["revision"]
-        assert (shown["origin"], shown["signer"][:7]) == ("upload by local", "sha256:")
+    upload = ["plugin", "swap", "nodenumber", "--file", module, "--server", signed.admin_url]
+    assert "upload by local is not signed; expected a signature by " in command(*upload).stderr
+    assert command(*upload, "--signature", signature).status == 0
+    shown = signed.admin.get("/api/v1/plugins/nodenumber").json()["revision"]
+    assert (shown["origin"], shown["module"], shown["signer"][:7]) == (
+        "upload by local",
+        digest(module.read_bytes()),
+        "sha256:",
+    )
 
 
 def _sign(key: ec.EllipticCurvePrivateKey, content: bytes) -> bytes:
@@ -260,8 +307,9 @@ def test_nothing_is_lost_on_a_narrow_terminal(extender: Extender, columns: int) 
     def words(*arguments: str) -> list[str]:
         return run_on_terminal([KWX, "plugin", *arguments], columns, environment).split()
 
-    row = [LONG, LONG_PROFILE, active(extender, LONG), "serves", "file://./nodenumber.wasm"]
-    assert words("list", "--profile", LONG_PROFILE) == ["Plugin", "Profile", "Revision", "State", "Source", *row]
+    row = [LONG, LONG_PROFILE, active(extender, LONG), "serves", "0", "file://./nodenumber.wasm"]
+    headings = ["Plugin", "Profile", "Revision", "State", "Failures", "Source"]
+    assert words("list", "--profile", LONG_PROFILE) == [*headings, *row]
     extender.post(f"/profiles/{LONG_PROFILE}/prioritize", names_args(LONG_NODES))
     shown = words("swap", LONG, "--set", "guestConfig={reverse: true}", "--dry-run")
     assert shown[-9:] == ["Node", "Active", "Candidate", LONG_NODES[0], "0", "100", LONG_NODES[1], "100", "0"]

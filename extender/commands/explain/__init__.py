@@ -1,0 +1,1 @@
+"""`kwx explain`: why a pod is where it is, or nowhere."""

@@ -1,0 +1,20 @@
+"""By how much the scores of two nodes would have to differ for the other one to win."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from extender.admin.api.decision_views import NodeDecisionView
+from wasm_runtime.abi import MAX_NODE_SCORE
+
+
+def margins(winner: NodeDecisionView, second: NodeDecisionView) -> Iterator[str]:
+    """For each plugin by whose scores alone the second could win: how many points that takes."""
+    pairs = list(zip(winner.scores, second.scores, strict=True))
+    lead = sum(first.weight * (first.score - other.score) for first, other in pairs)
+    for first, other in pairs:
+        points = lead // first.weight + 1
+        if first.score >= points:
+            yield f"{first.plugin} gave {winner.name} {first.score - points} in place of {first.score}"
+        elif other.score + points <= MAX_NODE_SCORE:
+            yield f"{first.plugin} gave {second.name} {other.score + points} in place of {other.score}"

@@ -1,0 +1,1 @@
+"""A new plugin: sources, tests, cases and all that it takes to build it."""
