@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,6 +48,15 @@ class Overlay:
         """What kustomize makes of it."""
         return list(yaml.safe_load_all(control_plane.kubectl("kustomize", str(self.directory))))
 
+    def with_component(self, component: Component, control_plane: ControlPlane, folder: Path) -> list[dict[str, Any]]:
+        """What kustomize makes of it and a component, by a kustomization in a folder."""
+        content = {
+            "resources": [os.path.relpath(self.directory, folder.resolve())],
+            "components": [os.path.relpath(component.directory, folder.resolve())],
+        }
+        (folder / "kustomization.yaml").write_text(yaml.safe_dump(content))
+        return list(yaml.safe_load_all(control_plane.kubectl("kustomize", str(folder))))
+
     def deployment(self, control_plane: ControlPlane) -> dict[str, Any]:
         """Its Deployment."""
         (found,) = [each for each in self.objects(control_plane) if each["kind"] == "Deployment"]
@@ -91,3 +101,4 @@ class Component:
 
 WAKE_PODS = Component("wake-pods")
 BIND = Component("bind")
+REPLICAS = Component("replicas")

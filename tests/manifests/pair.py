@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -14,11 +15,15 @@ import yaml
 from bench.controlplane import ControlPlane, Process
 from bench.controlplane.ports import LOOPBACK, free_port
 from bench.controlplane.process import answers
+from extender.commands.scheduler_config import CERTIFICATES
+from tests.certificates import Authority
 from tests.e2e.stack import EXAMPLES, KWX
 
 from .overlay import SIDECAR, Overlay
 
 READY_TIMEOUT_S = 60.0
+SECRET = "/etc/kwx-tls"
+"""Where the Deployment of the Service has its certificates."""
 PLUGINS_OF_THE_IMAGE = "file:///opt/kwx/plugins/"
 
 
@@ -31,12 +36,18 @@ class Pair:
     scheduler: Process
 
     def __init__(
-        self, overlay: Overlay, control_plane: ControlPlane, directory: Path, plugins: Sequence[Mapping[str, Any]] = ()
+        self,
+        overlay: Overlay,
+        control_plane: ControlPlane,
+        directory: Path,
+        plugins: Sequence[Mapping[str, Any]] = (),
+        server: Mapping[str, Any] | None = None,
     ) -> None:
-        """Takes plugins that the extender has beside those of the overlay.
+        """Takes plugins, and keys of the server, that the extender has beside those of the overlay.
 
-        With them the cluster's scheduler, which is no part of the overlay, has what `kwx scheduler-config` prints.
+        With plugins the cluster's scheduler, which is no part of the overlay, has what `kwx scheduler-config` prints.
         """
+        self._server = server or {}
         self._plugins = plugins
         self._overlay = overlay
         self._control_plane = control_plane
@@ -46,6 +57,7 @@ class Pair:
         self._cleanup = ExitStack()
 
     def __enter__(self) -> Pair:
+        issue(self._directory)
         try:
             extender: list[str | Path] = [KWX, "serve", f"--config={self.write_extender_config()}"]
             self._start("extender", extender, f"http://{self._admin}/readyz")
@@ -63,10 +75,18 @@ class Pair:
     ) -> None:
         self._cleanup.close()
 
+    @property
+    def admin_url(self) -> str:
+        """Where health and the admin API are."""
+        return f"http://{self._admin}"
+
     def write_extender_config(self) -> Path:
         """The overlay's extender.yaml for this machine."""
         content = self._overlay.load("extender.yaml")
-        content["server"] = {"address": self._verbs, "adminAddress": self._admin}
+        tls = content["server"].get("tls")
+        content["server"] = {"address": self._verbs, "adminAddress": self._admin, **self._server}
+        if tls:
+            content["server"]["tls"] = _moved(tls, SECRET, self._directory)
         content["cluster"] = {"mode": "kubeconfig", "kubeconfig": str(self._identity)}
         for profile in content["profiles"]:
             for plugin in profile["plugins"]:
@@ -88,7 +108,9 @@ class Pair:
         content["clientConnection"] = {"kubeconfig": str(identity)}
         if self._plugins and self._overlay is not SIDECAR:
             content["extenders"] = self.print_scheduler_config()["extenders"]
-        content["extenders"][0]["urlPrefix"] = f"http://{self._verbs}"
+        extender = content["extenders"][0]
+        extender["urlPrefix"] = f"{extender['urlPrefix'].partition(':')[0]}://{self._verbs}"
+        show_certificate(extender, self._directory)
         config = f"--config={self._write('scheduler.yaml', content)}"
         pod = self._overlay.deployment(self._control_plane)["spec"]["template"]["spec"]
         commands = [each["command"] for each in pod["containers"] if each["name"] == "kube-scheduler"]
@@ -107,3 +129,24 @@ class Pair:
         path = self._directory / name
         path.write_text(yaml.safe_dump(content))
         return path
+
+
+def issue(folder: Path) -> None:
+    """Makes what is in the Secrets: that of the extender in the folder, that of kube-scheduler in `client` below it."""
+    ca, client = Authority(folder), folder / "client"
+    ca.server("tls")
+    ca.issue("tls", "kube-scheduler", folder=client)
+    shutil.copyfile(ca.file, client / "ca.crt")
+
+
+def show_certificate(extender: dict[str, Any], folder: Path) -> None:
+    """Has kube-scheduler's entry of an extender name what was issued into a folder, if it names any certificates."""
+    if "tlsConfig" in extender:
+        extender["tlsConfig"] = _moved(extender["tlsConfig"], CERTIFICATES, folder / "client")
+
+
+def _moved(section: Mapping[str, Any], place: str, folder: Path) -> dict[str, Any]:
+    """A section of a file with its paths in another folder."""
+    return {
+        key: value.replace(place, str(folder)) if isinstance(value, str) else value for key, value in section.items()
+    }

@@ -12,12 +12,12 @@ from bench.controlplane import ControlPlane
 from tests.e2e.stack import guest, pod
 
 from .overlay import BIND, MANIFESTS, NAMESPACE, SERVICE, SIDECAR, Overlay
-from .pair import Pair
+from .pair import Pair, issue, show_certificate
 
 ACCELERATOR = "kwx.dev/accelerator"
 PODS = "/api/v1/namespaces/default/pods"
 EVENTS = "/api/v1/namespaces/default/events"
-SERVICE_URL = f"http://kwx-extender.{NAMESPACE}.svc:8888"
+SERVICE_URL = f"https://kwx-extender.{NAMESPACE}.svc:8888"
 PERMIT_REJECTS = "aaa2aaa"
 """What the guest `binding_from_config` is configured with to say no in Permit, and yes elsewhere."""
 
@@ -26,6 +26,8 @@ PERMIT_REJECTS = "aaa2aaa"
 def test_the_scheduler_accepts_its_configuration(cluster: ControlPlane, overlay: Overlay, tmp_path: Path) -> None:
     content = overlay.load("scheduler.yaml")
     content["clientConnection"] = {"kubeconfig": str(cluster.kubeconfig("scheduler"))}
+    issue(tmp_path)
+    show_certificate(content["extenders"][0], tmp_path)
     file = tmp_path / "scheduler.yaml"
     file.write_text(yaml.safe_dump(content))
     assert cluster.scheduler_config_errors(file) == ""
@@ -64,6 +66,7 @@ def pod_of(overlay: Overlay, **changes: Any) -> dict[str, Any]:
     return wish
 
 
+@pytest.mark.oldest
 def test_a_pod_is_scheduled_where_a_guest_says(cluster: ControlPlane, overlay: Overlay, tmp_path: Path) -> None:
     cluster.create_nodes(3)
     labels = {"metadata": {"labels": {ACCELERATOR: "h100"}}}

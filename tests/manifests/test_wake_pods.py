@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,16 +45,6 @@ def key(each: dict[str, Any]) -> tuple[str, str]:
     return each["kind"], each["metadata"]["name"]
 
 
-def with_component(control_plane: ControlPlane, overlay: Overlay, folder: Path) -> list[dict[str, Any]]:
-    """What kustomize makes of an overlay and the component."""
-    content = {
-        "resources": [os.path.relpath(overlay.directory, folder.resolve())],
-        "components": [os.path.relpath(WAKE_PODS.directory, folder.resolve())],
-    }
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(content))
-    return list(yaml.safe_load_all(control_plane.kubectl("kustomize", str(folder))))
-
-
 def test_it_is_where_the_log_says_it_is() -> None:
     assert WAKE_PODS.directory == CHECKOUT / COMPONENT
 
@@ -64,7 +53,7 @@ def test_it_adds_these_objects_to_an_overlay_and_changes_none(
     control_plane: ControlPlane, overlay: Overlay, tmp_path: Path
 ) -> None:
     before = {key(each): each for each in overlay.objects(control_plane)}
-    after = {key(each): each for each in with_component(control_plane, overlay, tmp_path)}
+    after = {key(each): each for each in overlay.with_component(WAKE_PODS, control_plane, tmp_path)}
     added = [("CSIStorageCapacity", NAME), ("Role", NAME), ("RoleBinding", NAME)]
     assert sorted(after.keys() - before.keys()) == added
     assert {each: after[each] for each in before} == before
