@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
@@ -20,19 +21,18 @@ from rich.markdown import Markdown
 from bench.controlplane.gobuild import BuildError
 from bench.controlplane.process import ControlPlaneError
 from bench.errors import BenchError
-from bench.progress import Meter
 from bench.run import FILE, Preset, Run, RunError
 from bench.schema import schema
-from extender.admin.recording.recorders import MAX_PODS, MAX_RECORDING_S
 from extender.commands.inspect import InspectionError
+from extender.commands.lazy_group import HELP
 from extender.commands.output import View, ViewOption, fail, write_json
-from extender.commands.plugin.client import RemoteError
-from extender.commands.plugin.commands import SERVER, ServerOption, TokenOption, connect
+from extender.commands.traffic.recording import RecordingError
 
 T = TypeVar("T")
 
-EXTRA: Final = ("jinja2", "matplotlib", "numpy", "psutil", "scipy")
+EXTRA: Final = ("matplotlib", "numpy", "psutil", "scipy")
 """The libraries of the extra bench."""
+GANG: Final = Path(str(files("extender") / "policies" / "gang.wasm"))
 HEADROOM: Final = Path("sdk-guest", "rust", "modules", "headroom.wasm")
 REPORT_WIDTH: Final = 80
 """Columns in which the tables of a report lose no word. What a narrower terminal wraps is all there."""
@@ -40,7 +40,7 @@ MAX_WIDTH: Final = 10_000
 """Columns of a comparison, whose rows are never wrapped."""
 NOT_COMPARABLE: Final = 2
 UNCLEAR: Final = 3
-FAILURES: Final = (BenchError, BuildError, ControlPlaneError, InspectionError, RemoteError)
+FAILURES: Final = (BenchError, BuildError, ControlPlaneError, InspectionError, RecordingError)
 STOPPED: Final = 130
 """The exit status of what Ctrl-C has ended."""
 
@@ -50,6 +50,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings=HELP,
 )
 
 Quick = Annotated[bool, typer.Option("--quick", help="Less of it: four minutes at most, once all is built.")]
@@ -107,9 +108,7 @@ def bench_plugin(
         str | None, typer.Option(metavar="NAMES", help="Only these, as in 500,5000,churn; `list` tells all.")
     ] = None,
     variants: Variants = None,
-    record: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Play what `kwx bench record` has recorded.")
-    ] = None,
+    record: Annotated[Path | None, typer.Option(metavar="FILE", help="Play what `kwx record` has recorded.")] = None,
     upstream: Upstream = None,
     wasmer: Annotated[
         Path | None,
@@ -171,6 +170,30 @@ def bench_scheduler(
     _run("scheduler", folder, output, lambda place: scheduler.run(options, place))
 
 
+@app.command("gangs")
+def bench_gangs(
+    quick: Quick = False,
+    full: Full = False,
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Measure this module, not the policy gang.")
+    ] = None,
+    variants: Variants = None,
+    folder: Folder = None,
+    output: ViewOption = View.TABLE,
+) -> None:
+    """How long gangs of 8, 64 and 256 take: with ours, with coscheduling, with kube-scheduler's own (needs Go)."""
+    _require_extra()
+    from bench.gangs import command as gangs  # noqa: PLC0415 - as above
+
+    options = gangs.Options(
+        preset=_preset(quick, full),
+        command=_command(),
+        policy=(policy or GANG).absolute(),
+        variants=_names(variants),
+    )
+    _run("gangs", folder, output, lambda place: gangs.run(options, place))
+
+
 def _preset(quick: bool, full: bool) -> Preset:
     if quick and full:
         raise typer.BadParameter("--quick and --full exclude each other")
@@ -218,7 +241,7 @@ def _run(level: str, given: Path | None, output: View, measure: Callable[[Path],
     except FAILURES as error:
         fail("\n".join((str(error), *_going_on(folder))))
     if output is View.JSON:
-        write_json(run)
+        write_json(report.as_json(run))
     else:
         text = report.markdown(run)
         console = Console()
@@ -236,35 +259,6 @@ def _going_on(folder: Path) -> Iterator[str]:
         yield f"what was measured is in {place}"
         yield f"to go on:    {_command(_program())} --folder {place}"
         yield f"its report:  {_program()} bench report {place}"
-
-
-@app.command("record")
-def bench_record(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file; it will hold pods.", show_default=False)],
-    profile: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of this profile, not of the one of unknown schedulers.")
-    ] = None,
-    pods: Annotated[int, typer.Option(min=1, max=MAX_PODS, help="Ends after so many.")] = 500,
-    seconds: Annotated[float, typer.Option(min=1, max=MAX_RECORDING_S, help="Ends after so long.")] = 60.0,
-    server: ServerOption = SERVER,
-    token_file: TokenOption = None,
-) -> None:
-    """Record live traffic of a running extender, to measure plugins with it: `kwx bench plugin --record FILE`."""
-    from bench import recording  # noqa: PLC0415 - as above
-
-    with connect(server, token_file) as client, Meter(pods, "pods", seconds) as meter:
-        told = 0
-
-        def progress(come: int) -> None:
-            nonlocal told
-            meter.step("recording", come - told)
-            told = come
-
-        found = _or_fail(
-            lambda: recording.record(client, file, profile=profile, pods=pods, seconds=seconds, progress=progress)
-        )
-    dropped = f", {found.dropped:,} more came too quickly" if found.dropped else ""
-    typer.echo(f"{file}: {len(found.cycles):,} pods, {len(found.nodes):,} nodes{dropped}")
 
 
 @app.command("compare")

@@ -17,7 +17,7 @@ from bench.errors import BenchError
 SCHEMA: Final = "kwx.dev/bench/v1"
 FILE: Final = "run.json"
 
-Level = Literal["plugin", "scheduler"]
+Level = Literal["plugin", "scheduler", "gangs"]
 Preset = Literal["quick", "default", "full"]
 Better = Literal["lower", "higher"]
 Unit = Literal["us", "ms", "1/s", "MB", "%"]

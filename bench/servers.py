@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -47,6 +47,7 @@ def running(
     environment: Mapping[str, str] | None = None,
     *,
     says_ready: bool = False,
+    tls: ssl.SSLContext | None = None,
 ) -> Iterator[int]:
     """A process that listens on a port, and `says_ready` there if it can; its id. Raises ServerError."""
     with (
@@ -55,7 +56,7 @@ def running(
     ):
         try:
             deadline = time.monotonic() + START_TIMEOUT
-            while problem := _missing(port, says_ready=says_ready):
+            while problem := _missing(port, tls, says_ready=says_ready):
                 if process.poll() is not None or time.monotonic() > deadline:
                     if process.returncode is not None:
                         problem = f"it ended with status {process.returncode}"
@@ -80,23 +81,29 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def configured(
-    folder: Path, sections: Mapping[str, object], environment: Mapping[str, str] | None = None
+    folder: Path,
+    sections: Mapping[str, object],
+    environment: Mapping[str, str] | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> Iterator[Ports]:
-    """An extender of ours, ready, with these sections of a configuration, which is written into a folder."""
+    """An extender of ours, ready, with these sections of a configuration, which is written into a folder.
+
+    `tls` is how its admin address is asked, where that has TLS.
+    """
     command, verbs, admin = configure(folder, sections)
-    with running(command, admin, environment, says_ready=True) as process:
+    with running(command, admin, environment, says_ready=True, tls=tls) as process:
         yield Ports(verbs, admin, process)
 
 
-def configure(folder: Path, sections: Mapping[str, object]) -> tuple[Sequence[str | Path], int, int]:
+def configure(folder: Path, sections: Mapping[str, Any]) -> tuple[Sequence[str | Path], int, int]:
     """Writes a configuration with these sections; the command that serves it, and the ports of verbs and admin API."""
     verbs, admin = free_port(), free_port()
     server = {"address": f"{LOOPBACK}:{verbs}", "adminAddress": f"{LOOPBACK}:{admin}", "stateDirectory": "state"}
     configuration = {
         "apiVersion": "kwx.dev/v1alpha1",
         "kind": "ExtenderConfiguration",
-        "server": server,
         **sections,
+        "server": {**sections.get("server", {}), **server},
     }
     file = folder / "extender.yaml"
     file.write_text(yaml.safe_dump(configuration))
@@ -114,14 +121,14 @@ def listens(port: int) -> bool:
     return True
 
 
-def _missing(port: int, *, says_ready: bool) -> str:
+def _missing(port: int, tls: ssl.SSLContext | None, *, says_ready: bool) -> str:
     """What a server on a port is to be waited for; empty if nothing."""
     if not listens(port):
         return f"nothing listens on port {port}"
     if not says_ready:
         return ""
     try:
-        status, content = get(port, "/readyz")
+        status, content = get(port, "/readyz", tls)
     except ServerError as error:
         return str(error)
     return "" if status == http.client.OK else f"port {port} is not ready: {content}"

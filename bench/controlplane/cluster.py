@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import ssl
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,7 @@ START_TIMEOUT_S = 60.0
 COMMAND_TIMEOUT_S = 60.0
 TOKEN_LIFETIME_S = 30 * 24 * 3600
 FAKE_NODE = ("kwok.x-k8s.io/node", "fake")
+POD_ENDS = Path(__file__).parent / "kwok" / "pod-ends.yaml"
 DEFAULT_ALLOCATABLE = {"cpu": "32", "memory": "256Gi", "pods": "110"}
 # Without a controller manager nobody makes default service accounts, and nobody takes the not-ready taint
 # off a node again: these two plugins would keep every pod out.
@@ -37,9 +39,10 @@ class ControlPlane:
     """A running control plane; a context manager that ends all it started, and its directory, on exit.
 
     There is no controller manager: no workload controllers, no garbage collection, no namespace deletion.
-    Pods bound to nodes of `create_nodes` become Running. What is started never outlives this process; on
-    Linux not even when it is killed (see Process for the thread to start it from). A part that died or was late
-    raises ControlPlaneError, with the end of its log, from whatever start, wait or API call meets it first.
+    Pods bound to nodes of `create_nodes` become Running, and end a second after they are deleted. What is started
+    never outlives this process; on Linux not even when it is killed (see Process for the thread to start it from). A
+    part that died or was late raises ControlPlaneError, with the end of its log, from whatever start, wait or API call
+    meets it first.
     """
 
     directory: Path
@@ -58,6 +61,7 @@ class ControlPlane:
         self._api_server_flags = api_server_flags
         self._users = {"admin": User("admin", ("system:masters",)), "scheduler": User("system:kube-scheduler")}
         self._processes: list[Process] = []
+        self._schedulers = itertools.count()
         self._cleanup = ExitStack()
 
     def __enter__(self) -> ControlPlane:
@@ -159,17 +163,29 @@ class ControlPlane:
         """Ends kwok: nodes stay as they are, pods stay Pending where they are bound, and nobody renews leases."""
         next(process for process in self._processes if process.name == "kwok").stop()
 
+    def restart_api_server(self) -> None:
+        """Ends kube-apiserver as a crash does, and starts it anew, with the same data at the same address."""
+        old = next(process for process in reversed(self._processes) if process.name == "kube-apiserver")
+        old.kill()
+        self._start("kube-apiserver", self._api_server, f"{self.server}/readyz")
+
     def start_scheduler(
-        self, config: Path, port: int | None = None, program: Path | None = None, flags: Sequence[str] = ()
+        self,
+        config: Path,
+        port: int | None = None,
+        program: Path | None = None,
+        flags: Sequence[str] = (),
+        *,
+        may_end: bool = False,
     ) -> Process:
         """Start a kube-scheduler with the KubeSchedulerConfiguration in `config`, and wait until it is ready.
 
         The configuration names its own kubeconfig. The result can be stopped, and another one started. Anybody may
         read its metrics, by https at `port` of LOOPBACK. `program` is a scheduler with more plugins than the stock one;
-        `flags` are given to it as well.
+        `flags` are given to it as well. One that `may_end` is not looked after: a leader ends when it loses its Lease.
         """
         port = port or free_port()
-        name = f"kube-scheduler-{len(self._processes)}"
+        name = f"kube-scheduler-{next(self._schedulers)}"
         command: Command = [
             program or self.binaries.kube_scheduler,
             f"--config={config}",
@@ -177,7 +193,7 @@ class ControlPlane:
             "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics",
             *flags,
         ]
-        return self._start(name, command, f"https://{LOOPBACK}:{port}/readyz")
+        return self._start(name, command, f"https://{LOOPBACK}:{port}/readyz", may_end=may_end)
 
     def scheduler_config_errors(self, config: Path) -> str:
         """What kube-scheduler's strict decoding and validation say against `config`; empty where it accepts it."""
@@ -230,7 +246,7 @@ class ControlPlane:
         self.server = f"https://{LOOPBACK}:{port}"
         key = write_private(self.directory / "service-account.key", signing_key())
         tokens = write_private(self.directory / "tokens.csv", token_file(self._users.values()))
-        command: Command = [
+        self._api_server: Command = [
             self.binaries.kube_apiserver,
             f"--etcd-servers={etcd}",
             *_serving_flags(port),
@@ -246,7 +262,7 @@ class ControlPlane:
             f"--disable-admission-plugins={','.join(DISABLED_ADMISSION_PLUGINS)}",
             *self._api_server_flags,
         ]
-        self._start("kube-apiserver", command, f"{self.server}/readyz")
+        self._start("kube-apiserver", self._api_server, f"{self.server}/readyz")
 
     def _connect(self) -> None:
         for name, user in self._users.items():
@@ -268,12 +284,13 @@ class ControlPlane:
             self.binaries.kwok,
             f"--kubeconfig={self.kubeconfig('admin')}",
             f"--config={self.binaries.kwok_stages}",
+            f"--config={POD_ENDS}",
             f"--manage-nodes-with-annotation-selector={'='.join(FAKE_NODE)}",
             f"--server-address={address}",
         ]
         self._start("kwok", command, f"http://{address}/readyz")
 
-    def _start(self, name: str, command: Command, ready_url: str) -> Process:
+    def _start(self, name: str, command: Command, ready_url: str, *, may_end: bool = False) -> Process:
         process = Process(name, command, self.directory)
         self._cleanup.callback(process.stop)
         try:
@@ -281,7 +298,8 @@ class ControlPlane:
         except ControlPlaneError:
             process.stop()
             raise
-        self._processes.append(process)
+        if not may_end:
+            self._processes.append(process)
         return process
 
     def _run(self, command: Command, stdin: str | None = None) -> subprocess.CompletedProcess[str]:

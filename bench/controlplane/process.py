@@ -71,6 +71,13 @@ class Process:
         if not comes_true(ready, self.check, timeout):
             raise ControlPlaneError(f"{self.name} was not ready in {timeout:g} s:\n{log_tail(self.log)}")
 
+    def kill(self) -> None:
+        """End the program as a crash does."""
+        self._is_stopped = True
+        if self.alive:
+            os.killpg(self.pid, signal.SIGKILL)
+            self._popen.wait(STOP_TIMEOUT_S)
+
     def stop(self) -> None:
         """End the program: SIGTERM, and SIGKILL after STOP_TIMEOUT_S. Nobody minds any more if it has ended before."""
         self._is_stopped = True

@@ -2,7 +2,11 @@
 
 Three things, each beside what it is to be compared with in the same run: how soon an extender is ready whose guest
 knows all pods, and its memory; filter and prioritize of gpu-pack beside those of headroom, which knows nodes alone;
-and the same of gpu-pack while pods change beside those of a quiet cluster.
+and the same of gpu-pack while pods change beside those of a quiet cluster. What that costs by the load on the machine
+alone, shows the same while as many pods change in another cluster, which another extender follows.
+
+gpu-pack has one guest at first, as headroom has: pods one after the other, each bound before the next. Then it has as
+many as it may, and each pod another one, as where no pod is ever bound: none of them is in the processor's caches.
 """
 
 from __future__ import annotations
@@ -36,13 +40,23 @@ HEADROOM: Final = RUST / "headroom.wasm"
 GO: Final = ROOT / "tests" / "sdk_guest" / "occupied.go"
 """A guest in standard Go that keeps each node with its pods."""
 
+ALL_INSTANCES: Final = 8
+"""What a plugin may have by default."""
+ONE: Final = "gpu-pack"
+ALL: Final = f"gpu-pack with {ALL_INSTANCES} guests in turn"
 GPUS: Final = 8
+ELSEWHERE_NODES: Final = 100
+ELSEWHERE_PODS: Final = 2_000
+"""Of the other cluster: what a change costs does not grow with it."""
 ROUNDS: Final = 12
 REQUESTS: Final = 20
 """Pods of a round."""
 WARM_UP: Final = 30
 SETTLE: Final = 2.0
 """Seconds for changes to begin, or to end."""
+IDLE: Final = 0.2
+"""The share of a core that an extender takes at most which makes no guests any more, with a look at its metrics."""
+IDLE_TIMEOUT_S: Final = 180.0
 BUILD_TIMEOUT_S: Final = 600.0
 VERBS: Final = ("filter", "prioritize")
 
@@ -67,7 +81,7 @@ def main() -> None:
 
 def _show_ready(what: str, module: Path, cluster: Cluster, pods: int) -> None:
     begun = time.perf_counter()
-    with extender(module, cluster) as ports:
+    with extender(module, ALL_INSTANCES, cluster) as ports:
         seconds = time.perf_counter() - begun
         assert metric(ports, "kwx_pods") == pods
         for body in itertools.islice(bodies(1), WARM_UP):
@@ -78,27 +92,54 @@ def _show_ready(what: str, module: Path, cluster: Cluster, pods: int) -> None:
 
 
 def _show_verbs(cluster: Cluster, nodes: int, rounds: int) -> None:
+    pods = bodies(nodes)
     with ExitStack() as stack:
-        guests = {"headroom": HEADROOM, "gpu-pack": GPU_PACK}
-        connections = {
-            name: stack.enter_context(connected(stack.enter_context(extender(module, cluster))))
-            for name, module in guests.items()
-        }
-        pods = bodies(nodes)
-        for connection in connections.values():
+        guests = {"headroom": (HEADROOM, 1), ONE: (GPU_PACK, 1), ALL: (GPU_PACK, ALL_INSTANCES)}
+        extenders = {name: stack.enter_context(extender(*guest, cluster)) for name, guest in guests.items()}
+        connections = {name: stack.enter_context(connected(ports)) for name, ports in extenders.items()}
+        for name, connection in connections.items():
             measure(connection, pods, WARM_UP)
+            _wait_until_idle(extenders[name])
         beside = [{name: measure(each, pods, REQUESTS) for name, each in connections.items()} for _ in range(rounds)]
-        _compare("gpu-pack beside headroom", [(each["gpu-pack"], each["headroom"]) for each in beside])
-        turns = []
+    for name in (ONE, ALL):
+        _compare(f"{name} beside headroom", [(each[name], each["headroom"]) for each in beside])
+    for name, instances in ((ONE, 1), (ALL, ALL_INSTANCES)):
+        _show_changes(name, instances, cluster, pods, rounds)
+
+
+def _show_changes(name: str, instances: int, cluster: Cluster, pods: Iterator[bytes], rounds: int) -> None:
+    """Nobody else follows the changes: each who does takes a part of the machine."""
+    with ExitStack() as stack:
+        ports = stack.enter_context(extender(GPU_PACK, instances, cluster))
+        connection = stack.enter_context(connected(ports))
+        measure(connection, pods, WARM_UP)
+        _wait_until_idle(ports)
+        elsewhere = stack.enter_context(api_server(ELSEWHERE_NODES, ELSEWHERE_PODS, GPUS))
+        stack.enter_context(extender(GPU_PACK, ALL_INSTANCES, elsewhere))
+        changing = {"": cluster, " in another cluster": elsewhere}
+        turns: dict[str, list[tuple[Mapping[str, float], Mapping[str, float]]]] = {where: [] for where in changing}
         for _ in range(rounds):
-            quiet = measure(connections["gpu-pack"], pods, REQUESTS)
-            cluster.update_pods(UPDATES)
-            time.sleep(SETTLE)
-            busy = measure(connections["gpu-pack"], pods, REQUESTS)
-            cluster.update_pods(0)
-            time.sleep(SETTLE)
-            turns.append((busy, quiet))
-        _compare(f"gpu-pack with {UPDATES} changes of pods a second beside none", turns)
+            for where, changed in changing.items():
+                quiet = measure(connection, pods, REQUESTS)
+                changed.update_pods(UPDATES)
+                time.sleep(SETTLE)
+                busy = measure(connection, pods, REQUESTS)
+                changed.update_pods(0)
+                time.sleep(SETTLE)
+                turns[where].append((busy, quiet))
+    for where, pairs in turns.items():
+        _compare(f"{name}, {UPDATES} changes of pods a second{where} beside none", pairs)
+
+
+def _wait_until_idle(ports: Ports) -> None:
+    """Waits until an extender has made the guests that the pods so far have called for. Raises AssertionError."""
+    until = time.monotonic() + IDLE_TIMEOUT_S
+    while time.monotonic() < until:
+        before = metric(ports, "process_cpu_seconds_total")
+        time.sleep(1)
+        if metric(ports, "process_cpu_seconds_total") - before <= IDLE:
+            return
+    raise AssertionError(f"the extender is busy after {IDLE_TIMEOUT_S:.0f} s")
 
 
 def _compare(what: str, pairs: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> None:
@@ -128,11 +169,17 @@ def bodies(count: int) -> Iterator[bytes]:
 
 
 @contextmanager
-def extender(module: Path, cluster: Cluster) -> Iterator[Ports]:
-    """An extender with one plugin that knows the cluster."""
+def extender(module: Path, instances: int, cluster: Cluster) -> Iterator[Ports]:
+    """An extender with one plugin that knows the cluster, and at most so many guests of it."""
     with TemporaryDirectory(prefix="kwx-bench-") as name:
         folder = Path(name)
-        plugin = {"name": "guest", "guestURL": f"file://{module}", "memoryLimit": "1Gi", "timeout": "30s"}
+        plugin = {
+            "name": "guest",
+            "guestURL": f"file://{module}",
+            "memoryLimit": "1Gi",
+            "timeout": "30s",
+            "instances": instances,
+        }
         sections: dict[str, object] = {
             "cluster": {"mode": "kubeconfig", "kubeconfig": str(cluster.write_kubeconfig(folder))},
             "profiles": [{"name": "default", "scoreRange": 100, "plugins": [plugin]}],

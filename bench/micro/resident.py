@@ -1,8 +1,8 @@
 """`python -m bench.micro.resident`: what a guest that keeps nodes takes, in the sandbox alone.
 
-The policy headroom in Rust and in Go, whose garbage is collected outside the verbs: Filter and Score of a list of nodes
-of 4 KB, each cycle about another pod, and what it costs to tell the guest of a node that has changed. No server, no
-JSON.
+The policy headroom in Rust, in AssemblyScript and in Go, whose garbage is collected outside the verbs: Filter and Score
+of a list of nodes of 4 KB, each cycle about another pod, and what it costs to tell the guest of a node that has
+changed. No server, no JSON.
 """
 
 from __future__ import annotations
@@ -24,8 +24,12 @@ from wasm_runtime.engine import MEBIBYTE, Span
 from wasm_runtime.protobuf import encode_node, encode_pod
 
 SDK: Final = Path(__file__).parents[2] / "sdk-guest"
-GUESTS: Final = {"Rust": SDK / "rust" / "modules" / "headroom.wasm", "Go": SDK / "out" / "go" / "headroom.wasm"}
-BARS: Final = {"Rust": 1.0, "Go": 2.0}
+GUESTS: Final = {
+    "Rust": SDK / "rust" / "modules" / "headroom.wasm",
+    "AssemblyScript": SDK / "assemblyscript" / "modules" / "headroom.wasm",
+    "Go": SDK / "out" / "go" / "headroom.wasm",
+}
+BARS: Final = {"Rust": 1.0, "AssemblyScript": 2.0, "Go": 2.0}
 """Milliseconds for Filter and Score of 5,000 nodes."""
 BUILD_TIMEOUT_S: Final = 600.0
 COUNTS: Final = (500, 5_000, 15_000)

@@ -79,17 +79,17 @@ def machine() -> str:
     return f"{platform.machine()}, {os.cpu_count()} cores, CPython {platform.python_version()}, {versions}"
 
 
-def measure(ports: Sequence[int], count: int) -> list[list[float]]:
+def measure(ports: Sequence[int], count: int, path: str = "/filter") -> list[list[float]]:
     """The milliseconds of each request of each server, in rounds that take turns."""
     connections = [http.client.HTTPConnection(LOOPBACK, port, timeout=30) for port in ports]
     times: list[list[float]] = [[] for _ in ports]
     requests = bodies(count)
     for connection in connections:
         for _ in range(WARM_UP):
-            ask(connection, next(requests))
+            ask(connection, next(requests), path)
     for at in range(ROUNDS * len(ports)):
         turn = at % len(ports)
-        times[turn] += [ask(connections[turn], next(requests)) for _ in range(REQUESTS)]
+        times[turn] += [ask(connections[turn], next(requests), path) for _ in range(REQUESTS)]
     for connection in connections:
         connection.close()
     return times

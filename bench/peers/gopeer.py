@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal, TypeAlias
 
-from bench.controlplane.binaries import NEWEST, SCHEDULERS, cache_root
+from bench.controlplane.binaries import NEWEST, SCHEDULERS, cache_root, minor_of
 from bench.controlplane.gobuild import (
     BUILD_ENVIRONMENT,
     BUILD_FLAGS,
@@ -31,6 +31,10 @@ Program: TypeAlias = Literal["extender", "player", "scheduler"]
 MODULE: Final = Path(__file__).with_name("go")
 PROTOCOL: Final = Path(__file__).with_name("protocol")
 UPSTREAM: Final = Path(__file__).with_name("upstream")
+COSCHEDULING: Final = Path(__file__).with_name("coscheduling")
+ROUNDTRIP: Final = Path(__file__).with_name("roundtrip")
+SCHEDULER_PLUGINS: Final = "sigs.k8s.io/scheduler-plugins"
+"""What COSCHEDULING compiles in, as its go.mod requires it."""
 
 LDFLAGS: Final = SCHEDULERS[NEWEST].ldflags
 """Those of the stock scheduler, so that the one with the plugin says the same version."""
@@ -84,6 +88,29 @@ def build_upstream_scheduler(checkout: Path) -> Path:
         GoToolchain.find(module),
         _modules_of(checkout),
         lambda target: compile_program(module, "./cmd/scheduler", target, "-s -w", f"the scheduler of {checkout}"),
+    )
+
+
+def build_coscheduling() -> Path:
+    """A kube-scheduler with coscheduling, of the minor that scheduler-plugins is made for. Raises BuildError."""
+    release = required_version(COSCHEDULING, "k8s.io/kubernetes")
+    plugins = required_version(COSCHEDULING, SCHEDULER_PLUGINS)
+    title = f"kube-scheduler {release} with coscheduling {plugins}"
+    return _kept(
+        "coscheduling",
+        GoToolchain.find(COSCHEDULING),
+        (COSCHEDULING,),
+        lambda target: compile_program(COSCHEDULING, ".", target, SCHEDULERS[minor_of(release)].ldflags, title),
+    )
+
+
+def build_roundtrip() -> Path:
+    """A server and a client of net/http, for what bytes cost on their way. Raises BuildError."""
+    return _kept(
+        "roundtrip",
+        GoToolchain.find(ROUNDTRIP),
+        (ROUNDTRIP,),
+        lambda target: compile_program(ROUNDTRIP, ".", target, "-s -w", "the peer `roundtrip`"),
     )
 
 

@@ -13,9 +13,9 @@ from bench.plugin.measure import Means, left, measure
 from bench.plugin.variants import WAYS, MeasuredModule
 from bench.plugin.workload import Recorded
 from bench.progress import Meter
-from bench.recording import Recording
 from bench.run import Preset, Run, RunError, Variant
 from extender.commands.inspect import InspectionReport, inspect
+from extender.commands.traffic.recording import Recording
 
 RECORDED: Final = "recorded"
 JUDGES: Final = frozenset({"preFilter", "filter", "score"})

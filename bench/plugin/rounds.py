@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bench.errors import BenchError
-from bench.plugin.subject import Answer, Reply, Subject, SubjectError, Took
+from bench.plugin.subject import Answer, Reply, Status, Subject, SubjectError, Took
 from bench.plugin.variants import Spent, Started
 from bench.plugin.workload import PERIOD, Cycle, Workload
 from bench.run import PARTS
@@ -17,6 +18,9 @@ VERBS: Final = ("filter", "prioritize")
 METRICS: Final = (*VERBS, "cycle")
 
 MICRO: Final = 1e6
+
+_PLUGIN: Final = re.compile(r" \(\S+-\d+\)\Z")
+"""The name of one of several plugins behind a reason."""
 
 MOST: Final = 96
 """Cycles of a variant that are timed in a turn; at least there is one."""
@@ -176,14 +180,20 @@ def best(whole: Answer, told: Answer, top: int) -> Answer:
 
 
 def difference(first: Answer, other: Answer) -> str:
-    """What differs in two answers, in words; empty if nothing does."""
-    for what, there, here in (("filter", first.rejected, other.rejected), ("prioritize", first.scores, other.scores)):
+    """What differs in two answers, in words; empty if nothing does. The extender alone tells which plugin rejects."""
+    rejected = _unsigned(first), _unsigned(other)
+    for what, there, here in (("filter", *rejected), ("prioritize", first.scores, other.scores)):
         differ = [name for name in sorted(there.keys() | here.keys()) if there.get(name) != here.get(name)]
         if differ:
             name = differ[0]
             nodes = "1 node" if len(differ) == 1 else f"{len(differ)} nodes"
             return f"{what} differs for {nodes}, as {name}: {there.get(name)} there, {here.get(name)} here"
     return ""
+
+
+def _unsigned(answer: Answer) -> dict[str, Status]:
+    """What is rejected, without the name of one of several plugins behind each reason."""
+    return {name: Status(each.code, _PLUGIN.sub("", each.reason)) for name, each in answer.rejected.items()}
 
 
 def first_pod(turn: int) -> int:

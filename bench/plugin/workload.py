@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from bench.peers import objects
-from bench.recording import Recording
+from extender.commands.traffic.recording import Recording
 from wasm_runtime.protobuf import encode_node, encode_pod
 
 FIRST_VERSION: Final = 1_000_000

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bench.report import page, readme
+from bench.report.document import document
 from bench.report.results import Results
 from bench.run import Run, RunError
 
-__all__ = ["costs", "markdown", "write"]
+__all__ = ["as_json", "costs", "markdown", "write"]
 
 PAGE: Final = "report.html"
 MARKDOWN: Final = "report.md"
@@ -38,6 +39,11 @@ def write(run: Run, folder: Path) -> list[Path]:
 def markdown(run: Run) -> str:
     """What a README or a terminal shows of a run."""
     return readme.markdown(Results(run))
+
+
+def as_json(run: Run) -> dict[str, Any]:
+    """What a program is told of a run: all samples, and the figures that they come to."""
+    return document(Results(run))
 
 
 def costs(run: Run) -> str:

@@ -21,7 +21,7 @@ from bench.report.words import (
     rough,
     times,
 )
-from bench.run import Case, Run, Variant
+from bench.run import Case, Level, Run, Variant
 from bench.statistics import FEWEST_ROUNDS, measured
 
 TIME_GOES_TO: Final[Mapping[str, Sequence[str]]] = {
@@ -44,6 +44,12 @@ ASKED: Final[Mapping[str, tuple[str, str]]] = {
     "kwx-whole": ("Whole nodes", "Sent whole nodes and not their names"),
 }
 """Other ways of asking our extender: the topic, and the beginning of its sentence."""
+SUBJECTS: Final[Mapping[Level, Sequence[str]]] = {
+    "plugin": ("cycle", "filter", "prioritize"),
+    "scheduler": ("throughput", "pod"),
+    "gangs": ("gang",),
+}
+"""What the answer is about: the first of these metrics that was measured."""
 UNEVEN: Final = 1.5
 """Times that a round's median may be another's of the same series, before the answer tells of it."""
 
@@ -84,8 +90,7 @@ def findings(results: Results) -> Findings:
 
 def subject_of(results: Results) -> tuple[str, Case] | None:
     """The metric and the case that the answer is about; None if nothing of that kind was measured."""
-    metrics = ("throughput", "pod") if results.run.level == "scheduler" else ("cycle", "filter", "prioritize")
-    return next(((metric, case) for metric in metrics if (case := results.typical(metric))), None)
+    return next(((metric, case) for metric in SUBJECTS[results.run.level] if (case := results.typical(metric))), None)
 
 
 def _more(results: Results, case: Case, metric: str) -> Iterator[Finding]:
@@ -98,9 +103,9 @@ def _more(results: Results, case: Case, metric: str) -> Iterator[Finding]:
         yield Finding("What else matters", _changes(results, metric, subject.variant.name))
         yield Finding("Cold start", _start(results))
     else:
-        others = [each for each in results.scale("throughput") if each is not case]
+        others = [each for each in results.scale(metric if metric == "gang" else "throughput") if each is not case]
         yield Finding(
-            "With other numbers of nodes",
+            "With gangs of other sizes" if metric == "gang" else "With other numbers of nodes",
             " ".join(filter(None, chain.from_iterable(_answer(results, each, metric, known) for each in others))),
         )
     for name, (topic, start) in ASKED.items():
@@ -169,6 +174,8 @@ def _takes(subject: Figures, case: Case, metric: str, called: str) -> str:
     value, nodes = rough(subject.p50.value), count(case.nodes, "node")
     if metric == "throughput":
         return f"At {nodes} kube-scheduler binds {value} pods a second with {called}"
+    if metric == "gang":
+        return f"A gang of {case.title} is bound {value} ms after its last member was created with {called}"
     if metric == "pod":
         return f"At {nodes} a pod is bound after {value} ms with {called}"
     return f"{capital(called)} takes {value} ms for a pod's {metric} at {nodes}"
@@ -189,6 +196,7 @@ def _compared(results: Results, comparison: Comparison) -> str:
 MEASURES: Final[Mapping[str, str]] = {
     "throughput": "as many as with",
     "pod": "as long as with",
+    "gang": "as long as with",
     "memory extender": "as much as",
 }
 """What a ratio of a metric says."""

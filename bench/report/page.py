@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 TITLES: Final = {
     "plugin": "What an extender costs: one pod's cycle",
     "scheduler": "What an extender costs: the whole scheduler",
+    "gangs": "How long a gang takes until all of it is bound",
 }
 
 SUBJECTS: Final = {
@@ -29,6 +30,7 @@ SUBJECTS: Final = {
     " Each line is one way to run the same policy.",
     "scheduler": "A scheduler binds pods to nodes, one after the other. Each colour is one way to give the same"
     " scheduler the same policy.",
+    "gangs": "A gang is a group of pods that are bound together or not at all. Each colour is one way to have that.",
 }
 """What the answer and its picture are about."""
 

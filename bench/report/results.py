@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -15,21 +15,24 @@ from bench.report.words import BEST, SHOWN, STARTS, UNDIVIDED, difference
 from bench.run import QUIET, Case, Run, Series, Variant, is_coarse
 from bench.statistics import Estimate
 
-MAIN: Final = ("cycle", "throughput", "pod", "filter", "prioritize")
+MAIN: Final = ("cycle", "throughput", "pod", "gang", "filter", "prioritize")
 """What a case is about: the first of these metrics that was measured in it."""
 
 ASIDE: Final = ("algorithm", "cpu kube-scheduler", "cpu extender", "memory extender", *STARTS)
 """What else ours may lose or win in a case."""
 
-BASES: Final = ("stock", "native", "wasmtime", "upstream", "wasmer")
+BASES: Final = ("stock", "native", "gang-native", "gang-coscheduling", "wasmtime", "upstream", "wasmer")
 """What others are compared with: the first of these that was measured. None of them has an extender."""
 
-OURS: Final = ("kwx-top1", "kwx", "kwx-top5", "kwx-whole")
+OURS: Final = ("kwx-top1", "kwx", "kwx-top5", "kwx-whole", "gang-kwx", "gang-kwx-native")
 """Our extender in each way of asking it; what a run says is about the first of these that was measured."""
 PEERS: Final = {"kwx-top1": "goextender-top1", "kwx": "goextender", "kwx-whole": "goextender-whole"}
 """The extender in Go that is asked in the same way."""
-COMPILED: Final = ("native", "native-noscores")
-"""The policy compiled into kube-scheduler. An extender that decides alone is compared with these as well."""
+COMPILED: Final[Mapping[str, Sequence[str]]] = {
+    BEST: ("native", "native-noscores"),
+    "gang-kwx": ("gang-native", "gang-coscheduling"),
+}
+"""By ours that decides alone, what else it is compared with: what is compiled into kube-scheduler."""
 
 HARNESS: Final = "harness"
 """The process that stands for whoever creates pods: what it takes is no part of what scheduling takes."""
@@ -203,13 +206,18 @@ class Results:
     def beside(self, case: Case, variant: str, metric: str, q: float = 0.5) -> list[Comparison]:
         """How a variant compares with what is in-process, and with the extender in Go."""
         base = self.base(case, metric)
-        compiled = COMPILED if base and variant == BEST else ()
+        compiled = COMPILED.get(variant, ()) if base else ()
         names = dict.fromkeys([base.name if base else "", *compiled, PEERS.get(variant, "")])
         return [found for name in names if (found := self.compare(case, variant, name, metric, q))]
 
     def scale(self, metric: str) -> list[Case]:
-        """The cases that differ in nodes alone, with rising nodes: those with the settings that most cases have."""
+        """The cases that differ in nodes alone, with rising nodes: those with the settings that most cases have.
+
+        Those of gangs differ in members instead, and are in the order in which they were measured.
+        """
         cases = self.by_metric().get(metric, [])
+        if metric == "gang":
+            return cases
         cases = [case for case in cases if metric + QUIET not in self.metrics(case)] or cases
         usual = Counter(_settings(case) for case in cases).most_common(1)
         return sorted((case for case in cases if _settings(case) == usual[0][0]), key=lambda case: case.nodes)

@@ -70,6 +70,8 @@ UNDIVIDED: Final = "undivided"
 
 MEASURED: Final[Mapping[str, str]] = {
     "pod": "time until a pod is bound",
+    "gang": "time from the creation of a gang's last member until all are bound",
+    "gang from first": "time from the creation of a gang's first member until all are bound",
     **{metric: f"cold start, {cached}" for metric, cached in STARTS.items()},
     "cpu": "processor time a pod",
     "memory": "peak memory",
@@ -99,6 +101,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "nodeBytes": "nodes of {} bytes",
     "updatesPerSecond": "{} node updates a second",
     "swapsPerMinute": "{} swaps a minute",
+    "members": "{} members",
     "pods": "{} pods",
     "podsPerSecond": "{} pods a second",
     "load": "a {} load",
@@ -125,6 +128,8 @@ EXTENDERS: Final[Mapping[str, str]] = {
     "kwx": "our extender",
     BEST: "our extender with topNodes: 1",
     "kwx-top5": "our extender with topNodes: 5",
+    "gang-kwx": "our extender with the policy gang",
+    "gang-kwx-native": "our extender with native gang scheduling on",
 }
 """What sentences call variants."""
 

@@ -12,17 +12,14 @@ from typing import Final
 
 from bench.scheduler.api import PODS, Api, join
 from bench.scheduler.errors import MeasureError
-from extender.cluster.client.envelope import member
 from extender.cluster.client.errors import ProtocolError
 from extender.cluster.client.status import decode_status
 from extender.cluster.watch.frames import FrameDecoder
 from extender.cluster.watch.messages import EventType, WatchEvent, decode_event
 from extender.cluster.watch.wire import WATCH_STREAM
+from wasm_runtime.protobuf.pod import node_name
 
 CHUNK: Final = 65_536
-_SPEC: Final = 2
-_NODE_NAME: Final = 10
-"""Field numbers of Pod and of PodSpec (k8s.io/api/core/v1/generated.proto)."""
 
 
 class Bindings:
@@ -106,7 +103,7 @@ class Bindings:
         if event.type not in {EventType.ADDED, EventType.MODIFIED}:
             return
         name = event.identity.name
-        node = member(member(event.object, _SPEC), _NODE_NAME).decode()
+        node = node_name(event.object)
         if node and name not in self.bound:
             self.nodes[name] = node
             self.bound[name] = now

@@ -7,7 +7,7 @@ is bound to life, as kubelets do on machines of their own. What takes the cores 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -20,7 +20,7 @@ from bench.progress import Meter
 from bench.run import Better, Case, Run
 from bench.scheduler.api import NODES, Api, telling
 from bench.scheduler.errors import MeasureError, TooLateError
-from bench.scheduler.load import node
+from bench.scheduler.load import Node, node
 from bench.scheduler.plan import Load, Plan
 from bench.scheduler.round import Figures, Ground, play
 from bench.scheduler.variants import Setup, build_programs
@@ -70,14 +70,20 @@ def _case(run: Run, plan: Plan, nodes: int, load: Load) -> Case:
 
 def prepare(nodes: int, setup: Setup) -> Ground:
     """Makes the nodes. Raises MeasureError or ControlPlaneError."""
-    api = Api(setup.control_plane)
-    made = [node(at) for at in range(nodes)]
-    with telling(setup.control_plane.check):
+    api, made = make_nodes(nodes, setup.control_plane)
+    return Ground(setup, api, {each.name: each for each in made})
+
+
+def make_nodes(count: int, control_plane: ControlPlane) -> tuple[Api, Sequence[Node]]:
+    """Makes nodes that are Ready, and the namespace of the pods. Raises MeasureError or ControlPlaneError."""
+    api = Api(control_plane)
+    made = [node(at) for at in range(count)]
+    with telling(control_plane.check):
         api.create_namespace()
         api.create(NODES, [each.body for each in made])
-        setup.control_plane.wait_until(lambda: api.ready_nodes() == nodes, f"{nodes} Ready nodes", NODES_TIMEOUT)
-    setup.control_plane.end_kwok()
-    return Ground(setup, api, {each.name: each for each in made})
+        control_plane.wait_until(lambda: api.ready_nodes() == count, f"{count} Ready nodes", NODES_TIMEOUT)
+    control_plane.end_kwok()
+    return api, made
 
 
 def rounds(run: Run, plan: Plan, ground: Ground, meter: Meter) -> Iterator[tuple[Case, int]]:

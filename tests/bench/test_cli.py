@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner, Result
@@ -21,8 +23,10 @@ from bench.controlplane.process import ControlPlaneError, isolated_environment
 from bench.errors import BenchError
 from bench.plugin import command as plugin
 from bench.progress import Meter
+from bench.report.results import Results
 from bench.run import Case, Condition, Run, RunError, Series
 from bench.scheduler import command as scheduler
+from bench.statistics import Estimate
 from tests.bench import runs
 from tests.extender.commands.terminal import run_on_terminal
 
@@ -186,6 +190,58 @@ def test_a_comparison_as_json_has_the_same_status(call: Call, tmp_path: Path) ->
     assert [f"{remark[:1].upper()}{remark[1:]}." for remark in document["remarks"]] == [BUSY_REMARK]
 
 
+def interval(estimate: Estimate) -> dict[str, float] | None:
+    """As JSON has it where there may be none."""
+    return None if math.isnan(estimate.low) else estimate._asdict()
+
+
+def test_a_run_as_json_has_its_figures(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = runs.plugin(rounds=6)
+    monkeypatch.setattr(plugin, "run", lambda _options, _folder: run)
+    ended = call("plugin", "--output", "json", "--folder", tmp_path)
+    document = json.loads(ended.stdout)
+    assert ended.exit_code == 0
+    figures = document.pop("figures")
+    assert document == json.loads(msgspec.json.encode(run))
+    found = Results(run)
+    case = run.cases[0]
+    told = next(each for each in figures if (each["case"], each["variant"]) == (case.name, "kwx"))
+    expected = found.of(case, "kwx", told["metric"])
+    assert expected
+    comparisons = [
+        {"variant": each.base.name, "quantile": q, "ratio": interval(each.ratio), "verdict": each.verdict}
+        for q in (0.5, 0.99)
+        for each in found.beside(case, "kwx", told["metric"], q)
+    ]
+    assert told["beside"] == comparisons
+    assert [each["variant"] for each in comparisons] == ["native", "goextender"] * 2
+    assert {each["ratio"] is None for each in comparisons} == {True, False}
+    assert told["p50"] == interval(expected.p50)
+    assert told | {"p50": 0, "p90": 0, "p99": 0, "beside": 0} == {
+        "case": case.name,
+        "nodes": case.nodes,
+        "metric": expected.series.metric,
+        "variant": "kwx",
+        "unit": "ms",
+        "better": "lower",
+        "rounds": 6,
+        "p50": 0,
+        "p90": 0,
+        "p99": 0,
+        "outliers": expected.outliers,
+        "beside": 0,
+    }
+
+
+def test_a_figure_of_too_few_rounds_has_no_interval(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugin, "run", lambda _options, _folder: runs.plugin(rounds=2))
+    figures = json.loads(call("plugin", "--output", "json", "--folder", tmp_path).stdout)["figures"]
+    assert {(each["p50"]["low"], each["p50"]["high"]) for each in figures} == {(None, None)}
+    assert {(each["ratio"], each["verdict"]) for figure in figures for each in figure["beside"]} == {(None, "open")}
+
+
 def test_what_cannot_be_compared_has_a_status_of_its_own(call: Call, tmp_path: Path) -> None:
     found = call("compare", saved(tmp_path / "before", STEADY), saved(tmp_path / "after", STEADY, nodes=501))
     assert (found.exit_code, found.output) == (
@@ -248,11 +304,11 @@ def without_the_extra(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
 
 
-COMMANDS = {"plugin": [], "scheduler": [], "compare": ["before", "after"], "report": ["run"]}
+COMMANDS = {"plugin": [], "scheduler": [], "gangs": [], "compare": ["before", "after"], "report": ["run"]}
 """Those that need the extra, with what they must be given."""
 
 
-@pytest.mark.parametrize("words", [[], *([name] for name in [*COMMANDS, "record", "schema"])])
+@pytest.mark.parametrize("words", [[], *([name] for name in [*COMMANDS, "schema"])])
 def test_help_needs_no_extra(words: Sequence[str]) -> None:
     ended = without_the_extra(*words, "--help")
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -264,7 +320,7 @@ def test_a_command_that_needs_the_extra_says_so(name: str) -> None:
     ended = without_the_extra(name, *COMMANDS[name])
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == (
-        "kwx: jinja2, matplotlib, numpy, psutil, scipy not found: install the extra bench, in a checkout by"
+        "kwx: matplotlib, numpy, psutil, scipy not found: install the extra bench, in a checkout by"
         " pip install '.[bench]'\n"
     )
 

@@ -85,6 +85,13 @@ def only_by(found: Run, *variants: str) -> Run:
     return msgspec.structs.replace(found, cases=cases)
 
 
+TWO_CASES = ("100", "500")
+SIX_CASES = ("100", "500", "1000", "2000", "5000", "15000")
+SEEDS = pytest.mark.parametrize(
+    "seeds", [pytest.param(5, id="short"), pytest.param(20, id="full", marks=pytest.mark.nightly)]
+)
+
+
 def verdicts(comparison: Comparison) -> set[tuple[str, str]]:
     return {(change.variant, change.verdict) for change in comparison.changes if change.figure == "median"}
 
@@ -92,8 +99,10 @@ def verdicts(comparison: Comparison) -> set[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("between", "names", "comparisons"),
     [
-        pytest.param(0.0, ("100", "500"), 200, id="but for rounds"),
-        pytest.param(0.05, ("100", "500", "1000", "2000", "5000", "15000"), 40, id="but for luck"),
+        pytest.param(0.0, TWO_CASES, 40, id="but for rounds"),
+        pytest.param(0.0, TWO_CASES, 200, id="but for rounds-full", marks=pytest.mark.nightly),
+        pytest.param(0.05, SIX_CASES, 20, id="but for luck"),
+        pytest.param(0.05, SIX_CASES, 40, id="but for luck-full", marks=pytest.mark.nightly),
     ],
 )
 def test_runs_that_are_alike_have_not_changed(between: float, names: Sequence[str], comparisons: int) -> None:
@@ -117,15 +126,17 @@ def test_nothing_is_told_of_a_run_that_was_too_noisy() -> None:
     assert not found.worse
 
 
-def test_most_of_what_is_alike_is_said_to_be() -> None:
-    found = [compare(synthetic(2 * seed), synthetic(2 * seed + 1)) for seed in range(20)]
+@SEEDS
+def test_most_of_what_is_alike_is_said_to_be(seeds: int) -> None:
+    found = [compare(synthetic(2 * seed), synthetic(2 * seed + 1)) for seed in range(seeds)]
     told = [change.verdict for each in found for change in each.changes if change.figure == "median"]
     assert told.count("no change") >= 0.8 * len(told)
     assert all(verdict in ("no change", "unclear") for verdict in told)
 
 
-def test_what_is_slower_is_found() -> None:
-    for seed in range(20):
+@SEEDS
+def test_what_is_slower_is_found(seeds: int) -> None:
+    for seed in range(seeds):
         found = compare(synthetic(2 * seed), synthetic(2 * seed + 1, {"kwx": 1.10}))
         assert {verdict for variant, verdict in verdicts(found) if variant == "kwx"} == {"worse"}, seed
         assert found.worse
@@ -134,8 +145,9 @@ def test_what_is_slower_is_found() -> None:
         assert not back.worse
 
 
-def test_a_slower_machine_is_no_change() -> None:
-    for seed in range(20):
+@SEEDS
+def test_a_slower_machine_is_no_change(seeds: int) -> None:
+    for seed in range(seeds):
         found = compare(synthetic(2 * seed), synthetic(2 * seed + 1, dict.fromkeys(MEDIANS, 1.3)))
         assert {verdict for _, verdict in verdicts(found)} <= {"no change", "unclear"}, seed
         assert not found.worse
@@ -148,9 +160,10 @@ def test_a_slower_machine_is_no_change() -> None:
 @pytest.mark.parametrize(
     "measured", [("kwx", "kwx-whole"), ("kwx", "kwx-whole", "native")], ids=["no control", "one control"]
 )
-def test_a_slower_machine_is_no_change_with_few_controls(measured: Sequence[str]) -> None:
+@SEEDS
+def test_a_slower_machine_is_no_change_with_few_controls(seeds: int, measured: Sequence[str]) -> None:
     """Nor if each variant has its own luck in each run."""
-    for seed in range(20):
+    for seed in range(seeds):
         before = synthetic(2 * seed, between=0.03)
         after = synthetic(2 * seed + 1, dict.fromkeys(MEDIANS, 1.08), between=0.03)
         assert compare(only_by(before, *measured), only_by(after, *measured)).unclear, seed

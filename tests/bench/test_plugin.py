@@ -21,7 +21,7 @@ import pytest
 import wasmtime
 from typer.testing import CliRunner
 
-from bench import cli, recording
+from bench import cli
 from bench.controlplane.process import comes_true
 from bench.peers import gopeer, objects
 from bench.peers.nodelist import node_list
@@ -49,6 +49,7 @@ from bench.plugin.workload import PERIOD, Cycle, Recorded, Synthetic
 from bench.progress import Meter
 from bench.run import PARTS, Case, Machine, Run, RunError
 from bench.statistics import parts, quantile, ratio
+from extender.commands.traffic import recording
 from tests.patience import Beside, delay
 from wasm_runtime.protobuf import encode_pod
 

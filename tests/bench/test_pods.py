@@ -22,7 +22,14 @@ def test_ready_memory_and_both_ratios_are_told(
     number = r"\d+\.\d\d"
     expected = [
         f"{what}: {verb} p50 N and N ms, N times"
-        for what in ("gpu-pack beside headroom", "gpu-pack with 200 changes of pods a second beside none")
+        for what in (
+            "gpu-pack beside headroom",
+            "gpu-pack with 8 guests in turn beside headroom",
+            "gpu-pack, 200 changes of pods a second beside none",
+            "gpu-pack, 200 changes of pods a second in another cluster beside none",
+            "gpu-pack with 8 guests in turn, 200 changes of pods a second beside none",
+            "gpu-pack with 8 guests in turn, 200 changes of pods a second in another cluster beside none",
+        )
         for verb in ("filter", "prioritize")
     ]
     assert [re.sub(number, "N", line) for line in told] == expected

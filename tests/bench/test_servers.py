@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import sys
 import time
 from types import SimpleNamespace
@@ -58,8 +59,8 @@ def test_one_that_ends_before_it_is_ready_is_told_with_its_status_and_words() ->
 def test_one_that_does_not_become_ready_is_told_with_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     now, get = [0.0], servers.get
 
-    def get_at_last(port: int, path: str) -> tuple[int, str]:
-        answer = get(port, path)
+    def get_at_last(port: int, path: str, tls: ssl.SSLContext | None) -> tuple[int, str]:
+        answer = get(port, path, tls)
         now[0] = servers.START_TIMEOUT + 1
         return answer
 

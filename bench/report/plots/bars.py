@@ -32,6 +32,12 @@ def throughput(
     return _bars(name, title, "Higher is better.", panels)
 
 
+def gangs(results: Results, cases: Sequence[Case]) -> Plot:
+    """How long gangs of each size take."""
+    panels = [Panel(case.title, results.all(case, "gang")) for case in cases]
+    return _bars("gangs", "From a gang's last member created until all are bound", "Lower is better.", panels)
+
+
 def start(results: Results, case: Case) -> Plot:
     """What it takes to be there, and the first cycle: extenders and plugins in-process apart."""
     panels = [

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from bench.report.plots import bars, curves, dots, growth, stacks, times
 from bench.report.plots.canvas import Plot
 from bench.report.results import Results, quantiles
 from bench.report.words import STARTS
-from bench.run import Case
+from bench.run import Case, Level
 
 LARGE: Final = 5000
 """Nodes of the second case that is looked at more closely, or the next to it."""
@@ -17,8 +17,7 @@ LARGE: Final = 5000
 
 def gallery(results: Results) -> list[Plot]:
     """The plots that a run's figures make, in the order in which they are looked at."""
-    found = _plugin(results) if results.run.level == "plugin" else _scheduler(results)
-    return [plot for plot in found if plot]
+    return [plot for plot in GALLERIES[results.run.level](results) if plot]
 
 
 def _plugin(results: Results) -> Iterator[Plot | None]:
@@ -74,3 +73,18 @@ def _scheduler(results: Results) -> Iterator[Plot | None]:
         yield from stacks.breakdown(results, case, "extender")
         yield stacks.usage(results, case, "cpu", "ms")
         yield stacks.usage(results, case, "memory", "MB")
+
+
+def _gangs(results: Results) -> Iterator[Plot | None]:
+    cases = results.scale("gang")
+    if cases:
+        yield bars.gangs(results, cases)
+    for case in cases:
+        yield stacks.usage(results, case, "cpu", "ms")
+
+
+GALLERIES: Final[Mapping[Level, Callable[[Results], Iterator[Plot | None]]]] = {
+    "plugin": _plugin,
+    "scheduler": _scheduler,
+    "gangs": _gangs,
+}
