@@ -18,13 +18,18 @@ POLL_INTERVAL_S: Final = 0.005
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], what: str | Callable[[], object], timeout_s: float = PATIENCE_S) -> T:
+def wait_until(
+    condition: Callable[[], T],
+    what: str | Callable[[], object],
+    timeout_s: float = PATIENCE_S,
+    interval_s: float = POLL_INTERVAL_S,
+) -> T:
     """What the condition gives once that is true. `what` says what is waited for, or how things stand when it fails."""
     deadline = time.monotonic() + timeout_s
     while not (found := condition()):
         if time.monotonic() >= deadline:
             raise AssertionError(f"not within {timeout_s:g} s: {what() if callable(what) else what}")
-        time.sleep(POLL_INTERVAL_S)
+        time.sleep(interval_s)
     return found
 
 

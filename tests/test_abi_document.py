@@ -14,7 +14,7 @@ from wasm_runtime.engine import KIBIBYTE, MAX_LONG_REASONS, POD_BUFFER_ALIGNMENT
 from wasm_runtime.engines.wasmtime.limits import MAX_TABLES
 from wasm_runtime.guests.binding_annotations import MAX_ANNOTATIONS, MAX_BYTES, MAX_NAME_CHARS
 from wasm_runtime.guests.guest import name
-from wasm_runtime.guests.pool import CYCLE_TIMEOUT_S
+from wasm_runtime.guests.guest_place import CYCLE_TIMEOUT_S
 from wasm_runtime.nodes.node_feed import MAX_NODES_PER_BATCH
 from wasm_runtime.nodes.node_table import SLACK
 from wasm_runtime.pods.group_feed import GroupFeed
@@ -81,7 +81,7 @@ def test_records_of_pods() -> None:
     ]
     assert dict(zip(rows, fields, strict=False)) == {"pod": 0, "node": 0, "state": PodState.TENTATIVE, "length": 6}
     assert batch.records[rows["object"][0] :] == b"object\0\0"
-    states = ", ".join(f"{state.value} {state.name.lower()}" for state in PodState)
+    states = ", ".join(f"{state.value} {state.name.lower()}" for state in PodState if state is not PodState.BINDING)
     assert rows["state"][-1].startswith(f"{states}: ")
     assert f"0x{abi.NO_NODE:X}" in rows["node"][-1]
     assert f"at most {MAX_RECORDS_PER_BATCH} records and {MAX_BATCH_BYTES:,} bytes a call" in TEXT
@@ -102,15 +102,15 @@ def test_records_of_groups() -> None:
     rows = {field: (int(offset), kind, meaning) for offset, kind, field, meaning in table("Records of groups")}
     key = GroupKey(GroupSource.LABEL, "default", "train")
     table_, feed = GroupTable(), GroupFeed()
-    table_.put(key, Group(4, 60, -7))
+    table_.put(key, Group(4, 60, -7, 1_700_000_000))
     changes = table_.changes(0)
     assert changes is not None
     feed.add(changes)
     batch = feed.take()
-    fields = struct.unpack_from("<5Ii2I", batch.records)
+    fields = struct.unpack_from("<5IiQ2I", batch.records)
     assert [(offset, kind) for offset, kind, _ in rows.values()] == [
-        *((4 * at, "i32" if at == 5 else "u32") for at in range(8)),
-        (32, "bytes"),
+        *((4 * at, "i32" if at == 5 else "u32") for at in range(6)),
+        *((24, "u64"), (32, "u32"), (36, "u32"), (40, "bytes")),
     ]
     assert dict(zip(rows, fields, strict=False)) == {
         "group": 0,
@@ -119,6 +119,7 @@ def test_records_of_groups() -> None:
         "minimum": 4,
         "timeout": 60,
         "priority": -7,
+        "created": 1_700_000_000,
         "namespace length": 7,
         "name length": 5,
     }
@@ -131,13 +132,14 @@ def test_records_of_members() -> None:
     node_table, feed = NodeTable(), MemberFeed()
     pods = node_table.pods
     key = GroupKey(GroupSource.LABEL, "default", "train")
-    pods.put([("uid", ResidentPod("a", b"object", is_tentative=True, group=key))])
+    pods.put([("uid", ResidentPod("a", b"object", is_tentative=True, group=key, is_binding=True))])
     changes = pods.changes(0)
     assert changes is not None
     feed.add(changes, 0)
     fields = struct.unpack("<4I", feed.take().records)
     assert [(offset, kind) for offset, kind, _ in rows.values()] == [(4 * at, "u32") for at in range(4)]
-    assert dict(zip(rows, fields, strict=True)) == {"pod": 0, "node": 0, "state": PodState.TENTATIVE, "group": 0}
+    assert dict(zip(rows, fields, strict=True)) == {"pod": 0, "node": 0, "state": PodState.BINDING, "group": 0}
+    assert f", {PodState.BINDING.value} binding: " in rows["state"][-1]
     assert f"0x{abi.NO_NODE:X}" in rows["node"][-1]
     assert f"0x{abi.NO_GROUP:X}" in rows["group"][-1]
 

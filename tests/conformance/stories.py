@@ -85,6 +85,11 @@ def put_pods(pods: Mapping[str, ResidentPod]) -> Step:
     return lambda scene: scene.node_table.pods.put(pods.items())
 
 
+def complete_pods(scene: Scene) -> None:
+    """All pods that there are have been told."""
+    scene.node_table.pods.complete()
+
+
 def remove_pods(*uids: str) -> Step:
     """Pods are gone."""
 

@@ -19,8 +19,10 @@ from typer.main import get_command
 
 from bench.cli import app as bench
 from extender.commands.cli import app as kwx
-from extender.config import ExtenderConfiguration, quantity
-from extender.config.models import Address
+from extender.commands.doctor.checks import CHECKS
+from extender.commands.doctor.facts import SOURCES
+from extender.commands.kubectl.cli import app as kubectl
+from extender.config import Address, ExtenderConfiguration, quantity
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -42,7 +44,35 @@ COMMANDS: Final = f"""{MADE}
 
 # Commands
 
-Status 0 means success, 1 failure, 2 wrong usage. Each command has `--help`.
+Each command has `--help` and `-h`. `kwx --version` shows the release. `kwx --install-completion` teaches your shell to
+complete commands and options; `kwx --show-completion` prints what that needs.
+
+## Exit status
+
+| status | means |
+|---|---|
+| 0 | Success. `kwx serve` ends with it after SIGTERM. |
+| 1 | Failure; standard error says why. Also what a command was to find: a module that cannot be a plugin \
+(`inspect`), an error (`doctor`), a case that fails (`test`), a changed verdict or score (`replay`), a missing \
+signature (`verify`), a figure that is surely worse (`bench compare`). |
+| 2 | Wrong usage. From `bench compare` also that the runs cannot be compared. |
+| 3 | The runs tell nothing; only from `bench compare`. |
+| 130 | Ended by Ctrl-C. A rollout that was waited for goes on. |
+"""
+
+DOCTOR: Final = f"""{MADE}
+
+# Checks of kwx doctor
+
+[`kwx doctor`](cli.md#kwx-doctor) makes these checks. The names stay as they are, so scripts may go by them
+(`--output json`). A check is left out if something that it reads cannot be read.
+
+- *error*: pods are not scheduled, or not as the plugins say. The command ends with status 1.
+- *warning*: something is not what it seems, or will go wrong one day.
+- *info*: something costs more than it needs to.
+
+| check | severity | finds | reads |
+|---|---|---|---|
 """
 
 BOUNDS: Final = ((Ge, "ge", "at least"), (Gt, "gt", "above"), (Le, "le", "at most"))
@@ -64,11 +94,26 @@ def configuration() -> str:
 
 def commands() -> str:
     """The reference of the command line."""
-    parts = [*_commands("kwx", get_command(kwx)), *_commands("kwx bench", get_command(bench))]
+    groups = {"kwx": kwx, "kwx bench": bench, "kubectl kwx": kubectl}
+    parts = [part for name, group in groups.items() for part in _commands(name, get_command(group))]
     return "\n".join([COMMANDS, *parts])
 
 
-PAGES: Final[Mapping[str, Callable[[], str]]] = {"configuration.md": configuration, "cli.md": commands}
+def doctor() -> str:
+    """The reference of the checks of `kwx doctor`."""
+    rows = [
+        f"| `{check.id}` | {check.severity.value} | {check.about} |"
+        f" {', '.join(dict.fromkeys(map(SOURCES.__getitem__, check.reads)))} |"
+        for check in CHECKS
+    ]
+    return DOCTOR + "\n".join([*rows, ""])
+
+
+PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "configuration.md": configuration,
+    "cli.md": commands,
+    "doctor.md": doctor,
+}
 
 
 def _models(path: str, model: type[BaseModel]) -> Iterator[str]:

@@ -21,6 +21,8 @@ from bench.controlplane import SCHEDULERS
 from extender import config
 from extender.admin.api.routes import router
 from extender.commands.cli import app as kwx
+from extender.commands.kubectl.cli import app as kubectl
+from extender.commands.test import cases
 from extender.config.models import ExtenderConfiguration, PluginConfig
 from extender.telemetry.metrics import Metrics
 
@@ -91,27 +93,30 @@ def logical_lines(text: str) -> Iterator[list[str]]:
 
 
 def kwx_commands(blocks: list[Block]) -> Iterator[list[str]]:
-    """The arguments of each `kwx` in blocks of a shell."""
+    """The arguments of each `kwx` in blocks of a shell; those of `kubectl kwx` begin with `kubectl`."""
     for block in blocks:
         if block.language in {"", "console", "sh"}:
             for words in logical_lines(block.text):
                 for at, word in enumerate(words):
-                    if word == "kwx" and (at == 0 or words[at - 1] in {"--", "|", "&&"}):
+                    of_kubectl = words[max(at - 1, 0) : at] == ["kubectl"]
+                    start = at - of_kubectl
+                    if word == "kwx" and (start == 0 or words[start - 1] in {"--", "|", "&&"}):
                         end = next((i for i in range(at, len(words)) if set(words[i]) <= set("|&;<>")), len(words))
-                        yield words[at + 1 : end]
+                        yield words[start:at] + words[at + 1 : end]
 
 
 def problem_of(arguments: list[str], *, is_whole: bool) -> str | None:
     """What kwx would say is wrong with arguments; those that are not whole may lack some."""
-    command: Any = get_command(kwx)
-    names = ["kwx"]
-    rest = list(arguments)
+    of_kubectl = arguments[:1] == ["kubectl"]
+    command: Any = get_command(kubectl if of_kubectl else kwx)
+    names = ["kubectl", "kwx"] if of_kubectl else ["kwx"]
+    rest = arguments[of_kubectl:]
     while hasattr(command, "commands") or names[-1] == "bench":
         if names[-1] == "bench":
             command = get_command(bench)
         if not rest:
             return "a command is missing" if is_whole else None
-        if rest[0] == "--help":
+        if rest[0] in {"-h", "--help", *(name for each in command.params for name in each.opts)}:
             return None
         if rest[0] not in command.commands:
             return f"{' '.join(names)} has no command {rest[0]}"
@@ -143,13 +148,18 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pages
 def test_configurations_are_accepted(page: Path, tmp_path: Path) -> None:
-    """A block may have some keys of the file, or of a plugin."""
+    """A block may have some keys of the file, or of a plugin, or it is a file of cases."""
     _, blocks = split(page.read_text(encoding="utf-8"))
     keys = {field.alias for field in ExtenderConfiguration.model_fields.values()}
     of_plugins = {field.alias for field in PluginConfig.model_fields.values()}
     for text in (block.text for block in blocks if block.language == "yaml"):
         content = yaml.safe_load(text)
         if not isinstance(content, dict) or content.get("kind", "ExtenderConfiguration") != "ExtenderConfiguration":
+            continue
+        if "cases" in content:
+            file = tmp_path / "cases.yaml"
+            file.write_text(text)
+            assert cases.read(file).cases
             continue
         if content.keys() <= of_plugins:
             content = {
@@ -165,9 +175,9 @@ def test_configurations_are_accepted(page: Path, tmp_path: Path) -> None:
 def test_commands_exist(page: Path) -> None:
     prose, blocks = split(page.read_text(encoding="utf-8"))
     problems = [problem_of(arguments, is_whole=True) for arguments in kwx_commands(blocks)]
-    for mentioned in re.findall(r"`kwx ([^`]+)`", prose):
+    for program, mentioned in re.findall(r"`(kubectl )?kwx ([^`]+)`", prose):
         if "…" not in mentioned:
-            problems.append(problem_of(shlex.split(mentioned), is_whole=False))
+            problems.append(problem_of(shlex.split(program + mentioned), is_whole=False))
     assert not list(filter(None, problems))
 
 
@@ -204,6 +214,8 @@ def test_metrics_are_those_of_the_code() -> None:
     for resource in ("nodes", "pods", "groups"):
         metrics.add_cache_gauges(resource, lambda: 0, lambda: 0.0)
     metrics.add_ledger_gauge(["tentative"], lambda _: 0)
+    metrics.add_plugins(list)
+    metrics.add_readiness(lambda: True)
     families = {
         f"{family.name}_total" if family.type == "counter" else family.name for family in metrics.registry.collect()
     }
@@ -236,6 +248,24 @@ def test_messages_of_troubleshooting_are_those_of_the_code() -> None:
         if not all(any(part in text for text in written) for part in filter(None, map(str.strip, message.split("…"))))
     ]
     assert told
+    assert not unknown
+
+
+def test_the_tests_of_the_security_page_exist() -> None:
+    """Each claim names what holds it."""
+    page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    claims = [row.split(" | ") for row in re.findall(r"^\| (.* \| `tests/.*`) \|$", page, re.MULTILINE)]
+    named = [each for _, tests in claims for each in re.findall(r"`([^`]+)`", tests)]
+    tables = page.split("| claim | test |")[1:]
+    assert len(claims) == sum(len(re.findall(r"^\| (?!claim)", table, re.MULTILINE)) for table in tables)
+    unknown = [
+        each
+        for each in named
+        if not re.search(
+            rf"^def {each.partition('::')[2]}\(", (ROOT / each.partition("::")[0]).read_text(), re.MULTILINE
+        )
+    ]
+    assert len(claims) > 20
     assert not unknown
 
 

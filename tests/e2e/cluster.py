@@ -29,13 +29,24 @@ have the label {label}=h100.
   kubectl run train-8 --image=example --annotations={label}=t4
   kubectl describe pod train-8              # Pending, and why
 
+What the extender knows of them, and whether all fits together:
+
+  export KWX_ADMIN={admin}
+  alias kwx={kwx}
+
+  kwx explain pod default/train-3
+  kwx explain pod default/train-8
+  kwx doctor --scheduler-config {directory}/scheduler.yaml
+
 Swap a plugin while it schedules: node numbers then repel instead of attract.
 
   cp {examples}/nodenumber_reversed.wasm {directory}/new.wasm
   mv {directory}/new.wasm {directory}/nodenumber.wasm
 
-  {admin}/api/v1/plugins
-  {log}
+  kwx plugin history nodenumber
+
+The dashboard is at {admin}/ and the log of the extender in
+{log}
 
 Ctrl-C ends everything.
 """
@@ -82,6 +93,7 @@ def _serve() -> None:
                 label=ACCELERATOR,
                 kubeconfig=control_plane.kubeconfig("admin"),
                 kubectl=control_plane.binaries.kubectl,
+                kwx=Path(sys.executable).with_name("kwx"),
                 examples=EXAMPLES,
                 directory=directory,
                 admin=stack.admin_url,

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from bench.controlplane import ControlPlane
+from tests.extender.commands.command import command
 from tests.manifests.overlay import BIND, SERVICE
+
+__all__ = ["command"]
 
 
 @pytest.fixture(scope="module")

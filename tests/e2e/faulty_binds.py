@@ -55,6 +55,24 @@ FAULTS: Final = {
 }
 
 
+async def pass_on(
+    request: Received, upstream: str, writer: StreamWriter | None, tls: ssl.SSLContext | None = None
+) -> None:
+    """Has a server, `host:port`, answer a request. Without a `writer` nobody learns what."""
+    host, _, port = upstream.partition(":")
+    answer, connection = await asyncio.open_connection(host, int(port), ssl=tls)
+    try:
+        headers = [f"{name}: {value}" for name, value in request.headers.items() if name != "connection"]
+        head = [f"{request.method} {request.target} HTTP/1.1", *headers, "Connection: close", "", ""]
+        connection.write("\r\n".join(head).encode() + request.body)
+        while data := await answer.read(CHUNK):
+            if writer:
+                writer.write(data)
+                await writer.drain()
+    finally:
+        connection.transport.abort()
+
+
 class FaultyBinds:
     """Passes all requests on but the binds of some pods, the same ones with the same seed."""
 
@@ -106,25 +124,10 @@ class FaultyBinds:
             request = await read_request(reader)
             fault = self._next(request)
             if fault is None or fault.is_carried_out:
-                await self._pass_on(request, None if fault else writer)
+                await pass_on(request, self._upstream.netloc, None if fault else writer, self._tls)
             if fault:
                 writer.write(fault.answer)
         self._tasks.discard(asyncio.current_task())
-
-    async def _pass_on(self, request: Received, writer: StreamWriter | None) -> None:
-        """Has the API server answer. Without a `writer` nobody learns what."""
-        host, port = str(self._upstream.hostname), self._upstream.port
-        answer, upstream = await asyncio.open_connection(host, port, ssl=self._tls)
-        try:
-            headers = [f"{name}: {value}" for name, value in request.headers.items() if name != "connection"]
-            head = [f"{request.method} {request.target} HTTP/1.1", *headers, "Connection: close", "", ""]
-            upstream.write("\r\n".join(head).encode() + request.body)
-            while data := await answer.read(CHUNK):
-                if writer:
-                    writer.write(data)
-                    await writer.drain()
-        finally:
-            upstream.transport.abort()
 
     def _next(self, request: Received) -> Fault | None:
         """What a request meets."""

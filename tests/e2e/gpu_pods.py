@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from tests.e2e.devices import FRACTION, MEMORY, MEMORY_LABEL, NUMBER, RESOURCE, Ask, Node
@@ -15,10 +16,20 @@ GPUS = 8
 GPU_MEMORY = 81559
 """MiB of a device: an H100, as the GPU feature discovery labels its node."""
 LABELS = {MEMORY_LABEL: str(GPU_MEMORY)}
-ALLOCATABLE = {"cpu": "128", "memory": "1Ti", "pods": "500", RESOURCE: str(GPUS)}
+GPU_PACK = Path(__file__).parents[2] / "extender" / "policies" / "gpu_pack.wasm"
 
 PodChanges = Mapping[str, Any]
 """What `Stack.create_pod` takes beside the name."""
+
+
+def gpu_pack(**settings: str) -> dict[str, Any]:
+    """The plugin."""
+    return {"name": "gpu-pack", "guestURL": f"file://{GPU_PACK}", "guestConfig": settings}
+
+
+def allocatable(devices: int = GPUS) -> Mapping[str, str]:
+    """Of a node with so many devices."""
+    return {"cpu": "128", "memory": "1Ti", "pods": "500", RESOURCE: str(devices)}
 
 
 def whole(devices: int) -> PodChanges:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from collections import Counter
@@ -68,8 +66,14 @@ class Stack:
     """More flags of the scheduler."""
     server: Mapping[str, Any] = field(default_factory=dict)
     """More keys of the server."""
+    scheduler_options: Sequence[str | Path] = ()
+    """More options of `kwx scheduler-config`."""
     proxy: str | None = None
     """Where the scheduler finds the verbs, if not at the extender itself."""
+    scheduler_identity: Path | None = None
+    """The scheduler's kubeconfig; by default that of system:kube-scheduler."""
+    election: Mapping[str, Any] | None = None
+    """`leaderElection` of a scheduler that is one of several."""
     port: int = field(default_factory=free_port)
     admin_port: int = field(default_factory=free_port)
     scheduler_port: int = field(default_factory=free_port)
@@ -77,18 +81,17 @@ class Stack:
     def __post_init__(self) -> None:
         self._cleanup = ExitStack()
         self._starts = 0
+        self._scheduler_ports = [self.scheduler_port]
 
     def __enter__(self) -> Stack:
         self.config = self.directory / "extender.yaml"
         self.config.write_text(yaml.safe_dump(self._configuration()))
         try:
-            self.start_extender()
+            self._launch_extender()
             self.scheduler_config = self.directory / "scheduler.yaml"
             self.scheduler_config.write_text(self._print_scheduler_config())
-            self._scheduler = self.control_plane.start_scheduler(
-                self.scheduler_config, self.scheduler_port, flags=self.scheduler_flags
-            )
-            self._cleanup.callback(self._scheduler.stop)
+            self.start_scheduler()
+            self._await_extender()
         except BaseException:
             self._cleanup.close()
             raise
@@ -111,27 +114,49 @@ class Stack:
 
     def start_extender(self) -> None:
         """Starts `kwx serve` and waits until it is ready."""
-        self._starts += 1
-        self.extender = Process(f"extender-{self._starts}", [KWX, "serve", "--config", self.config], self.directory)
-        self._cleanup.callback(self.extender.stop)
-        self.extender.wait_until(self._is_ready, READY_TIMEOUT_S)
+        self._launch_extender()
+        self._await_extender()
 
     def crash_extender(self) -> None:
         """Ends `kwx serve` as a crash does, and starts it anew."""
-        os.kill(self.extender.pid, signal.SIGKILL)
+        self.extender.kill()
         self.start_extender()
+
+    def start_scheduler(self) -> None:
+        """Starts the scheduler, and waits until it is ready."""
+        self._scheduler = self.control_plane.start_scheduler(
+            self.scheduler_config, self.scheduler_port, flags=self.scheduler_flags, may_end=self.election is not None
+        )
+        self._cleanup.callback(self._scheduler.stop)
 
     def start_second_scheduler(self) -> None:
         """Starts another kube-scheduler, for pods that name SECOND_SCHEDULER; the extender is the same."""
         configuration = yaml.safe_load(self.scheduler_config.read_text())
         configuration["profiles"] = [{"schedulerName": SECOND_SCHEDULER}]
-        file = self.directory / "second-scheduler.yaml"
+        file, port = self.directory / "second-scheduler.yaml", free_port()
         file.write_text(yaml.safe_dump(configuration))
-        self._cleanup.callback(self.control_plane.start_scheduler(file).stop)
+        self._cleanup.callback(self.control_plane.start_scheduler(file, port, flags=self.scheduler_flags).stop)
+        self._scheduler_ports.append(port)
 
     def stop_scheduler(self) -> None:
         """Ends the scheduler before the rest."""
         self._scheduler.stop()
+
+    def kill_scheduler(self) -> None:
+        """Ends the scheduler as a crash does."""
+        self._scheduler.kill()
+
+    @property
+    def has_scheduler(self) -> bool:
+        """Whether the scheduler runs."""
+        return self._scheduler.alive
+
+    def leads(self) -> bool:
+        """Whether the scheduler is the leader, of those with an `election`."""
+        text = httpx.get(f"https://{LOOPBACK}:{self.scheduler_port}/metrics", verify=False, trust_env=False).text
+        return any(
+            line.startswith("leader_election_master_status") and line.endswith(" 1") for line in text.splitlines()
+        )
 
     def create_pod(self, name: str, **changes: Any) -> dict[str, Any]:
         """Creates a pod in namespace default; see `pod` for `changes`."""
@@ -165,16 +190,29 @@ class Stack:
         pods = httpx.get(f"{self.admin_url}/api/v1/ledger", trust_env=False).json()
         return {pod["name"]: pod["state"] for pod in pods}
 
+    def waits(self) -> set[str]:
+        """The pods that wait on Permit."""
+        return {wait["name"] for wait in httpx.get(f"{self.admin_url}/api/v1/waits", trust_env=False).json()}
+
     def live(self) -> str:
         """The digest of the first plugin's module that serves now."""
         digest: str = httpx.get(f"{self.admin_url}/api/v1/plugins", trust_env=False).json()[0]["digest"]
         return digest
 
+    def queued(self) -> Counter[str]:
+        """The number of pods in each queue of the schedulers. One that they are at work on is in none."""
+        counts: Counter[str] = Counter()
+        for labels, count in self._scheduler_metrics("pending_pods"):
+            counts[labels["queue"]] += count
+        return counts
+
+    def moves(self) -> int:
+        """How often a pod has come into a queue of the schedulers."""
+        return sum(count for _, count in self._scheduler_metrics("queue_incoming_pods_total"))
+
     def waiting(self) -> int:
-        """The number of pods that the scheduler has tried in vain and will not try again before an event."""
-        return sum(
-            count for labels, count in self._scheduler_metrics("pending_pods") if labels["queue"] == UNSCHEDULABLE
-        )
+        """The number of pods that the schedulers have tried in vain and will not try again before an event."""
+        return self.queued()[UNSCHEDULABLE]
 
     def requeued(self) -> dict[str, int]:
         """The number of pods that waited and were to be tried again, by the event that was the cause."""
@@ -192,16 +230,21 @@ class Stack:
             error.add_note(self.extender.log.read_text()[-4000:]) if hasattr(error, "add_note") else None
             raise
 
+    def _launch_extender(self) -> None:
+        self._starts += 1
+        self.extender = Process(f"extender-{self._starts}", [KWX, "serve", "--config", self.config], self.directory)
+        self._cleanup.callback(self.extender.stop)
+
+    def _await_extender(self) -> None:
+        self.extender.wait_until(self._is_ready, READY_TIMEOUT_S)
+
     def _scheduler_metrics(self, name: str) -> list[tuple[dict[str, str], int]]:
-        """The samples of one of the scheduler's metrics: labels and value."""
-        url = f"https://{LOOPBACK}:{self.scheduler_port}/metrics"
-        text = httpx.get(url, verify=False, trust_env=False).text
-        return [
-            (sample.labels, int(sample.value))
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-            if sample.name == f"scheduler_{name}"
-        ]
+        """The samples of one of the schedulers' metrics: labels and value."""
+        urls = [f"https://{LOOPBACK}:{port}/metrics" for port in self._scheduler_ports]
+        texts = [httpx.get(url, verify=False, trust_env=False).text for url in urls]
+        lines = [line for text in texts for line in text.splitlines() if line.startswith(f"scheduler_{name}{{")]
+        families = text_string_to_metric_families("\n".join([*lines, ""]))
+        return [(sample.labels, int(sample.value)) for family in families for sample in family.samples]
 
     def _is_ready(self) -> bool:
         try:
@@ -224,10 +267,15 @@ class Stack:
 
     def _print_scheduler_config(self) -> str:
         command: list[str | Path] = [KWX, "scheduler-config", "--config", self.config, "--weight", str(self.weight)]
-        command += ["--kubeconfig", self.control_plane.kubeconfig("scheduler"), "--no-leader-election"]
+        command += ["--kubeconfig", self.scheduler_identity or self.control_plane.kubeconfig("scheduler")]
+        command += ["--no-leader-election"]
         command += ["--full-nodes"] if self.full_nodes else ["--node-cache-capable"]
         command += ["--url", self.proxy] if self.proxy else []
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+        command += self.scheduler_options
+        printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+        if self.election is None:
+            return printed
+        return str(yaml.safe_dump(yaml.safe_load(printed) | {"leaderElection": dict(self.election)}))
 
 
 def pod(

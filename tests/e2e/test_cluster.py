@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
-from tests.patience import wait_until
+from tests.patience import PATIENCE_S, wait_until
 
 START_TIMEOUT_S = 110.0
 END_TIMEOUT_S = 60.0
@@ -29,6 +32,10 @@ class Cluster:
             self._process = subprocess.Popen(command, cwd=CHECKOUT, stdout=out, stderr=err)
         wait_until(lambda: "Ctrl-C ends" in self._out.read_text(), self._err.read_text, START_TIMEOUT_S)
         self.parts = psutil.Process(self._process.pid).children()
+
+    def guide(self) -> str:
+        """What it says to do."""
+        return self._out.read_text()
 
     def part(self, program: str) -> psutil.Process:
         """The part that runs a program."""
@@ -73,6 +80,36 @@ def test_when_a_part_is_killed_all_ends_with_one_line(cluster: Cluster, program:
     cluster.part(program).kill()
     told = f"{name} ended with status -9; so everything else was ended, `make cluster` starts it again"
     assert cluster.end() == (1, [STARTING, told])
+
+
+SAID = {
+    "kubectl get pods -o wide": "node-3",
+    "kubectl describe pod train-8": "FailedScheduling",
+    "kwx explain pod default/train-3": "bound to node-3",
+    "kwx explain pod default/train-8": "no node passed",
+    "kwx plugin history nodenumber": "replaced, by start",
+}
+"""What commands of the guide print by and by."""
+
+
+def test_what_it_says_to_do_can_be_done(cluster: Cluster) -> None:
+    guide = cluster.guide()
+    lines = [line.partition(" #")[0].strip() for line in guide.splitlines() if line.startswith("  ")]
+    given = [line for line in lines if line.startswith(("export ", "alias "))]
+    commands = [line for line in lines if line not in given]
+    assert SAID.keys() <= set(commands)
+    for command in commands:
+        expected = SAID.get(command, "")
+        wait_until(partial(does, given, command, expected), f"{command}: {expected}", interval_s=0.1)
+    (dashboard,) = re.findall(r"The dashboard is at (\S+)", guide)
+    assert "<h1>Plugins</h1>" in httpx.get(dashboard, follow_redirects=True, trust_env=False).text
+
+
+def does(given: Sequence[str], command: str, expected: str) -> bool:
+    """Whether a command succeeds and prints what is expected of it."""
+    script = "\n".join(["shopt -s expand_aliases", *given, command])
+    ended = subprocess.run(["bash", "-c", script], check=False, capture_output=True, text=True, timeout=PATIENCE_S)
+    return ended.returncode == 0 and expected in ended.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.nightly)])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -15,12 +14,11 @@ from extender.scheduling.ledger import PLAN_S
 from tests.e2e import pod_groups
 from tests.e2e.devices import Devices, Node, indices
 from tests.e2e.faulty_binds import FaultyBinds
-from tests.e2e.gpu_pods import ALLOCATABLE, GPUS, LABELS, demand, mixture, whole
+from tests.e2e.gpu_pods import GPUS, LABELS, allocatable, demand, gpu_pack, mixture, whole
 from tests.e2e.stack import SECOND_SCHEDULER, Stack
 from tests.e2e.witness import Pods, Witness, has_node
 from tests.manifests.overlay import WAKE_PODS
 
-GPU_PACK = Path(__file__).parents[2] / "extender" / "policies" / "gpu_pack.wasm"
 PLANS = {"topNodes": 1}
 
 
@@ -28,7 +26,7 @@ class GpuNodes:
     """Nodes of GPUS devices each."""
 
     def __init__(self, cluster: ControlPlane, count: int) -> None:
-        cluster.create_nodes(count, labels=LABELS, allocatable=ALLOCATABLE)
+        cluster.create_nodes(count, labels=LABELS, allocatable=allocatable())
         listed = cluster.client.get("/api/v1/nodes").raise_for_status().json()
         self._nodes = [Node.of(each) for each in listed["items"]]
 
@@ -40,11 +38,6 @@ class GpuNodes:
         """The pods without a node for which there is room."""
         devices = Devices(self._nodes, pods.values())
         return [name for name, pod in pods.items() if not has_node(pod) and devices.places(pod)]
-
-
-def gpu_pack(**settings: str) -> dict[str, Any]:
-    """The plugin."""
-    return {"name": "gpu-pack", "guestURL": f"file://{GPU_PACK}", "guestConfig": settings}
 
 
 def are_bound(pods: Pods, count: int) -> bool:
@@ -86,7 +79,7 @@ def test_pods_of_one_device_fill_nodes_or_spread_over_them(
     ("faulty", "crashes"),
     [
         pytest.param(0.0, False, id="calm"),
-        pytest.param(0.3, False, id="faulty-binds"),
+        pytest.param(0.3, False, id="faulty-binds", marks=pytest.mark.nightly),
         pytest.param(0.3, True, id="faulty-binds-and-a-crash"),
     ],
 )
@@ -134,6 +127,7 @@ def test_a_group_is_placed_as_a_whole(cluster: ControlPlane, identity: Path, tmp
 
 
 @pytest.mark.newest
+@pytest.mark.nightly  # What was planned for a group that is given up by deletion ends at once: test_pod_groups.
 def test_a_group_without_room_leaves_the_ledger_as_it_was(
     cluster: ControlPlane, identity: Path, tmp_path: Path
 ) -> None:
@@ -159,7 +153,7 @@ def test_a_group_without_room_leaves_the_ledger_as_it_was(
 def test_a_pod_of_higher_priority_gets_all_devices_of_a_node(
     cluster: ControlPlane, identity: Path, tmp_path: Path
 ) -> None:
-    """Of three full nodes, the one whose pods have the lowest priority becomes empty."""
+    """Of three full nodes, the one whose pods have the lowest priority becomes empty. No other pod is evicted."""
     for name, value in (("low", 10), ("middle", 100), ("urgent", 1000)):
         body = {"metadata": {"name": name}, "value": value}
         cluster.client.post("/apis/scheduling.k8s.io/v1/priorityclasses", json=body)
@@ -176,4 +170,4 @@ def test_a_pod_of_higher_priority_gets_all_devices_of_a_node(
         witness.wait_until(lambda pods: has_node(pods.get("urgent", {"spec": {}})), "placement of the preemptor", 60)
         urgent = witness.pods["urgent"]
         assert (urgent["spec"]["nodeName"], sorted(indices(urgent))) == (node, list(range(GPUS)))
-        assert not {f"low-{at}" for at in range(GPUS)} & set(witness.pods)
+        assert witness.pods.keys() == {"urgent", *(f"middle-{at}" for at in range(2 * GPUS))}

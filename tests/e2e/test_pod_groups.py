@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from bench.controlplane import ControlPlane
+from extender.webhook.bind_handler import MAX_REQUESTS
 from tests.e2e import pod_groups
+from tests.e2e.gangs import PROFILE, SERVER, Gang, allocatable, gang_policy
 from tests.e2e.stack import Stack, guest
 from tests.manifests.overlay import WAKE_PODS
 
@@ -43,6 +45,23 @@ def test_a_group_is_placed_as_a_whole(cluster: ControlPlane, identity: Path, tmp
         stack.wait_until(lambda: set(stack.placements()) == set(MEMBERS), "placement of the group")
         assert sorted(Counter(stack.placements().values()).values()) == [2] * 6
         stack.wait_until(lambda: stack.ledger() == dict.fromkeys(MEMBERS, "observed"), "the ledger")
+
+
+@pytest.mark.newest
+def test_a_group_of_more_pods_than_are_bound_at_a_time_is_bound_at_the_first_attempt(
+    cluster: ControlPlane, identity: Path, tmp_path: Path
+) -> None:
+    """kube-scheduler asks for all binds at once. The plugin takes part in them, with fewer guests than pods."""
+    size = 5 * MAX_REQUESTS
+    gang = Gang("large", size, size)
+    cluster.create_nodes(8, allocatable=allocatable(size // 8))
+    flags = pod_groups.SCHEDULER_FLAGS
+    stack = Stack(cluster, tmp_path, [gang_policy()], identity, profile=PROFILE, server=SERVER, scheduler_flags=flags)
+    with stack, pod_groups.created(cluster, gang.name, gang.minimum) as common:
+        gang.create(stack, **common)
+        stack.wait_until(lambda: gang.runs(stack.pods()), "placement of the group")
+        events = cluster.client.get("/api/v1/namespaces/default/events").raise_for_status().json()["items"]
+        assert [event["message"] for event in events if event["reason"] == "FailedScheduling"] == []
 
 
 @pytest.mark.newest

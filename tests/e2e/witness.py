@@ -7,12 +7,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
+
 from bench.controlplane import ControlPlane
-from tests.patience import Beside, wait_until
+from tests.patience import Beside, delay, wait_until
 
 PODS = "/api/v1/namespaces/default/pods"
 WATCH_S = 1
 """Seconds after which the API server ends a watch, and another goes on behind it."""
+
+PAUSE_S = 0.2
+"""Seconds between two attempts to reach the API server."""
 
 Pods = Mapping[str, dict[str, Any]]
 """v1.Pods by name."""
@@ -47,6 +52,11 @@ class Witness:
         """The pods as they were seen last."""
         return self._pods
 
+    def check(self) -> None:
+        """Raises AssertionError if something was wrong until now."""
+        if self._beside.is_over:
+            self._beside.end()
+
     def wait_until(self, condition: Callable[[Pods], object], what: str, timeout_s: float) -> None:
         """Waits until the pods are as wanted, or something is wrong. Raises AssertionError."""
         looked_at: Pods | None = None
@@ -59,16 +69,37 @@ class Witness:
             return looked_at is not before and bool(condition(looked_at))
 
         wait_until(is_over, lambda: f"{what}; {self._count()}", timeout_s)
-        if self._beside.is_over:
-            self._beside.end()
+        self.check()
 
     def _watch(self, version: str) -> None:
         while not self._is_leaving:
-            query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": str(WATCH_S)}
-            with self._client.stream("GET", PODS, params=query) as answer:
-                answer.raise_for_status()
-                for line in answer.iter_lines():
-                    version = self._take(json.loads(line))
+            try:
+                version = self._follow(version) if version else self._list()
+            except httpx.HTTPError:  # The API server is being started anew.
+                version = ""
+                delay(PAUSE_S)
+
+    def _follow(self, version: str) -> str:
+        """Takes what happens for a while. Returns the version of what was last; nothing if that is not to be had."""
+        query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": str(WATCH_S)}
+        with self._client.stream("GET", PODS, params=query) as answer:
+            answer.raise_for_status()
+            for line in answer.iter_lines():
+                event = json.loads(line)
+                if event["type"] == "ERROR" and event["object"]["code"] == httpx.codes.GONE:
+                    return ""
+                version = self._take(event)
+        return version
+
+    def _list(self) -> str:
+        """Takes all pods as they are. Returns the list's version."""
+        listed = self._client.get(PODS).raise_for_status().json()
+        for gone in self._pods.keys() - {pod["metadata"]["name"] for pod in listed["items"]}:
+            self._take({"type": "DELETED", "object": self._pods[gone]})
+        for pod in listed["items"]:
+            self._take({"type": "MODIFIED", "object": pod})
+        version: str = listed["metadata"]["resourceVersion"]
+        return version
 
     def _take(self, event: dict[str, Any]) -> str:
         """Takes a change, and judges the pods if it is about where one of them is. Returns the change's version."""
@@ -76,6 +107,8 @@ class Witness:
         assert event["type"] in {"ADDED", "MODIFIED", "DELETED"}, event
         name = pod["metadata"]["name"]
         before, pods = self._pods.get(name), {**self._pods, name: pod}
+        if before and has_node(before) and before["metadata"]["uid"] == pod["metadata"]["uid"]:
+            assert before["spec"]["nodeName"] == pod["spec"].get("nodeName"), f"{name} was bound twice"
         if event["type"] == "DELETED":
             del pods[name]
         self._pods = pods

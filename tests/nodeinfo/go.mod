@@ -1,5 +1,5 @@
-// Below `guest`, whose internal packages it needs. What it requires is what its neighbours in a workspace require
+// Below `kwx.dev/guest`, whose internal packages it needs. What it requires is what its neighbours in a workspace require
 // (tests/sdk_guest/test_go_nodeinfo.py).
-module guest/tests/nodeinfo
+module kwx.dev/guest/tests/nodeinfo
 
 go 1.26.0

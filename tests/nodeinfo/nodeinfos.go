@@ -10,12 +10,12 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"guest/internal/host"
-	"guest/internal/podfeed"
-	"guest/internal/podsonnodes"
-	"guest/internal/residents"
-	"guest/nodeinfo"
-	"guest/nodes"
+	"kwx.dev/guest/internal/host"
+	"kwx.dev/guest/internal/podfeed"
+	"kwx.dev/guest/internal/podsonnodes"
+	"kwx.dev/guest/internal/residents"
+	"kwx.dev/guest/nodeinfo"
+	"kwx.dev/guest/nodes"
 )
 
 // The node's number.

@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 
 from tests.conformance.engines import ENGINES
+from tests.extender.commands.command import command
 from tests.sdk_guest.plugins import MakePlugin
 from tests.wasm_runtime.world import close
 from wasm_runtime import Plugin, WasmtimeEngine
 from wasm_runtime.compile.cache import CompileCache
 from wasm_runtime.compile.compiler import Compiler
 from wasm_runtime.engine import MEBIBYTE, Engine
+
+__all__ = ["command"]
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from tests.sdk_guest.policy_cases import Object
+from tests.sdk_guest.policy import Object
 
 DEVICES: Final = "gpu-pack.kwx.dev/devices"
 MEMORY: Final = "nvidia.com/gpu.memory"
@@ -69,7 +69,7 @@ class Policy(NamedTuple):
         return {"resources": list(self.resources), "nodePolicy": self.node_policy, "gpuPolicy": self.gpu_policy}
 
     def answer(self, pod: Object, node: Object, pods: Iterable[Object]) -> Any:
-        """The score of a node with some pods on it, or the reason against it, as `policy_cases.answers` has it."""
+        """The score of a node with some pods on it, or the reason against it, as `verdicts` of `kwx test` has it."""
         try:
             request = self.request(pod)
         except ProblemError as error:

@@ -7,10 +7,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"guest"
-	"guest/filter"
-	"guest/nodeinfo"
-	"guest/pods"
+	"kwx.dev/guest"
+	"kwx.dev/guest/filter"
+	"kwx.dev/guest/nodeinfo"
+	"kwx.dev/guest/pods"
 )
 
 type info = nodeinfo.NodeInfo[string, string]

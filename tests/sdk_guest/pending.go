@@ -7,10 +7,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"guest"
-	"guest/pendingpods"
-	"guest/pods"
-	"guest/prefilter"
+	"kwx.dev/guest"
+	"kwx.dev/guest/pendingpods"
+	"kwx.dev/guest/pods"
+	"kwx.dev/guest/prefilter"
 )
 
 var pending = pendingpods.As(func(pod pendingpods.Pod) string { return pod.Name() + "=" + pod.Label("job") })

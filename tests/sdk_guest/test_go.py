@@ -12,6 +12,7 @@ import pytest
 
 from tests.sdk_guest import policy
 from tests.sdk_guest.builds import SDK, WITHOUT_GO, build, built
+from tests.sdk_guest.plugins import answers, without
 from tests.wasm_runtime.world import World, close, filter_nodes, score, world
 from wasm_runtime import GuestError, Nodes, NodeTable, Plugin, Pod, Settings
 from wasm_runtime.compile.compiler import Compiler
@@ -41,9 +42,7 @@ def load(engine: Compiler, modules: Mapping[str, bytes]) -> Iterator[Load]:
     plugins = []
 
     def load(name: str, host: str = "announces", config: str = "") -> Plugin:
-        wasm = modules[name]
-        for export in HOSTS[host]:
-            wasm = wasm.replace(export.encode(), export.upper().encode())
+        wasm = without(modules[name], *HOSTS[host])
         plugin = Plugin(engine, wasm, Settings(name, config=config, timeout=60.0))
         plugins.append(plugin)
         return plugin
@@ -83,19 +82,6 @@ class Cluster:
         names = self.random.sample(sorted(self.nodes), len(self.nodes) * 4 // 5)
         name: str = pod["metadata"]["name"]
         return World(Pod(name, name, encode_pod(pod)), Nodes(self.node_table, names))
-
-
-def answers(plugin: Plugin, at: World) -> list[policy.Answer]:
-    """What Filter and Score say of each node."""
-    passed = filter_nodes(plugin, at)
-    count = len(at.nodes.names)
-    codes = passed.codes or bytes(count)
-    reasons = iter(passed.reasons)
-    scores = score(plugin, at)
-    assert scores is not None
-    return [
-        policy.Answer(code, next(reasons) if code else "", value) for code, value in zip(codes, scores, strict=True)
-    ]
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -174,12 +160,18 @@ def test_a_module_exports_what_its_plugin_has(modules: Mapping[str, bytes]) -> N
     assert {name: set(interface(wasm).exports) for name, wasm in modules.items()} == {
         "nodenumber": every | kept | {"prescore"},
         "headroom": every | kept | {"filter", "filternodes"},
+        "quorum": every | kept | {"podbuffer", "groupschanged", "memberschanged"},
     }
 
 
 def test_nodenumber_asks_for_no_objects(modules: Mapping[str, bytes]) -> None:
     imports = {str(function) for function in interface(modules["nodenumber"]).imports}
     assert "k8s.io/api/node" not in imports
+
+
+def test_a_module_without_the_types_of_kubernetes_is_small(modules: Mapping[str, bytes]) -> None:
+    sizes = {name: len(wasm) // 1_000_000 for name, wasm in modules.items()}
+    assert sizes["nodenumber"] < 5 < sizes["headroom"] < 20
 
 
 @pytest.mark.parametrize("plugin", [0, 1])
@@ -221,7 +213,7 @@ def test_languages_without_a_compiler_are_left_out_and_that_is_said(tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["plugin.c"], "error: plugin.c: expected a file that ends in .zig, .go, .rs"),
+        (["plugin.c"], "error: plugin.c: expected a file that ends in .go, .rs, .ts, .zig"),
         (["a.go", "--language", "zig"], "error: a.go: expected a file that ends in .zig"),
         (["--out", "x"], "the examples of all languages have the same names: --out needs --language"),
     ],

@@ -27,6 +27,8 @@ NAMES: Final = [f"node-{at}" for at in range(20)]
 ASKING: Final = 250
 """Millicores of the pod that is to be scheduled."""
 
+MANY: Final = 10_000
+
 Load = Callable[..., Plugin]
 
 
@@ -172,6 +174,43 @@ def test_a_host_that_tells_no_pods_is_warned_of_once(load: Load, records: list[L
         cluster.change()
     message = "the host has not told of any pod so far: nodes are taken for empty"
     assert records == [Log(Severity.WARNING, message, ())]
+
+
+def test_a_cluster_without_pods_is_no_reason_to_warn(load: Load, records: list[Log | GuestEvent]) -> None:
+    plugin, cluster = load(), Cluster(1)
+    cluster.table.pods.complete()
+    at = cluster.request(1)
+    assert filter_nodes(plugin, at).reasons == [cluster.counted(name) for name in at.nodes.names]
+    assert records == []
+
+
+def test_a_pod_may_have_thousands_of_resources_and_containers(load: Load) -> None:
+    """One that took all of a guest's time would keep all pods from being scheduled."""
+    plugin, cluster = load(), Cluster(1)
+    names = [f"example.com/{at * 7919 % MANY}" for at in range(MANY)]
+
+    def asking(name: str, **requests: str) -> dict[str, Any]:
+        return {"name": name, "resources": {"requests": {"cpu": "0", "memory": "0", **requests}}}
+
+    one, each = asking("c", cpu="1"), [asking(f"c-{at}", **{name: "1"}) for at, name in enumerate(names)]
+    sidecars = [{**sidecar, "restartPolicy": "Always"} for sidecar in each]
+    for uid, spec, status in [
+        ("resources", {"containers": [asking("c", cpu="1", **dict.fromkeys(names, "1"))]}, {}),
+        ("containers", {"containers": [one, *each]}, {"containerStatuses": [{"name": c["name"]} for c in each]}),
+        ("sidecars", {"containers": [one], "initContainers": sidecars}, {}),
+        ("init", {"containers": [one], "initContainers": [*sidecars[: MANY // 2], *each[: MANY // 2]]}, {}),
+    ]:
+        pod = {"metadata": {"name": uid}, "spec": spec, "status": status}
+        cluster.table.pods.put([(uid, ResidentPod("node-0", encode_pod(pod)))])
+    node = cluster.nodes["node-0"]
+    beside = f"of {node.millicores}m {node.gpus}"
+    asks = World(Pod("1", "default/pod-1", encoded("pod", ASKING)), Nodes(cluster.table, ["node-0"]))
+    (said,) = filter_nodes(plugin, asks).reasons
+    assert said.startswith(f"{node.zone} [containers init resources sidecars] 4000m 0 {beside}, {node.pods - 4} of ")
+    for uid in ("resources", "containers", "sidecars", "init"):
+        cluster.table.pods.remove(uid)
+    (said,) = filter_nodes(plugin, asks).reasons
+    assert said.startswith(f"{node.zone} [] 0m 0 {beside}, {node.pods} of ")
 
 
 def test_it_exports_what_it_wants_to_know(wasm: bytes) -> None:

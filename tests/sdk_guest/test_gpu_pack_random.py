@@ -9,12 +9,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pytest
 
+from extender.commands.test.play import verdicts
 from extender.scheduling import preempt
-from tests.sdk_guest import policy_cases
+from extender.scheduling.profile import Profile, ProfilePlugin
 from tests.sdk_guest.gpu_pack_model import DEVICES, MEMORY, NodeState, Policy, indices
 from tests.sdk_guest.plugins import MakePlugin
-from tests.sdk_guest.policy_cases import Object
-from tests.sdk_guest.test_policies import ROOT
+from tests.sdk_guest.policy import Object
+from tests.sdk_guest.test_policies import MODULES
 from tests.wasm_runtime.world import World, score
 from wasm_runtime import Nodes, NodeTable, Plugin, Pod, Settings
 from wasm_runtime.abi import Code
@@ -66,6 +67,7 @@ class Cluster:
 
     def __init__(self, plugin: Plugin, policy: Policy, dice: random.Random, *, is_orderly: bool) -> None:
         self.plugin = plugin
+        self.profile = Profile("random", [ProfilePlugin(plugin)])
         self.policy = policy
         self.dice = dice
         self.is_orderly = is_orderly
@@ -81,7 +83,7 @@ class Cluster:
         if len(self.pods) >= MOST_PODS:
             return
         pod = self.new_pod()
-        answers = policy_cases.answers(self.plugin, self.world(pod, list(self.nodes)))
+        answers = verdicts(self.profile, *self.world(pod, list(self.nodes)))
         assert answers == {name: self.expected(pod, name) for name in self.nodes}, pod
         scores = score(self.plugin, self.world(pod, list(self.nodes)))
         assert all(0 <= each <= 100 for each in scores or ()), pod
@@ -249,7 +251,7 @@ def policy(request: pytest.FixtureRequest) -> Policy:
 
 @pytest.fixture
 def plugin(each_engine: Engine, make_plugin: MakePlugin, policy: Policy) -> Plugin:
-    wasm = (ROOT / "extender" / "policies" / "gpu_pack.wasm").read_bytes()
+    wasm = (MODULES / "gpu_pack.wasm").read_bytes()
     config = msgspec.json.encode(policy.config).decode()
     return make_plugin(each_engine, wasm, Settings("gpu-pack", config=config, timeout=30.0, instances=1))
 

@@ -1,4 +1,4 @@
-"""Guests in Rust and in Go that keep the pods without a node know those that there are, whatever has changed."""
+"""Guests in Rust, Go and AssemblyScript that keep pods without a node know those that there are, after any changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from wasm_runtime.protobuf import encode_node, encode_pod
 
 pytestmark = pytest.mark.timeout(600)  # The first time programs in Go are built.
 
-KINDS: Final = ("Go", "Rust", "Rust, with pods on nodes")
+WITH_PODS: Final = "with pods on nodes"
+KINDS: Final = ("Go", "Rust", f"Rust, {WITH_PODS}", f"TypeScript, {WITH_PODS}")
+SOURCES: Final = {"Go": "pending.go", "Rust": "pending.rs", "TypeScript": "pending.ts"}
 UNTOLD: Final = ("podbuffer", "podschanged")
 """Parts of the names of exports that a host does not know which tells of no pods."""
 
@@ -37,7 +39,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def wasm(kind: str, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     folder = tmp_path_factory.mktemp("pending")
-    source = Path(__file__).with_name("pending.go" if kind == "Go" else "pending.rs")
+    source = Path(__file__).with_name(SOURCES[kind.partition(",")[0]])
     if kind == "Rust":
         alone = folder / source.name
         alone.write_text(source.read_text().replace("; pods, pending", "; pending"))
@@ -70,7 +72,7 @@ class Cluster:
     """Random pods that come, change, get and lose nodes, and go."""
 
     def __init__(self, kind: str, seed: int) -> None:
-        self._is_told_on_nodes = kind == "Rust, with pods on nodes"
+        self._is_told_on_nodes = kind.endswith(WITH_PODS)
         self._is_go = kind == "Go"
         self._random = random.Random(seed)
         self.table = NodeTable()
@@ -148,5 +150,5 @@ def test_it_exports_what_it_wants_to_know(wasm: bytes, kind: str) -> None:
     assert {name for name in exports if "pod" in name} == {
         "podbuffer",
         "pendingpodschanged",
-        *(["podschanged"] if kind == "Rust, with pods on nodes" else []),
+        *(["podschanged"] if kind.endswith(WITH_PODS) else []),
     }

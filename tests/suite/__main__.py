@@ -1,5 +1,10 @@
-"""What targets of the Makefile run: `python -m tests.suite test`, `nightly` or `compat`, and arguments for pytest."""
+"""What targets of the Makefile run: `python -m tests.suite test`, `nightly` or `compat`, and arguments for pytest.
 
+With such arguments `test` runs pytest once, and not in lanes, and `nightly` leaves modules out that nobody would write:
+whoever chooses tests wants to see what pytest shows.
+"""
+
+import os
 import signal
 import sys
 from collections.abc import Iterable, Sequence
@@ -12,6 +17,8 @@ from tests.suite.steps import Command, Step, Suite
 
 BUILD_TIMEOUT_S: Final = 3600.0
 FUZZ_MINUTES: Final = 10
+MAX_LANES: Final = 4
+"""Each has a control plane of its own, and programs beside: with more the tests would look for memory."""
 TESTED: Final = (OLDEST, NEWEST)
 """The minors that tests need. The newest is that of the peers, which are then built in seconds rather than minutes."""
 COMPAT: Final = ("tests/e2e", "tests/manifests")
@@ -28,13 +35,17 @@ NO_PYTHON_310: Final = "no CPython 3.10 in PATH, pyenv or uv: uv python install 
 def steps(target: str, arguments: Sequence[str]) -> list[Step]:
     """What a target of the Makefile is made of."""
     if target == "nightly":
-        return [_control_plane(TESTED), Suite("tests", ["-m", "nightly", "-v", *arguments]), FUZZ]
+        tests = Suite("tests", ["-m", "nightly", "-v", *arguments])
+        return [_control_plane(TESTED), tests, *([] if arguments else [FUZZ])]
     if target == "compat":
         return [_control_plane(SCHEDULERS), *(_compat(minor, arguments) for minor in SCHEDULERS)]
-    built, main = _control_plane(TESTED), Suite("tests", arguments)
+    lanes = (
+        1 if arguments else min((os.cpu_count() or 1) * 3 // 2, MAX_LANES)
+    )  # Tests wait for a quarter of their time.
+    built, main = _control_plane(TESTED), Suite("tests", arguments, lanes=lanes)
     if sys.version_info < (3, 11):
         return [built, main]
-    in_310 = Suite("wasmer", [*wasmer.TESTS, *arguments], wasmer.python, NO_PYTHON_310)
+    in_310 = Suite("wasmer", [*wasmer.TESTS, *arguments], wasmer.python, NO_PYTHON_310, lanes)
     return [built, main, in_310]
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +22,8 @@ class Record:
     passed: int = 0
     failed: dict[str, str] = field(default_factory=dict)
     """Tests and why each failed, a line."""
-    skipped: Counter[str] = field(default_factory=Counter)
-    """Reasons, and how many tests were skipped for each."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Tests, or files of them, and why each was skipped."""
     begun: set[str] = field(default_factory=set)
     untold: list[str] = field(default_factory=list)
     """What pytest would have shown at its end of failures in runs that died."""
@@ -56,12 +55,22 @@ class Record:
                 case {"is": "failed", "test": test, "why": why, "report": report}:
                     record.failed.setdefault(test, why)
                     reports.append(f"{test}\n{report}")
-                case {"is": "skipped", "why": why}:
-                    record.skipped[why] += 1
+                case {"is": "skipped", "test": test, "why": why}:
+                    record.skipped[test] = why
                 case {"is": "ended"}:
                     reports, record.has_ended = [], True
         record._died(reports)
         return record
+
+    @classmethod
+    def of_all(cls, records: Iterable[Record]) -> Record:
+        """What came of tests in several runs that have shared them. Each has found the same files."""
+        together = cls()
+        for record in records:
+            together.passed += record.passed
+            together.failed |= record.failed
+            together.skipped |= record.skipped
+        return together
 
     def _died(self, reports: Iterable[str]) -> None:
         self.untold.extend(reports)
@@ -100,12 +109,17 @@ class Writer:
         self._tell({"is": "ended"})
 
     def _tell_outcome(self, report: pytest.CollectReport | pytest.TestReport) -> None:
-        told = "\n\n".join([report.longreprtext, *(f"{name}:\n{text}" for name, text in report.sections)])
-        self._tell({"is": report.outcome, "test": report.nodeid, "why": _why(report), "report": told})
+        told = {"test": report.nodeid, "why": _why(report), "report": told_by(report)}
+        self._tell({"is": report.outcome, **told})
 
     def _tell(self, entry: dict[str, Any]) -> None:
         self._file.write(json.dumps(entry) + "\n")
         self._file.flush()
+
+
+def told_by(report: pytest.CollectReport | pytest.TestReport) -> str:
+    """All that a report tells."""
+    return "\n\n".join([report.longreprtext, *(f"{name}:\n{text}" for name, text in report.sections)])
 
 
 def _why(report: pytest.CollectReport | pytest.TestReport) -> str:

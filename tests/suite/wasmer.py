@@ -14,11 +14,15 @@ ENVIRONMENT: Final = ROOT / ".venv" / "wasmer-3.10"
 PROJECT: Final = ROOT / "pyproject.toml"
 TESTS: Final = (
     "tests/conformance",
+    "tests/extender/commands/test",
     "tests/wasm_runtime/engines",
     "tests/extender/webhook/test_wasmer.py",
-    "tests/sdk_guest/test_rust_groups.py",
-    "tests/sdk_guest/test_rust_nodeinfo.py",
-    "tests/sdk_guest/test_rust_points.py",
+    "tests/sdk_guest/test_answers.py",
+    "tests/sdk_guest/test_nodeinfo.py",
+    "tests/sdk_guest/test_nodenumber.py",
+    "tests/sdk_guest/test_policies.py",
+    "tests/sdk_guest/test_points.py",
+    "tests/sdk_guest/test_groups.py",
 )
 
 INSTALL_TIMEOUT_S: Final = 900.0

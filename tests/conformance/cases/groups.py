@@ -49,16 +49,16 @@ GROUPS: Final = "\n".join(
         f"(local.set $at (i32.const {RECORDS}))",
         "(loop $next",
         f"(i32.store8 (i32.const {SAID}) (i32.const {ord('#')}))",
-        *(_digit(1 + place, 4 * (1 + place)) for place in range(5)),
-        "(local.set $length (i32.add (i32.load offset=24 (local.get $at)) (i32.load offset=28 (local.get $at))))",
-        f"(memory.copy (i32.const {SAID + 6}) (i32.add (local.get $at) (i32.const 32)) (i32.const {NAMES}))",
-        f"(call $tell (i32.load (local.get $at)) (i32.const {SAID}) (i32.add (i32.const 6) (local.get $length)))",
-        "(local.set $at (i32.add (i32.add (local.get $at) (i32.const 32))",
+        *(_digit(1 + place, 4 * (1 + place)) for place in range(6)),
+        "(local.set $length (i32.add (i32.load offset=32 (local.get $at)) (i32.load offset=36 (local.get $at))))",
+        f"(memory.copy (i32.const {SAID + 7}) (i32.add (local.get $at) (i32.const 40)) (i32.const {NAMES}))",
+        f"(call $tell (i32.load (local.get $at)) (i32.const {SAID}) (i32.add (i32.const 7) (local.get $length)))",
+        "(local.set $at (i32.add (i32.add (local.get $at) (i32.const 40))",
         "  (i32.and (i32.add (local.get $length) (i32.const 7)) (i32.const -8))))",
         "(br_if $next (local.tee $left (i32.sub (local.get $left) (i32.const 1))))))",
     ]
 )
-"""Tells of each record the group's number, state, source, minimum, timeout and priority, and the names."""
+"""Tells of each record the group's number, state, source, minimum, timeout, priority and creation, and the names."""
 
 MEMBERS: Final = "\n".join(
     [
@@ -81,20 +81,20 @@ ALL: Final = f"{ON_NODES} {GROUPS} {MEMBERS}"
 
 TRAIN: Final = GroupKey(GroupSource.LABEL, "default", "train")
 TEAM: Final = GroupKey(GroupSource.SCHEDULING_GROUP, "ml", "team")
-DESCRIBED: Final = put_groups({TRAIN: Group(4, 6, 1)})
-TRAIN_LINE: Final = "0#12461defaulttrain"
-NAMED_LINE: Final = "0#12000defaulttrain"
+DESCRIBED: Final = put_groups({TRAIN: Group(4, 6, 1, 7)})
+TRAIN_LINE: Final = "0#124617defaulttrain"
+NAMED_LINE: Final = "0#120000defaulttrain"
 ASK: Final = filters("node-b")
 B: Final = {"node-b": "B"}
 
 
-def of(group: GroupKey | None, node: str = "", text: str = "P", *, is_tentative: bool = False) -> ResidentPod:
+def of(group: GroupKey | None, node: str = "", text: str = "P", **more: bool) -> ResidentPod:
     """A pod of a group."""
-    return ResidentPod(node, text.encode(), is_tentative, group)
+    return ResidentPod(node, text.encode(), group=group, **more)
 
 
 def _lines(*said: str) -> list[Log | GuestEvent]:
-    """What a guest tells: of a group as in `0#12461defaulttrain`, of a member as in `0&110`, else as of nodes."""
+    """What a guest tells: of a group as in `0#124617defaulttrain`, of a member as in `0&110`, else as of nodes."""
     return [line for each in said for line in _line(each)]
 
 
@@ -119,16 +119,16 @@ def _groups() -> Iterator[Case]:
     yield _case("a group is as before", [DESCRIBED, ASK, DESCRIBED, ASK], TRAIN_LINE, does=ALONE)
     yield _case(
         "a group changes",
-        [DESCRIBED, ASK, put_groups({TRAIN: Group(2, 6, 1)}), ASK],
-        *(TRAIN_LINE, "0#12261defaulttrain"),
+        [DESCRIBED, ASK, put_groups({TRAIN: Group(2, 6, 1, 7)}), ASK],
+        *(TRAIN_LINE, "0#122617defaulttrain"),
         does=ALONE,
     )
-    yield _case("a group is gone", [DESCRIBED, ASK, remove_groups(TRAIN), ASK], TRAIN_LINE, "0#00000", does=ALONE)
+    yield _case("a group is gone", [DESCRIBED, ASK, remove_groups(TRAIN), ASK], TRAIN_LINE, "0#000000", does=ALONE)
     yield _case("a group was there between two calls", [DESCRIBED, remove_groups(TRAIN), ASK], does=ALONE)
     yield _case(
         "a group's number is another's at once",
         [DESCRIBED, ASK, remove_groups(TRAIN), put_groups({TEAM: Group(1)}), ASK],
-        *(TRAIN_LINE, "0#11100mlteam"),
+        *(TRAIN_LINE, "0#111000mlteam"),
         does=ALONE,
     )
     yield _case("of members it wants to know nothing", [put_pods({"x": of(TRAIN)}), ASK], NAMED_LINE, does=ALONE)
@@ -137,6 +137,8 @@ def _groups() -> Iterator[Case]:
 
 def _members() -> Iterator[Case]:
     waits, comes = put_pods({"x": of(TRAIN)}), put_pods({"x": of(TRAIN, "node-b")})
+    planned = of(TRAIN, "node-b", is_tentative=True)
+    bound = planned._replace(is_binding=True)
     yield _case("a pod names a group of which nothing else is known", [waits, ASK], NAMED_LINE, "0&/10")
     yield _case("a group is described later", [waits, ASK, DESCRIBED, ASK], NAMED_LINE, "0&/10", TRAIN_LINE)
     yield _case(
@@ -147,17 +149,17 @@ def _members() -> Iterator[Case]:
     yield _case(
         "the last pod of a group is gone",
         [waits, ASK, remove_pods("x"), ASK],
-        *(NAMED_LINE, "0&/10", "0#00000", "0&/0/"),
+        *(NAMED_LINE, "0&/10", "0#000000", "0&/0/"),
     )
     yield _case(
-        "a pod is expected on a node, and comes",
-        [put(B), waits, ASK, put_pods({"x": of(TRAIN, "node-b", is_tentative=True)}), ASK, comes, ASK],
-        *(NAMED_LINE, "0&/10", "0&020", "0&010"),
+        "a pod is expected on a node, is being bound there, and comes",
+        [put(B), waits, ASK, put_pods({"x": planned}), ASK, put_pods({"x": bound}), ASK, comes, ASK],
+        *(NAMED_LINE, "0&/10", "0&020", "0&030", "0&010"),
     )
     yield _case(
         "a pod is of another group",
         [waits, ASK, put_pods({"x": of(TEAM)}), ASK],
-        *(NAMED_LINE, "0&/10", "0#00000", "1#11000mlteam", "0&/11"),
+        *(NAMED_LINE, "0&/10", "0#000000", "1#110000mlteam", "0&/11"),
     )
     yield _case(
         "a pod is of no group any more",
@@ -174,7 +176,7 @@ def _members() -> Iterator[Case]:
     yield _case(
         "another cluster without groups, and back",
         [DESCRIBED, waits, ASK, elsewhere({}), ASK, back, ASK],
-        *(TRAIN_LINE, "0&/10", "0#00000", "0&/0/", TRAIN_LINE, "0&/10"),
+        *(TRAIN_LINE, "0&/10", "0#000000", "0&/0/", TRAIN_LINE, "0&/10"),
     )
     yield _case("groups are there from the start", [ASK], NAMED_LINE, "0&/10", nodes=B, pods={"x": of(TRAIN)})
 
@@ -183,8 +185,8 @@ MORE: Final = MAX_RECORDS_PER_BATCH + 2
 MANY: Final = {f"pod-{at}": of(TRAIN) for at in range(MORE)}
 MANY_GROUPS: Final = {GroupKey(GroupSource.LABEL, "d", f"g{at}"): Group(1) for at in range(MORE)}
 MEMBER_LINES: Final = [f"{at}&/10" for at in range(MORE)]
-GROUP_LINES: Final = [f"{at}#12100dg{at}" for at in range(MORE)]
-GONE_LINES: Final = [*(f"{at}#00000" for at in range(MORE - 1)), f"{MORE - 1}#12000defaulttrain"]
+GROUP_LINES: Final = [f"{at}#121000dg{at}" for at in range(MORE)]
+GONE_LINES: Final = [*(f"{at}#000000" for at in range(MORE - 1)), f"{MORE - 1}#120000defaulttrain"]
 """The number that came free last is that of another."""
 
 
@@ -198,7 +200,7 @@ def _batches() -> Iterator[Case]:
     yield _case(
         "maintained, groups before members",
         [ASK, put_groups(MANY_GROUPS), put_pods({"x": of(TRAIN)}), maintain, maintain, ASK],
-        *(*GROUP_LINES, f"{MORE}#12000defaulttrain", f"0&/1{chr(48 + MORE)}"),
+        *(*GROUP_LINES, f"{MORE}#120000defaulttrain", f"0&/1{chr(48 + MORE)}"),
         value=[PASS, True, False, PASS],
     )
     yield _case(

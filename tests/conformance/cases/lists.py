@@ -76,6 +76,12 @@ def _filtered(codes: list[int], *reasons: str) -> NodeResults:
     return NodeResults(len(codes), bytes(codes) if any(codes) else b"", [], list(reasons))
 
 
+def _stored(*answers: int) -> Iterator[str]:
+    """What writes answers for the first nodes."""
+    for at, answer in enumerate(answers):
+        yield f"(i32.store (i32.const {NUMBERS + 4 * at}) (i32.const {answer}))"
+
+
 def _at(code: int, reason: int = 0) -> int:
     return code | reason << 8
 
@@ -402,13 +408,32 @@ def _by_themselves() -> Iterator[Case]:
     singly = {"filter": export("filter", code=2), "score": export("score", value=9)}
     whole = " ".join([KEPT, resident("nodebuffer", "unreachable"), *NO_LISTS.values(), *singly.values()])
     yield Case(
-        "a list with a node that has no object",
+        "lists without a node that has an object",
         guest(whole),
-        story(THERE, filters("node-a", "unknown", "node-b"), scores("unknown"), scores("node-a", "unknown")),
-        [_filtered([2, 2, 2], "", "", ""), [9], [9, 9]],
+        story(THERE, filters("unknown"), scores("unknown", "another")),
+        [_filtered([2], ""), [9, 9]],
+    )
+    yield Case(
+        "a list with nodes that have no object: they come after the others",
+        guest(
+            KEEPS,
+            resident("filternodes", tell("(local.get $n)"), call(REASON, TEXT, 4), *_stored(_at(3, 1), 0)),
+            resident("scorenodes", tell("(local.get $n)"), *_stored(7, 8)),
+            export("filter", tells(NODE_NAME, BUFFER, 8, shown=8), code=2),
+            export("score", value=9),
+            uses=[REASON, NODE_NAME],
+            data={TEXT: "full"},
+        ),
+        story(
+            THERE,
+            filters("unknown", "node-b", "another", "node-a"),
+            scores("node-b", "unknown", "node-a"),
+            filters("node-a", "node-c"),
+        ),
+        [_filtered([2, 3, 2, 0], "", "full", ""), [7, 9, 8], _filtered([3, 0], "full")],
+        [told(2), told(7, "unknown*", "unknown"), told(7, "another*", "another"), told(2), told(2)],
     )
     lists = " ".join([KEEPS, *(resident(each) for each in NO_LISTS), *NOT_HERE.values()])
-    removed = [_filtered([2, 2], "", "")]
     yield Case(
         "a list with a node that is gone",
         guest(
@@ -425,8 +450,8 @@ def _by_themselves() -> Iterator[Case]:
             THERE,
             filters("node-b"),
         ),
-        [_filtered([0]), *removed, _filtered([0]), _filtered([0])],
-        [told(1), told(1), told(1)],
+        [_filtered([0]), _filtered([2, 0], ""), _filtered([0]), _filtered([0])],
+        [told(1), told(1), told(1), told(1)],
     )
     yield Case(
         "lists for filter, and score by itself",

@@ -13,6 +13,7 @@ from tests.conformance.guests import BUFFER, NODE_NAME, PAGE, REASON, TEXT, WRIT
 from tests.conformance.stories import (
     Step,
     back,
+    complete_pods,
     elsewhere,
     elsewhere_with_pods,
     filters,
@@ -246,6 +247,22 @@ CALLS: Final = resident("podschanged", tell("(local.get $n)"))
 """Tells of how many records it was told."""
 
 
+def _none() -> Iterator[Case]:
+    takes = f"{TAKES} {resident('nodechanged')} {resident('noderemoved')} {CALLS}"
+    waits = resident("pendingpodschanged", tell("(local.get $n)"))
+    for name, does, steps, said in (
+        ("there are no pods, which is told once", takes, [put(B), complete_pods, ASK, ASK], [0]),
+        ("there are no pods yet", takes, [put(B), complete_pods, put_pods(Y), ASK, remove_pods("y"), ASK], [1, 1]),
+        ("pods come once there are none", takes, [put(B), complete_pods, ASK, put_pods(Y), ASK], [0, 1]),
+        ("there are no pods, as far as is known", takes, [put(B), ASK], []),
+        ("there are no pods of one kind", takes + waits, [put(B), put_pods(Y), complete_pods, ASK, ASK], [1, 0]),
+        ("there are no pods, and some wait", takes + waits, [put(B), put_pods(WAITS), complete_pods, ASK], [0, 1]),
+        ("there are no pods in another cluster", takes, [put(B), complete_pods, ASK, elsewhere(B), ASK], [0]),
+    ):
+        guest_ = keeper(does, export("filter"), pages=PAGES)
+        yield Case(name, guest_, story(*steps), [PASS for step in steps if step is ASK], [told(each) for each in said])
+
+
 def _late(known: int, count: int, stream: str = "podschanged") -> Failed:
     return failed(Fault.BUSY, f"{stream}: its time was over while it learned of pods: {known} of {count} are told")
 
@@ -442,4 +459,4 @@ def _looking() -> Iterator[Case]:
     )
 
 
-CASES = [*_changes(), *_places(), *_pending(), *_batches(), *_buffers(), *_failures(), *_looking()]
+CASES = [*_changes(), *_places(), *_pending(), *_none(), *_batches(), *_buffers(), *_failures(), *_looking()]

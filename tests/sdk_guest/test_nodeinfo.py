@@ -1,4 +1,4 @@
-"""Pods on nodes as the library in Rust counts them: as kube-scheduler does, and after any changes."""
+"""Pods on nodes as the libraries in Rust and AssemblyScript count them: as kube-scheduler does, after any changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wasm_runtime.engine import Engine, Log
 from wasm_runtime.pods.pod_table import ResidentPod
 from wasm_runtime.protobuf import encode_node, encode_pod
 
-MODULE: Final = Path(__file__).parents[2] / "sdk-guest" / "rust" / "modules" / "nodeinfo.wasm"
+SDK: Final = Path(__file__).parents[2] / "sdk-guest"
 
 Object = dict[str, Any]
 Load = Callable[..., Plugin]
@@ -32,14 +32,20 @@ def logged() -> list[tuple[Severity, str]]:
     return []
 
 
+@pytest.fixture(params=["rust", "assemblyscript"])
+def wasm(request: pytest.FixtureRequest) -> bytes:
+    """The guest `nodeinfo` in a language."""
+    return (SDK / str(request.param) / "modules" / "nodeinfo.wasm").read_bytes()
+
+
 @pytest.fixture
-def load(each_engine: Engine, make_plugin: MakePlugin, logged: list[tuple[Severity, str]]) -> Load:
+def load(each_engine: Engine, make_plugin: MakePlugin, logged: list[tuple[Severity, str]], wasm: bytes) -> Load:
     """Makes a plugin of the guest `nodeinfo`, for a host that tells of pods or for one that does not."""
 
     def load(*, tells_pods: bool = True) -> Plugin:
         return make_plugin(
             each_engine,
-            without(MODULE.read_bytes(), *(() if tells_pods else ("podschanged", "podbuffer"))),
+            without(wasm, *(() if tells_pods else ("podschanged", "podbuffer"))),
             Settings("nodeinfo", timeout=30.0, instances=1),
             sink=lambda _plugin, _pod, journal: logged.extend(
                 (each.severity, each.message) for each in journal.records if isinstance(each, Log)
@@ -135,6 +141,15 @@ def test_a_host_that_tells_of_no_pods_is_told_of_once_in_the_log(
     for _ in range(3):
         assert told(plugin, cluster.node_table, [*cluster.nodes]) == expected
     assert logged == [(Severity.WARNING, "the host has told of no pods on nodes: all nodes count as empty")]
+
+
+def test_a_cluster_without_pods_is_no_reason_to_warn(load: Load, logged: list[tuple[Severity, str]]) -> None:
+    plugin, cluster = load(), Cluster(4)
+    cluster.nodes["node-0"] = node_info.random_node(cluster.source, "node-0")
+    cluster.node_table.put([("node-0", encode_node(cluster.nodes["node-0"]))])
+    cluster.node_table.pods.complete()
+    assert told(plugin, cluster.node_table, ["node-0"]) == cluster.expected()
+    assert logged == []
 
 
 def test_a_pod_that_cannot_be_read_is_logged_and_does_not_count(load: Load, logged: list[tuple[Severity, str]]) -> None:

@@ -1,4 +1,4 @@
-"""Every extension point of the library in Rust, on every engine: the example guests answer as their sources say."""
+"""Every extension point of the libraries in Rust and AssemblyScript, on every engine: the examples answer the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wasm_runtime.engine import Engine, GuestEvent, NodeResults, NoHandle
 from wasm_runtime.guests.guest import Nomination, Permission, PreFilter, Status
 from wasm_runtime.protobuf import encode_node, encode_pod
 
-MODULES: Final = Path(__file__).parents[2] / "sdk-guest" / "rust" / "modules"
+SDK: Final = Path(__file__).parents[2] / "sdk-guest"
 
 OF_NODES: Final = ("nodechanged", "noderemoved", "nodebuffer", "filternodes", "scorenodes")
 """The exports that a host does not know which announces no nodes."""
@@ -35,14 +35,20 @@ def events() -> list[dict[str, Any]]:
     return []
 
 
+@pytest.fixture(params=["rust", "assemblyscript"])
+def modules(request: pytest.FixtureRequest) -> Path:
+    """The examples in a language."""
+    return SDK / str(request.param) / "modules"
+
+
 @pytest.fixture
-def load(each_engine: Engine, make_plugin: MakePlugin, events: list[dict[str, Any]]) -> Load:
+def load(each_engine: Engine, make_plugin: MakePlugin, events: list[dict[str, Any]], modules: Path) -> Load:
     """Makes a plugin of one of the modules, for a host that announces nodes or for one that does not."""
 
     def load(name: str, *, announces: bool = True, handle: NoHandle | None = None) -> Plugin:
         return make_plugin(
             each_engine,
-            without((MODULES / f"{name}.wasm").read_bytes(), *(() if announces else OF_NODES)),
+            without((modules / f"{name}.wasm").read_bytes(), *(() if announces else OF_NODES)),
             Settings(name, timeout=30.0),
             sink=lambda _plugin, _pod, journal: events.extend(
                 msgspec.json.decode(each.message) for each in journal.records if isinstance(each, GuestEvent)
