@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import signal
 import sys
 import threading
@@ -31,6 +33,28 @@ def wait_until(
             raise AssertionError(f"not within {timeout_s:g} s: {what() if callable(what) else what}")
         time.sleep(interval_s)
     return found
+
+
+async def eventually(
+    condition: Callable[[], object],
+    what: str | Callable[[], object] = "",
+    timeout_s: float = PATIENCE_S,
+    interval_s: float = POLL_INTERVAL_S,
+) -> None:
+    """Returns when the condition is true. `what` is as for `wait_until`; without it the failure shows the condition."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() >= deadline:
+            told = what() if callable(what) else what or _source(condition)
+            raise AssertionError(f"not within {timeout_s:g} s: {told}")
+        await asyncio.sleep(interval_s)
+
+
+def _source(function: Callable[..., object]) -> str:
+    try:
+        return " ".join(inspect.getsource(function).split())
+    except (OSError, TypeError):  # A partial has no source.
+        return repr(function)
 
 
 def join(thread: threading.Thread, timeout_s: float = PATIENCE_S) -> None:

@@ -14,8 +14,9 @@ from bench.peers import objects
 from bench.peers.apiserver import FIRST_VERSION, Cluster, api_server
 from bench.peers.nodelist import node_list
 from extender.cluster import ApiServer, NodeCache, PodCache
-from tests.extender.cluster.support import Ends, running, until
+from tests.extender.cluster.support import Ends, running
 from tests.extender.cluster.support import objects as known
+from tests.patience import eventually
 from wasm_runtime.nodes.node_table import NodeTable
 from wasm_runtime.protobuf import encode_node, encode_pod
 
@@ -29,17 +30,17 @@ def test_caches_see_all_objects_and_every_update(tmp_path: Path) -> None:
         node_table = NodeTable()
         nodes, pods = NodeCache(api, node_table, Ends()), PodCache(api, Ends())
         async with running(nodes), running(pods):
-            await until(lambda: nodes.synced and pods.synced)
+            await eventually(lambda: nodes.synced and pods.synced)
             assert known(node_table) == {objects.node_name(at): encode_node(node(at)) for at in range(NODES)}
             placed = [objects.running_pod(at, objects.node_name(at)) for at in range(3)]
             assert [pods.get(pod["metadata"]["uid"]) for pod in placed] == list(map(encode_pod, placed))
             await asyncio.to_thread(cluster.update, 1_000)
-            await until(lambda: node_of(node_table, 0) != encode_node(node(0)))
+            await eventually(lambda: node_of(node_table, 0) != encode_node(node(0)))
             await asyncio.to_thread(cluster.update, 0)
             last = await asyncio.to_thread(cluster.updates)
             updated = {number % NODES: number for number in range(last + 1)}
             now = {objects.node_name(at): encode_node(node(at, updated.get(at, 0))) for at in range(NODES)}
-            await until(lambda: known(node_table) == now)
+            await eventually(lambda: known(node_table) == now)
         await api.aclose()
 
     with api_server(NODES, pods=3) as cluster:
@@ -52,13 +53,13 @@ def test_nodes_may_have_gpus_and_pods_that_ask_for_them_change(tmp_path: Path) -
         node_table = NodeTable()
         nodes, pods = NodeCache(api, node_table, Ends()), PodCache(api, Ends())
         async with running(nodes), running(pods):
-            await until(lambda: nodes.synced and pods.synced)
+            await eventually(lambda: nodes.synced and pods.synced)
             assert known(node_table) == {objects.node_name(0): encode_node(objects.with_gpus(node(0), 8))}
             first = objects.running_pod(0, objects.node_name(0), gpus=1)
             uid = first["metadata"]["uid"]
             assert pods.get(uid) == encode_pod(first)
             await asyncio.to_thread(cluster.update_pods, 1_000)
-            await until(lambda: pods.get(uid) != encode_pod(first))
+            await eventually(lambda: pods.get(uid) != encode_pod(first))
             await asyncio.to_thread(cluster.update_pods, 0)
         await api.aclose()
 
@@ -80,15 +81,15 @@ def test_nodes_of_a_file_and_nodes_that_are_put_get_versions_of_the_server(tmp_p
         node_table, ends = NodeTable(), Ends()
         nodes = NodeCache(api, node_table, ends, lifetime=1)
         async with running(nodes):
-            await until(lambda: nodes.synced)
+            await eventually(lambda: nodes.synced)
             first = [changed(at, 0, str(FIRST_VERSION)) for at in range(3)]
             assert list(known(node_table).values()) == first
             for update in (1, 2):
                 watched = len(ends.all)
                 await asyncio.to_thread(cluster.put, node_list([changed(1, update, version)]))
                 seen = changed(1, update, str(FIRST_VERSION + update))
-                await until(lambda: node_of(node_table, 1) == seen)  # noqa: B023 (called at once)
-                await until(lambda: len(ends.all) > watched)  # noqa: B023 (called at once)
+                await eventually(lambda: node_of(node_table, 1) == seen)  # noqa: B023 (called at once)
+                await eventually(lambda: len(ends.all) > watched)  # noqa: B023 (called at once)
             assert list(known(node_table).values()) == [first[0], seen, first[2]]
             assert await asyncio.to_thread(cluster.updates) == 2
         await api.aclose()

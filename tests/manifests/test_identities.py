@@ -22,7 +22,8 @@ from extender.cluster import (
     failed_scheduling_event,
     read_pod,
 )
-from tests.extender.cluster.support import Ends, running, until
+from tests.extender.cluster.support import Ends, running
+from tests.patience import eventually
 from wasm_runtime.nodes.node_table import NodeTable
 
 from .overlay import BIND, NAMESPACE, SERVICE, SIDECAR, Overlay
@@ -113,18 +114,19 @@ def test_the_identity_is_enough_for_all_that_the_extender_does(control_plane: Co
             EventRecorder(api, interval=0.1),
         )
         async with running(nodes), running(pods), running(recorder):
-            await until(lambda: nodes.synced and len(node_table) == 1)
-            await until(lambda: pods.get(key.uid) is not None)
+            await eventually(
+                lambda: nodes.synced and len(node_table) == 1,
+                lambda: f"{len(node_table)} nodes of 1: {nodes.problem}",
+            )
+            await eventually(lambda: pods.get(key.uid) is not None, lambda: f"the watch shows no pod: {pods.problem}")
             # The problem would be a watch that is forbidden.
             await asyncio.sleep(0.2)
             assert (nodes.problem, pods.problem) == (None, None)
             failed = failed_scheduling_event(await read_pod(api, key), "PluginFailed", "plugin spin: interrupted")
             recorder.record(failed)
-            await until(lambda: [each.get("series") for each in recorded(control_plane)] == [None])
+            await eventually(lambda: counts(control_plane) == [1], lambda: recorded(control_plane))
             recorder.record(failed)
-            await until(
-                lambda: [each["series"]["count"] for each in recorded(control_plane) if "series" in each] == [2]
-            )
+            await eventually(lambda: counts(control_plane) == [2], lambda: recorded(control_plane))
             await ApiBinder(api).bind(key, name, {})
         await api.aclose()
 
@@ -134,6 +136,11 @@ def test_the_identity_is_enough_for_all_that_the_extender_does(control_plane: Co
         assert control_plane.client.get(f"{pods}/web-0").json()["spec"]["nodeName"] == name
     finally:
         control_plane.clear()
+
+
+def counts(control_plane: ControlPlane) -> list[int]:
+    """How often each of them was observed."""
+    return [(each.get("series") or {"count": 1})["count"] for each in recorded(control_plane)]
 
 
 def recorded(control_plane: ControlPlane) -> list[dict[str, Any]]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Protocol
 
 import pytest
 
 from wasm_runtime.nodes.node_table import NodeTable
-
-TIMEOUT = 30.0
 
 
 def objects(node_table: NodeTable) -> dict[str, bytes]:
@@ -31,16 +29,6 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 def ageless(problem: str | None) -> str:
     """What keeps a cache from being current, with N for the seconds that it has lasted."""
     return re.sub(r"\(for \d+ s\)$", "(for N s)", problem or "")
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for `condition`, at most TIMEOUT seconds."""
-
-    async def poll() -> None:
-        while not condition():
-            await asyncio.sleep(0.01)
-
-    await asyncio.wait_for(poll(), TIMEOUT)
 
 
 class Ends:

@@ -17,7 +17,7 @@ from bench.peers.kubeconfig import write_kubeconfig
 from extender.cluster import ApiBinder, ApiServer, Binder, BindError, DryRunBinder, NoBinder, PodKey
 from extender.cluster.client.api import ApiRequest
 from tests.extender.cluster.scripted import Behaviour, Received, ScriptedServer, answer, hang_up, say_nothing
-from tests.extender.cluster.support import TIMEOUT
+from tests.patience import PATIENCE_S
 
 POD = PodKey("default", "web-0", "1f0c")
 CREATED = answer(201, b'{"kind":"Status","status":"Success"}')
@@ -168,7 +168,7 @@ def test_a_bind_ends_with_the_time_for_it(
 
     async def scenario() -> None:
         async with scripted(tmp_path, failure) as (server, binder):
-            message = await asyncio.wait_for(bind_error(binder), TIMEOUT)
+            message = await asyncio.wait_for(bind_error(binder), PATIENCE_S)
             assert f"cannot bind pod default/web-0 to node node-1: {cause.format(url=server.url)}" in message
             assert 2 <= len(server.received) <= most
             assert granted[-1] < granted[0]

@@ -24,7 +24,8 @@ from tests.extender.cluster.scripted import (
     say_nothing,
     stream,
 )
-from tests.extender.cluster.support import Ends, ageless, running, until, warnings
+from tests.extender.cluster.support import Ends, ageless, running, warnings
+from tests.patience import eventually
 from wasm_runtime.nodes.node_table import NodeTable
 
 
@@ -32,7 +33,7 @@ def test_a_watch_that_fell_silent_is_given_up(tmp_path: Path) -> None:
     async def scenario() -> None:
         script = listed("7", "a"), QUIET, stream(told("ADDED", "b", "8"), linger=60)
         async with play(tmp_path, *script, lifetime=1, grace=0.2) as scene:
-            await until(lambda: scene.nodes.keys() == {"a", "b"})
+            await eventually(lambda: scene.nodes.keys() == {"a", "b"})
             assert scene.watches == ["7", "7"]
 
     asyncio.run(scenario())
@@ -54,12 +55,12 @@ def test_a_watch_that_drips_is_given_up_and_a_list_brings_what_it_owes(
             await listed("9", "a", "b")(received, writer)
 
         async with play(tmp_path, listed("7", "a"), dripping, later, QUIET, grace=0.5, stale_after=0.3) as scene:
-            await until(lambda: scene.lists == 2)
+            await eventually(lambda: scene.lists == 2)
             url = scene.server.url
             assert ageless(scene.cache.problem) == f"watch nodes: {url} takes longer than 0.5 s for an event (for N s)"
             assert "may be outdated" in (scene.cache.unusable or "")
             when.set()
-            await until(lambda: scene.cache.problem is None)
+            await eventually(lambda: scene.cache.problem is None)
             assert scene.nodes.keys() == {"a", "b"}
             assert scene.watches == ["7", "9"]
 
@@ -75,7 +76,7 @@ def test_a_watch_that_drips_is_given_up_and_a_list_brings_what_it_owes(
 def test_a_watch_that_drips_what_is_no_event_has_fallen_silent(tmp_path: Path, dripping: Behaviour) -> None:
     async def scenario() -> None:
         async with play(tmp_path, listed("7", "a"), dripping, lifetime=1, grace=0.2) as scene:
-            await until(lambda: "has fallen silent" in (scene.cache.problem or ""))
+            await eventually(lambda: "has fallen silent" in (scene.cache.problem or ""))
 
     asyncio.run(scenario())
 
@@ -98,10 +99,10 @@ def test_after_half_an_event_a_cache_is_current_when_the_server_has_said_all(
         rest = [QUIET] if lists == 1 else [listed("9", "a"), QUIET]
         script = listed("7", "a"), stream(bookmark("9")[:-1], whole=False), hold, *rest
         async with play(tmp_path, *script, grace=2 if lists == 1 else 0.2) as scene:
-            await until(lambda: len(scene.watches) == 2)
+            await eventually(lambda: len(scene.watches) == 2)
             assert scene.cache.problem
             when.set()
-            await until(lambda: scene.cache.problem is None)
+            await eventually(lambda: scene.cache.problem is None)
             assert scene.lists == lists
 
     asyncio.run(scenario())
@@ -129,12 +130,12 @@ def test_after_half_an_event_a_cache_is_current_when_the_server_has_said_all(
 def test_a_failed_list_is_told_and_tried_again(tmp_path: Path, failure: Behaviour, problem: str) -> None:
     async def scenario() -> None:
         async with play(tmp_path, failure, failure, listed("7", "a"), QUIET) as scene:
-            await until(lambda: len(scene.ends.all) == 1)
+            await eventually(lambda: len(scene.ends.all) == 1)
             told = problem.format(url=scene.server.url)
             assert ageless(scene.cache.problem) == told
             assert ageless(scene.cache.unusable) == f"the nodes of the cluster are not known yet: {told}"
             assert not scene.cache.synced
-            await until(lambda: scene.cache.problem is None)
+            await eventually(lambda: scene.cache.problem is None)
             assert (scene.cache.synced, scene.cache.unusable, scene.cache.outdated) == (True, None, 0)
             assert scene.nodes.keys() == {"a"}
 
@@ -145,12 +146,12 @@ def test_a_cache_that_is_outdated_for_long_is_unusable_until_it_is_current_again
     async def scenario() -> None:
         script = listed("7", "a"), stream(), hang_up, hang_up, hang_up, QUIET
         async with play(tmp_path, *script, stale_after=0.1) as scene:
-            await until(lambda: "outdated" in (scene.cache.unusable or ""))
+            await eventually(lambda: "outdated" in (scene.cache.unusable or ""))
             assert scene.cache.unusable == (
                 "the nodes of the cluster may be outdated for longer than cluster.staleAfter, 0.1 s: "
                 f"{scene.cache.problem}"
             )
-            await until(lambda: scene.cache.problem is None)
+            await eventually(lambda: scene.cache.problem is None)
             assert scene.cache.unusable is None
 
     asyncio.run(scenario())
@@ -170,11 +171,11 @@ def test_a_cache_is_outdated_from_the_servers_last_word(
         when = asyncio.Event()
         watch = stream(*filter(None, [last_word]), linger=linger, when=when)
         async with play(tmp_path, listed("7", "a"), watch, hang_up, lifetime=1, grace=0.2, stale_after=1) as scene:
-            await until(lambda: scene.cache.problem is None)
+            await eventually(lambda: scene.cache.problem is None)
             await asyncio.sleep(0.2)
             before = time.monotonic()
             when.set()
-            await until(lambda: scene.cache.problem is not None)
+            await eventually(lambda: scene.cache.problem is not None)
             outdated = scene.cache.outdated
             assert silence < outdated <= time.monotonic() - before
             assert not silence or "outdated" in (scene.cache.unusable or "")
@@ -207,7 +208,7 @@ def test_before_it_has_begun_a_cache_is_unusable(tmp_path: Path) -> None:
 def test_how_a_watch_ends_is_counted(tmp_path: Path, behaviour: Behaviour, end: str) -> None:
     async def scenario() -> None:
         async with play(tmp_path, listed("7", "a"), behaviour) as scene:
-            await until(lambda: len(scene.ends.all) >= 2)
+            await eventually(lambda: len(scene.ends.all) >= 2)
             assert scene.ends.all[:2] == [("nodes", "list", "done"), ("nodes", "watch", end)]
 
     asyncio.run(scenario())
@@ -220,7 +221,7 @@ def test_how_a_watch_ends_is_counted(tmp_path: Path, behaviour: Behaviour, end: 
 def test_how_a_list_ends_is_counted(tmp_path: Path, behaviour: Behaviour, end: str) -> None:
     async def scenario() -> None:
         async with play(tmp_path, behaviour, listed("7", "a"), QUIET) as scene:
-            await until(lambda: len(scene.ends.all) == 2)
+            await eventually(lambda: len(scene.ends.all) == 2)
             assert scene.ends.all == [("nodes", "list", end), ("nodes", "list", "done")]
 
     asyncio.run(scenario())
@@ -234,8 +235,8 @@ def test_a_fault_of_our_own_is_counted_and_all_is_read_again(
         async with play(tmp_path, listed("7", "a"), changed, listed("9", "a"), QUIET) as scene:
             with monkeypatch.context() as patched:
                 patched.setattr(reflector.Reflector, "_apply", None)
-                await until(lambda: len(scene.ends.all) == 2)
-            await until(lambda: scene.nodes == {"a": node("a", "9")})
+                await eventually(lambda: len(scene.ends.all) == 2)
+            await eventually(lambda: scene.nodes == {"a": node("a", "9")})
             assert scene.ends.all[1:] == [("nodes", "watch", "internal"), ("nodes", "list", "done")]
 
     asyncio.run(scenario())
@@ -247,7 +248,7 @@ def test_a_server_that_ends_every_watch_at_once_is_not_overrun(tmp_path: Path) -
     async def scenario() -> None:
         begun = time.monotonic()
         async with play(tmp_path, listed("7", "a"), stream()) as scene:
-            await until(lambda: len(scene.watches) == 5)
+            await eventually(lambda: len(scene.watches) == 5)
             # Pauses of at least 0.05, 0.1, 0.2 and 0.4 seconds.
             assert time.monotonic() - begun >= 0.75
 
@@ -257,7 +258,7 @@ def test_a_server_that_ends_every_watch_at_once_is_not_overrun(tmp_path: Path) -
 def test_a_problem_that_stays_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         async with play(tmp_path, answer(500, b"no")) as scene:
-            await until(lambda: scene.lists == 3)
+            await eventually(lambda: scene.lists == 3)
 
     asyncio.run(scenario())
     assert len(warnings(caplog)) == 1
@@ -272,7 +273,7 @@ def test_the_log_names_no_credentials(tmp_path: Path, caplog: pytest.LogCaptureF
             api = ApiServer.from_kubeconfig(config)
             cache = NodeCache(api, NodeTable(), Ends())
             async with running(cache):
-                await until(lambda: cache.synced)
+                await eventually(lambda: cache.synced)
             await api.aclose()
             assert server.received[0].headers["authorization"] == "Bearer open-sesame"
 

@@ -21,8 +21,9 @@ from extender.cluster import waker as module
 from extender.cluster.client.api import MAX_OBJECT_BYTES, ApiRequest
 from extender.cluster.waker import WakeEnd
 from tests.extender.cluster.scripted import Behaviour, ScriptedServer, answer, hang_up, say_nothing
-from tests.extender.cluster.support import running, until, warnings
+from tests.extender.cluster.support import running, warnings
 from tests.manifests.overlay import SERVICE, WAKE_PODS
+from tests.patience import eventually
 
 DONE = answer(200, b'{"kind":"CSIStorageCapacity"}')
 HTML = b"<html>Sign in</html>"
@@ -69,7 +70,7 @@ def test_a_wake_changes_one_annotation_of_one_object(tmp_path: Path) -> None:
         async with scripted(tmp_path, DONE) as (server, waker):
             waker.wake()  # before anything runs, as at a start
             async with running(waker):
-                await until(lambda: len(server.received) == 1)
+                await eventually(lambda: len(server.received) == 1)
         (got,) = server.received
         assert (got.method, got.target) == ("PATCH", OBJECT)
         assert got.headers["content-type"] == "application/merge-patch+json"
@@ -92,10 +93,10 @@ def test_wakes_from_many_threads_share_a_write_and_one_during_it_gets_its_own(tm
         async with scripted(tmp_path, answer_late, DONE) as (server, waker), running(waker):
             with ThreadPoolExecutor(8) as threads:
                 list(threads.map(lambda _: waker.wake(), range(100)))
-            await until(lambda: len(server.received) == 1)
+            await eventually(lambda: len(server.received) == 1)
             waker.wake()
             asked_meanwhile.set()
-            await until(lambda: len(server.received) == 2)
+            await eventually(lambda: len(server.received) == 2)
             # It has looked again, and there was nothing to be done.
             await asyncio.sleep(3 * module.WAKE_INTERVAL_S)
             assert len(server.received) == 2
@@ -112,7 +113,7 @@ def test_the_first_write_is_made_at_once_and_the_next_one_waits(
     async def scenario() -> None:
         async with scripted(tmp_path, DONE, count=ended.append) as (server, waker), running(waker):
             waker.wake()
-            await until(lambda: ended == ["done"])
+            await eventually(lambda: ended == ["done"])
             waker.wake()
             await asyncio.sleep(0)
             assert len(server.received) == 1
@@ -129,7 +130,7 @@ def test_a_failure_that_passes_is_tried_again(
     async def scenario() -> None:
         async with scripted(tmp_path, failure, failure, DONE) as (server, waker), running(waker):
             waker.wake()
-            await until(lambda: bool(wakes(caplog)))
+            await eventually(lambda: bool(wakes(caplog)))
             assert len(server.received) == 3
 
     asyncio.run(scenario())
@@ -161,7 +162,7 @@ def test_a_server_that_stays_away_is_given_up_and_asked_again_for_the_next_wake(
             urls.append(server.url)
             for count in (1, 2):
                 waker.wake()
-                await until(lambda: len(warnings(caplog)) == count)  # noqa: B023 (called at once)
+                await eventually(lambda: len(warnings(caplog)) == count)  # noqa: B023 (called at once)
             assert len(server.received) >= 2
 
     asyncio.run(scenario())
@@ -187,7 +188,7 @@ def test_the_page_of_a_proxy_wakes_nobody_and_is_told(
         async with scripted(tmp_path, answer(code, HTML)) as (server, waker), running(waker):
             urls.append(server.url)
             waker.wake()
-            await until(lambda: bool(wakes(caplog) or warnings(caplog)))
+            await eventually(lambda: bool(wakes(caplog) or warnings(caplog)))
 
     asyncio.run(scenario())
     assert (wakes(caplog), warnings(caplog)) == ([], [f"{PATCH}: {cause.format(url=urls[0])}"])
@@ -208,7 +209,7 @@ def test_what_somebody_has_to_mend_is_told_once_and_again_after_it_worked(
         ):
             for asked in range(1, 5):
                 waker.wake()
-                await until(lambda: len(ends) == asked)  # noqa: B023 (called at once)
+                await eventually(lambda: len(ends) == asked)  # noqa: B023 (called at once)
 
     asyncio.run(scenario())
     assert (len(wakes(caplog)), len(warnings(caplog))) == (1, 2)
@@ -236,7 +237,7 @@ def test_a_fault_of_its_own_does_not_end_it(tmp_path: Path, caplog: pytest.LogCa
             async with running(waker):
                 for told in ("rejected pods were not woken for a fault of our own", WOKEN):
                     waker.wake()
-                    await until(lambda: told in caplog.messages)  # noqa: B023 (called at once)
+                    await eventually(lambda: told in caplog.messages)  # noqa: B023 (called at once)
             await api.aclose()
 
     asyncio.run(scenario())
@@ -260,7 +261,7 @@ def wake_once(config: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         async with waker(config) as made, running(made):
             made.wake()
-            await until(lambda: bool(wakes(caplog) or warnings(caplog)))
+            await eventually(lambda: bool(wakes(caplog) or warnings(caplog)))
 
     asyncio.run(scenario())
 

@@ -24,7 +24,7 @@ from tests.clock import Clock
 from tests.extender import raw
 from tests.extender.cache import Cache
 from tests.extender.cluster.scripted import ScriptedServer, answer, stream
-from tests.extender.cluster.support import Ends, running, until
+from tests.extender.cluster.support import Ends, running
 from tests.extender.kwx import plugin, profile
 from tests.extender.objects import (
     Object,
@@ -38,7 +38,7 @@ from tests.extender.objects import (
 )
 from tests.extender.rollouts.inside import Inside
 from tests.extender.served import Served
-from tests.patience import Beside
+from tests.patience import Beside, eventually
 from wasm_runtime.nodes.node_table import NodeTable
 from wasm_runtime.protobuf import encode_node
 
@@ -198,7 +198,7 @@ def test_what_the_watch_brings_ends_the_wait(inside: Inside, tmp_path: Path) -> 
         async with ScriptedServer(*script) as server:
             api = ApiServer.from_kubeconfig(write_kubeconfig(tmp_path / "config", {"server": server.url}))
             async with running(NodeCache(api, inside.nodes, Ends())):
-                await until(lambda: len(server.received) == 2)
+                await eventually(lambda: len(server.received) == 2)
                 coming = asyncio.ensure_future(_later(inside.begin_to_ask("/filter", asked())))
                 await asyncio.sleep(0)
                 assert not coming.done()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,7 @@ from extender.webhook.protocol import Answer
 from tests.extender.kwx import plugin, profile
 from tests.extender.objects import NODE_NAMES, binding_args, names_args, pod
 from tests.extender.rollouts.inside import Inside
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, eventually
 
 STEPS = plugin("binding_from_config", "aaaaafa", name="a", timeout="30s")
 REFUSED = "cannot bind pod default/web-7 to node node-7: the API server answered 409"
@@ -56,21 +56,13 @@ class Binds:
         """A bind that has come to the API server."""
         count = len(binder.attempts)
         task = self.begin(node)
-        await until(lambda: len(binder.attempts) > count)
+        await eventually(lambda: len(binder.attempts) > count)
         return task
 
     @property
     def state(self) -> State | None:
         entry = self.inside.ledger.entries().get("uid-of-web-7")
         return entry and entry.state
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async def come() -> None:
-        while not condition():
-            await asyncio.sleep(0.001)
-
-    await asyncio.wait_for(come(), PATIENCE_S)
 
 
 async def ended(task: asyncio.Future[str]) -> str:
@@ -113,7 +105,7 @@ def test_one_that_is_asked_for_while_another_fails_is_an_attempt_of_its_own(insi
         assert (binder.attempts, binds.state) == (["node-7"], State.BINDING)
         binder.outcomes[0].set_result(BindError(REFUSED))
         assert await ended(first) == REFUSED
-        await until(lambda: len(binder.attempts) == 2)
+        await eventually(lambda: len(binder.attempts) == 2)
         assert (second.done(), third.done(), binds.state) == (False, False, State.BINDING)
         binder.outcomes[1].set_result(None)
         assert (await ended(second), await ended(third)) == ("", "")

@@ -23,7 +23,7 @@ from extender.webhook.workers import NoThreadError
 from tests.extender.kwx import plugin, profile
 from tests.extender.objects import NODE_NAMES, binding_args, names_args, pod
 from tests.extender.rollouts.inside import Inside
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, eventually
 from wasm_runtime.guests import pool
 from wasm_runtime.protobuf.encode import encode_pod
 
@@ -71,7 +71,7 @@ class Binds:
         for name in names:
             await self.filtered(name, profile)
             self.begin(name, profile)
-            await self.until(partial(self.waits_or_ended, name))
+            await eventually(partial(self.waits_or_ended, name))
             assert self.waits(name), self.tasks[name]
 
     async def filtered(self, name: str, profile: str = "") -> None:
@@ -90,15 +90,6 @@ class Binds:
 
     def waits_or_ended(self, name: str) -> bool:
         return self.waits(name) or self.tasks[name].done()
-
-    async def until(self, condition: Callable[[], object]) -> None:
-        """Waits for what threads do."""
-
-        async def come() -> None:
-            while not condition():
-                await asyncio.sleep(0.001)
-
-        await asyncio.wait_for(come(), PATIENCE_S)
 
     def place(self, name: str, node: str = "node-1") -> None:
         """The watch shows another pod of the gang on a node."""
@@ -272,7 +263,7 @@ def test_another_bind_of_the_pod_ends_the_one_that_waits_before_it_begins(inside
         binds.begin("one")
         error = "kube-scheduler asked for another bind of the pod while it waited"
         assert await asyncio.wait_for(first, PATIENCE_S) == f"plugin gang: permit: {error}"
-        await binds.until(lambda: binds.waits("one"))
+        await eventually(lambda: binds.waits("one"))
         assert states(inside) == {"one": State.BINDING}
         (wait,) = inside.waiting.waits()
         wait.allow()
@@ -297,14 +288,14 @@ def test_another_bind_of_the_pod_begins_when_one_whose_wait_is_over_has_ended(
         first = binds.tasks["one"]
         monkeypatch.setattr(BindingCycle, "give_up", give_up_late)
         binds.callers["one"].go()
-        await binds.until(lambda: not binds.waits("one"))
+        await eventually(lambda: not binds.waits("one"))
         await binds.filtered("one")
         binds.begin("one")
         await asyncio.sleep(0)
         assert (told.calls, states(inside)) == (FIRST, {"one": State.BINDING})
         may_unreserve.set()
         assert await asyncio.wait_for(first, PATIENCE_S) == f"plugin gang: permit: {GONE}"
-        await binds.until(lambda: binds.waits("one"))
+        await eventually(lambda: binds.waits("one"))
         assert states(inside) == {"one": State.BINDING}
         inside.waiting.close()
         await binds.end("one")

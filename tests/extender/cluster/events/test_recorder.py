@@ -22,7 +22,8 @@ from extender.cluster.client.api import MAX_OBJECT_BYTES, ApiRequest
 from extender.cluster.events import recorder as module
 from extender.cluster.events.backlog import CONTROLLER, MAX_WAITING
 from tests.extender.cluster.scripted import Behaviour, ScriptedServer, answer, hang_up
-from tests.extender.cluster.support import running, until, warnings
+from tests.extender.cluster.support import running, warnings
+from tests.patience import eventually
 
 POD = ObjectReference("Pod", "v1", "web-0", "default", "1f0c", "7")
 EVENT = Event(POD, ObjectReference("Node", "v1", "node-1"), "Normal", "Preferred", "Scheduling", "zone a is cheaper")
@@ -95,11 +96,11 @@ def test_an_event_can_be_read_back_whole_and_counts_what_follows(clean: ControlP
     async def scenario() -> None:
         async with real(clean.kubeconfig()) as (recorder, asked):
             recorder.record(EVENT)
-            await until(lambda: asked == ["create events.events.k8s.io"])
-            await until(lambda: len(events(clean)) == 1)
+            await eventually(lambda: asked == ["create events.events.k8s.io"])
+            await eventually(lambda: len(events(clean)) == 1)
             for _ in range(4):
                 recorder.record(replace(EVENT, note="zone b is cheaper now"))
-            await until(lambda: events(clean)[0].get("series", {}).get("count") == 5)
+            await eventually(lambda: events(clean)[0].get("series", {}).get("count") == 5)
             assert set(asked[1:]) == {"patch events.events.k8s.io"}
 
     asyncio.run(scenario())
@@ -139,8 +140,8 @@ def test_a_flood_of_events_from_many_threads_costs_a_request_for_each_that_diffe
 
             with ThreadPoolExecutor(4) as threads:
                 assert list(threads.map(flood, range(4))) == [None] * 4
-            await until(lambda: len(asked) == 201)
-            await until(lambda: len(events(clean)) == 201)
+            await eventually(lambda: len(asked) == 201)
+            await eventually(lambda: len(events(clean)) == 201)
             assert set(asked) == {"create events.events.k8s.io"}
 
     asyncio.run(scenario())
@@ -155,7 +156,7 @@ def test_no_more_requests_follow_each_other_than_a_burst(tmp_path: Path, monkeyp
             for number in range(100):
                 recorder.record(numbered(number))
             async with running(recorder):
-                await until(lambda: len(server.received) == module.MAX_BURST)
+                await eventually(lambda: len(server.received) == module.MAX_BURST)
                 await asyncio.sleep(0.1)
                 assert len(server.received) == module.MAX_BURST
 
@@ -168,7 +169,7 @@ def test_what_there_is_no_room_for_is_counted(tmp_path: Path, caplog: pytest.Log
             for number in range(MAX_WAITING + 5):
                 recorder.record(numbered(number))
             async with running(recorder):
-                await until(lambda: bool(warnings(caplog)))
+                await eventually(lambda: bool(warnings(caplog)))
 
     asyncio.run(scenario())
     assert lost(caplog) == [("1000 different Events wait for the API server already", 5)]
@@ -205,8 +206,8 @@ def test_the_api_server_takes_what_was_repaired(
         async with real(clean.kubeconfig()) as (recorder, asked):
             fields = {name: getattr(EVENT, name) for name in EVENT.__struct_fields__}
             recorder.record(Event(**{**fields, **change}))
-            await until(lambda: len(asked) == 1)
-            await until(lambda: len(events(clean)) == 1)
+            await eventually(lambda: len(asked) == 1)
+            await eventually(lambda: len(events(clean)) == 1)
 
     asyncio.run(scenario())
     assert warnings(caplog) == []
@@ -216,7 +217,7 @@ def test_an_event_about_nothing_is_told(tmp_path: Path, caplog: pytest.LogCaptur
     async def scenario() -> None:
         async with scripted(tmp_path, CREATED) as (server, recorder), running(recorder):
             recorder.record(Event(reason="Lost"))
-            await until(lambda: bool(warnings(caplog)))
+            await eventually(lambda: bool(warnings(caplog)))
             assert not server.received
 
     asyncio.run(scenario())
@@ -232,10 +233,10 @@ def test_an_identity_without_the_right_to_record_is_told_once(
         async with real(clean.service_account_kubeconfig("default", "mute")) as (recorder, asked):
             for number in range(3):
                 recorder.record(numbered(number))
-            await until(lambda: len(asked) == 3)
-            await until(lambda: bool(warnings(caplog)))
+            await eventually(lambda: len(asked) == 3)
+            await eventually(lambda: bool(warnings(caplog)))
             recorder.record(numbered(3))
-            await until(lambda: len(asked) == 4)
+            await eventually(lambda: len(asked) == 4)
 
     asyncio.run(scenario())
     assert lost(caplog) == [
@@ -253,7 +254,7 @@ def test_a_namespace_that_does_not_exist_is_told(clean: ControlPlane, caplog: py
     async def scenario() -> None:
         async with real(clean.kubeconfig()) as (recorder, _):
             recorder.record(replace(EVENT, regarding=replace(POD, namespace="nowhere")))
-            await until(lambda: bool(warnings(caplog)))
+            await eventually(lambda: bool(warnings(caplog)))
 
     asyncio.run(scenario())
     assert lost(caplog) == [
@@ -265,10 +266,10 @@ def test_an_event_that_was_deleted_comes_again_with_its_count(clean: ControlPlan
     async def scenario() -> None:
         async with real(clean.kubeconfig()) as (recorder, asked):
             recorder.record(EVENT)
-            await until(lambda: len(events(clean)) == 1)
+            await eventually(lambda: len(events(clean)) == 1)
             clean.client.delete(EVENTS).raise_for_status()
             recorder.record(EVENT)
-            await until(lambda: [event.get("series", {}).get("count") for event in events(clean)] == [2])
+            await eventually(lambda: [event.get("series", {}).get("count") for event in events(clean)] == [2])
             assert [request.split()[0] for request in asked] == ["create", "patch", "create"]
 
     asyncio.run(scenario())
@@ -283,7 +284,7 @@ def test_a_failure_that_passes_is_tried_again(
             recorder.record(numbered(1))
             recorder.record(numbered(2))
             async with running(recorder):
-                await until(lambda: len(server.received) == 4)
+                await eventually(lambda: len(server.received) == 4)
             reasons = [json.loads(got.body)["reason"] for got in server.received]
             assert sorted(reasons[2:]) == ["Reason1", "Reason2"]
 
@@ -298,7 +299,7 @@ def test_an_answer_that_was_lost_means_no_second_event(tmp_path: Path) -> None:
             recorder.record(EVENT)
             recorder.record(EVENT)
             async with running(recorder):
-                await until(lambda: len(server.received) == 3)
+                await eventually(lambda: len(server.received) == 3)
             first, second, third = server.received
             name = json.loads(first.body)["metadata"]["name"]
             assert (second.method, json.loads(second.body)["metadata"]["name"]) == ("POST", name)
@@ -317,7 +318,7 @@ def test_a_success_that_is_none_costs_the_event(tmp_path: Path, body: bytes, cap
         async with scripted(tmp_path, answer(200, body)) as (server, recorder):
             recorder.record(EVENT)
             async with running(recorder):
-                await until(lambda: bool(warnings(caplog)))
+                await eventually(lambda: bool(warnings(caplog)))
             return str(server.url)
 
     url = asyncio.run(scenario())
@@ -334,9 +335,9 @@ def test_a_proxys_page_does_not_say_that_an_event_exists_or_was_deleted(
     async def scenario() -> str:
         async with scripted(tmp_path, first, answer(code, HTML)) as (server, recorder), running(recorder):
             recorder.record(EVENT)
-            await until(lambda: bool(server.received))
+            await eventually(lambda: bool(server.received))
             recorder.record(EVENT)
-            await until(lambda: bool(warnings(caplog)))
+            await eventually(lambda: bool(warnings(caplog)))
             return str(server.url)
 
     url = asyncio.run(scenario())
@@ -354,7 +355,7 @@ def test_a_server_that_stays_away_costs_the_events_that_wait(
             for number in range(3):
                 recorder.record(numbered(number))
             async with running(recorder):
-                await until(lambda: bool(warnings(caplog)))
+                await eventually(lambda: bool(warnings(caplog)))
             assert len(server.received) == 1
             return str(server.url)
 
@@ -368,7 +369,7 @@ def test_a_fault_of_the_recorder_itself_costs_one_event(tmp_path: Path, caplog: 
             recorder.record(replace(EVENT, regarding=replace(POD, uid="\ud800")))  # JSON cannot have it
             recorder.record(EVENT)
             async with running(recorder):
-                await until(lambda: len(server.received) == 1)
+                await eventually(lambda: len(server.received) == 1)
 
     asyncio.run(scenario())
     assert [record.message for record in caplog.records] == ["an Event met a fault of the recorder's own"]

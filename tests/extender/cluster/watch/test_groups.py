@@ -14,7 +14,8 @@ import pytest
 from bench.peers.kubeconfig import write_kubeconfig
 from extender.cluster import GROUP_APIS, ApiServer, GroupCache, GroupObject
 from tests.extender.cluster.scripted import Behaviour, Received, ScriptedServer, answer, say_nothing, stream
-from tests.extender.cluster.support import Ends, ageless, running, until, warnings
+from tests.extender.cluster.support import Ends, ageless, running, warnings
+from tests.patience import eventually
 
 NATIVE, LABELLED = GROUP_APIS
 VERSIONS = ("v1beta1", "v1alpha3", "v1alpha2")
@@ -100,7 +101,7 @@ def test_the_newest_version_that_has_the_kind_is_watched(tmp_path: Path, at: int
 
     async def scenario() -> None:
         async with caching(tmp_path, scripts, native=True, interval=60.0) as (cache, sink, _, server):
-            await until(lambda: sink == {"ml/a": GroupObject(4, 0, 3)})
+            await eventually(lambda: sink == {"ml/a": GroupObject(4, 0, 3)})
             assert (cache.unusable, cache.outdated >= 0.0) == (None, True)
             asked = [got.target.partition("?")[0] for got in server.received]
             assert asked[: at + 2] == [*before, path, f"{path}/podgroups"]
@@ -128,9 +129,9 @@ def test_changes_are_followed(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with caching(tmp_path, scripts, interval=60.0) as (_, sink, __, ___):
-            await until(lambda: sink == {"default/a": GroupObject(5), "default/b": GroupObject(2)})
+            await eventually(lambda: sink == {"default/a": GroupObject(5), "default/b": GroupObject(2)})
             over.set()
-            await until(lambda: sink == {"default/b": GroupObject(2)})
+            await eventually(lambda: sink == {"default/b": GroupObject(2)})
 
     asyncio.run(scenario())
 
@@ -144,10 +145,10 @@ def test_a_kind_that_is_not_there_is_looked_for_until_it_comes_and_again_when_it
 
     async def scenario() -> None:
         async with caching(tmp_path, scripts, interval=0.3) as (cache, sink, _, __):
-            await until(lambda: cache.unusable is None)
+            await eventually(lambda: cache.unusable is None)
             assert (sink, cache.problem, cache.outdated) == ({}, None, 0.0)
-            await until(lambda: sink == {"default/a": GroupObject(4)})
-            await until(lambda: not sink)
+            await eventually(lambda: sink == {"default/a": GroupObject(4)})
+            await eventually(lambda: not sink)
             assert (cache.unusable, cache.problem, cache.outdated) == (None, None, 0.0)
 
     asyncio.run(scenario())
@@ -168,7 +169,7 @@ def test_objects_stay_while_it_is_not_known_whether_there_are_any(
                 f"get scheduling.x-k8s.io/v1alpha1: {server.url} answered 403: podgroups is forbidden;"
                 " RBAC must allow the verb get on scheduling.x-k8s.io/v1alpha1"
             )
-            await until(lambda: cache.problem == refused)
+            await eventually(lambda: cache.problem == refused)
             assert (sink, cache.unusable) == ({"default/a": GroupObject(4)}, None)
             assert warnings(caplog) == [refused]
 
@@ -195,7 +196,7 @@ def test_nothing_is_answered_before_it_is_known_whether_there_are_any(
     async def scenario() -> None:
         async with caching(tmp_path, {LABELLED_PATH: [behaviour]}) as (cache, sink, _, server):
             said = problem.format(url=server.url)
-            await until(lambda: cache.problem == said)
+            await eventually(lambda: cache.problem == said)
             assert cache.unusable == f"the podgroups.scheduling.x-k8s.io of the cluster are not known yet: {said}"
             assert (sink, cache.outdated > 0.0) == ({}, True)
 
@@ -211,7 +212,7 @@ def test_a_right_that_is_missing_is_named(tmp_path: Path) -> None:
                 f"list podgroups.scheduling.x-k8s.io: {server.url} answered 403: podgroups is forbidden;"
                 " RBAC must allow the verb list on podgroups.scheduling.x-k8s.io"
             )
-            await until(lambda: refused in (cache.problem or ""))
+            await eventually(lambda: refused in (cache.problem or ""))
             assert ageless(cache.unusable) == (
                 f"the podgroups.scheduling.x-k8s.io of the cluster are not known yet: {refused} (for N s)"
             )
@@ -230,7 +231,7 @@ def test_a_watch_that_has_expired_is_followed_by_a_list(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with caching(tmp_path, scripts, interval=60.0) as (_, sink, ends, __):
-            await until(lambda: sink == {"default/b": GroupObject(2)})
+            await eventually(lambda: sink == {"default/b": GroupObject(2)})
             assert ends.all[:3] == [
                 ("podgroups.scheduling.x-k8s.io", "list", "done"),
                 ("podgroups.scheduling.x-k8s.io", "watch", "expired"),
@@ -251,7 +252,7 @@ def test_an_object_that_cannot_be_read_is_no_end(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with caching(tmp_path, scripts, interval=60.0) as (_, sink, __, ___):
-            await until(lambda: bool(sink))
+            await eventually(lambda: bool(sink))
             assert sink == {"default/a": GroupObject(problem=problem), "default/b": GroupObject(2)}
 
     asyncio.run(scenario())

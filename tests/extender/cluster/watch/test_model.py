@@ -16,8 +16,9 @@ from bench.peers.protobuf import integer, text
 from extender.cluster import ApiServer, NodeCache, PodCache
 from extender.cluster.watch import reflector
 from extender.scheduling.ledger import Ledger
-from tests.extender.cluster.support import Ends, running, until
+from tests.extender.cluster.support import Ends, running
 from tests.extender.cluster.watch.world import Make, UnsteadyServer, World
+from tests.patience import eventually
 from wasm_runtime.nodes import node_table as node_table_module
 from wasm_runtime.nodes.images import ImageStates
 from wasm_runtime.nodes.node_table import ABSENT, NEVER, NodeTable
@@ -104,7 +105,7 @@ async def trouble(
                 server.disturb()
             if chance.random() < 0.05:
                 world.compact()
-        await until(check)
+        await eventually(check)
 
 
 @pytest.fixture(autouse=True)

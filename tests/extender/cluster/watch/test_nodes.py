@@ -16,7 +16,8 @@ from extender.cluster.client.envelope import unwrap
 from extender.cluster.watch.reflector import PAGE_SIZE
 from tests.extender.cluster.scene import QUIET, bookmark, listed, play, told
 from tests.extender.cluster.scripted import Behaviour, answer, hang_up, stream
-from tests.extender.cluster.support import Ends, objects, running, until, warnings
+from tests.extender.cluster.support import Ends, objects, running, warnings
+from tests.patience import eventually
 from wasm_runtime.nodes.node_table import NodeTable
 
 
@@ -24,7 +25,7 @@ def test_a_list_of_many_pages_is_complete_before_guests_see_it(tmp_path: Path) -
     async def scenario() -> None:
         pages = listed("7", "a", "b", continuation="next"), listed("7", "c")
         async with play(tmp_path, *pages, QUIET) as scene:
-            await until(lambda: bool(scene.watches))
+            await eventually(lambda: bool(scene.watches))
             assert scene.nodes == {name: node(name, "7") for name in "abc"}
             assert [got.query for got in scene.server.received] == [
                 {"limit": "500"},
@@ -36,7 +37,7 @@ def test_a_list_of_many_pages_is_complete_before_guests_see_it(tmp_path: Path) -
                 "application/vnd.kubernetes.protobuf;stream=watch",
             ]
             assert scene.cache.synced
-            await until(lambda: scene.cache.problem is None)
+            await eventually(lambda: scene.cache.problem is None)
 
     asyncio.run(scenario())
 
@@ -45,7 +46,7 @@ def test_each_change_reaches_the_node_table(tmp_path: Path) -> None:
     async def scenario() -> None:
         changes = told("ADDED", "c", "8"), told("MODIFIED", "a", "9") + told("DELETED", "b", "10")
         async with play(tmp_path, listed("7", "a", "b"), stream(*changes, linger=60)) as scene:
-            await until(lambda: scene.nodes == {"a": node("a", "9"), "c": node("c", "8")})
+            await eventually(lambda: scene.nodes == {"a": node("a", "9"), "c": node("c", "8")})
 
     asyncio.run(scenario())
 
@@ -53,7 +54,7 @@ def test_each_change_reaches_the_node_table(tmp_path: Path) -> None:
 def test_a_cluster_without_nodes_is_synced(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with play(tmp_path, listed("7"), QUIET) as scene:
-            await until(lambda: scene.cache.synced)
+            await eventually(lambda: scene.cache.synced)
             assert scene.nodes == {}
 
     asyncio.run(scenario())
@@ -64,7 +65,7 @@ def test_a_watch_goes_on_from_its_last_event(tmp_path: Path, whole: bool) -> Non
     async def scenario() -> None:
         first = stream(told("ADDED", "b", "8"), told("ADDED", "c", "9"), whole=whole)
         async with play(tmp_path, listed("7", "a"), first, stream(told("DELETED", "b", "10"), linger=60)) as scene:
-            await until(lambda: scene.nodes.keys() == {"a", "c"})
+            await eventually(lambda: scene.nodes.keys() == {"a", "c"})
             assert scene.watches == ["7", "9"]
             assert scene.lists == 1
             assert scene.cache.problem is None
@@ -78,7 +79,7 @@ def test_half_an_event_is_not_applied_and_comes_again(tmp_path: Path, whole: boo
         half = told("MODIFIED", "a", "9")[:-3]
         broken = stream(told("ADDED", "b", "8"), half, whole=whole)
         async with play(tmp_path, listed("7", "a"), broken, QUIET) as scene:
-            await until(lambda: len(scene.watches) == 2)
+            await eventually(lambda: len(scene.watches) == 2)
             assert scene.watches == ["7", "8"]
             assert scene.nodes == {"a": node("a", "7"), "b": node("b", "8")}
 
@@ -88,7 +89,7 @@ def test_half_an_event_is_not_applied_and_comes_again(tmp_path: Path, whole: boo
 def test_a_bookmark_moves_the_version_to_go_on_from(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with play(tmp_path, listed("7", "a"), stream(bookmark("5000")), QUIET) as scene:
-            await until(lambda: scene.watches == ["7", "5000"])
+            await eventually(lambda: scene.watches == ["7", "5000"])
             assert scene.nodes == {"a": node("a", "7")}
 
     asyncio.run(scenario())
@@ -109,9 +110,9 @@ def test_an_expired_version_means_a_new_list(
 ) -> None:
     async def scenario() -> None:
         async with play(tmp_path, listed("7", "a", "gone"), watch, listed("99", "a", "new"), QUIET) as scene:
-            await until(lambda: scene.watches == ["7", "99"])
+            await eventually(lambda: scene.watches == ["7", "99"])
             assert scene.nodes == {"a": node("a", "99"), "new": node("new", "99")}
-            await until(lambda: scene.cache.problem is None)
+            await eventually(lambda: scene.cache.problem is None)
 
     asyncio.run(scenario())
     (warning,) = warnings(caplog)
@@ -123,7 +124,7 @@ def test_a_list_that_expires_between_its_pages_begins_anew(tmp_path: Path) -> No
         expired = answer(410, b'{"kind":"Status","message":"The provided continue parameter is too old"}')
         script = listed("7", "gone", continuation="next"), expired, listed("9", "a"), QUIET
         async with play(tmp_path, *script) as scene:
-            await until(lambda: scene.watches == ["9"])
+            await eventually(lambda: scene.watches == ["9"])
             assert scene.nodes.keys() == {"a"}
             assert scene.lists == 2
 
@@ -141,7 +142,7 @@ def test_a_list_that_expires_between_its_pages_begins_anew(tmp_path: Path) -> No
 def test_after_an_answer_that_makes_no_sense_all_is_read_again(tmp_path: Path, watch: Behaviour) -> None:
     async def scenario() -> None:
         async with play(tmp_path, listed("7", "a"), watch, listed("9", "b"), QUIET) as scene:
-            await until(lambda: scene.watches == ["7", "9"])
+            await eventually(lambda: scene.watches == ["7", "9"])
             assert scene.nodes.keys() == {"b"}
 
     asyncio.run(scenario())
@@ -150,7 +151,7 @@ def test_after_an_answer_that_makes_no_sense_all_is_read_again(tmp_path: Path, w
 def test_nodes_stay_while_the_server_is_away(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with play(tmp_path, listed("7", "a"), stream(), hang_up) as scene:
-            await until(lambda: len(scene.watches) == 4)
+            await eventually(lambda: len(scene.watches) == 4)
             assert scene.nodes.keys() == {"a"}
             assert (scene.cache.synced, scene.cache.unusable) == (True, None)
             assert "watch nodes" in (scene.cache.problem or "")
@@ -181,17 +182,17 @@ def test_real_nodes_are_listed_and_watched(control_plane: ControlPlane) -> None:
 
     async def scenario() -> None:
         async with watching(control_plane, node_table):
-            await until(lambda: objects(node_table).keys() == {"node-0", "node-1", "node-2"})
+            await eventually(lambda: objects(node_table).keys() == {"node-0", "node-1", "node-2"})
             await asyncio.to_thread(client.post, "/api/v1/nodes", json={"metadata": {"name": "new"}})
-            await until(lambda: "new" in objects(node_table))
+            await eventually(lambda: "new" in objects(node_table))
             patch = {"Content-Type": "application/merge-patch+json"}
             labels = b'{"metadata": {"labels": {"accelerator": "h100"}}}'
             await asyncio.to_thread(client.patch, "/api/v1/nodes/new", content=labels, headers=patch)
-            await until(lambda: b"h100" in objects(node_table)["new"])
+            await eventually(lambda: b"h100" in objects(node_table)["new"])
             await asyncio.to_thread(client.delete, "/api/v1/nodes/new")
-            await until(lambda: "new" not in objects(node_table))
+            await eventually(lambda: "new" not in objects(node_table))
             # Byte for byte what the API server itself says of each.
-            await until(
+            await eventually(
                 lambda: objects(node_table) == {name: get_node(control_plane, name) for name in objects(node_table)}
             )
 
@@ -209,7 +210,7 @@ def test_a_real_list_of_many_pages_is_complete(control_plane: ControlPlane) -> N
 
     async def scenario() -> None:
         async with watching(control_plane, node_table):
-            await until(lambda: objects(node_table).keys() == names)
+            await eventually(lambda: objects(node_table).keys() == names)
 
     try:
         asyncio.run(scenario())

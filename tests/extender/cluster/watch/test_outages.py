@@ -23,9 +23,10 @@ from extender.cluster import ApiBinder, ApiServer, BindError, Event, EventRecord
 from extender.cluster.client.api import MAX_OBJECT_BYTES, ApiRequest
 from extender.cluster.events import recorder as recorder_module
 from extender.cluster.watch import reflector
-from tests.extender.cluster.support import TIMEOUT, Ends, objects, running, until, warnings
+from tests.extender.cluster.support import Ends, objects, running, warnings
 from tests.extender.kwx import Extender, plugin, profile
 from tests.extender.objects import filtered, names_args
+from tests.patience import PATIENCE_S, eventually
 from wasm_runtime.nodes.node_table import NodeTable
 
 READY_TIMEOUT = 60.0
@@ -138,9 +139,9 @@ def test_a_restart_of_the_server_loses_no_change(outages: Outages, compacted: bo
             node_table = NodeTable()
             cache = NodeCache(api, node_table, Ends())
             async with running(cache):
-                await until(holds(node_table, "node-0", "node-1", "node-2"))
+                await eventually(holds(node_table, "node-0", "node-1", "node-2"))
                 await outages.stop()
-                await until(lambda: "cannot be reached" in (cache.problem or ""))
+                await eventually(lambda: "cannot be reached" in (cache.problem or ""))
                 assert cache.synced
                 assert holds(node_table, "node-0", "node-1", "node-2")()
                 if compacted:
@@ -148,8 +149,8 @@ def test_a_restart_of_the_server_loses_no_change(outages: Outages, compacted: bo
                 await outages.start()
                 await create(outages, "new")
                 await delete(outages, "node-1")
-                await until(holds(node_table, "node-0", "node-2", "new"))
-                await until(lambda: cache.problem is None)
+                await eventually(holds(node_table, "node-0", "node-2", "new"))
+                await eventually(lambda: cache.problem is None)
 
     asyncio.run(scenario())
 
@@ -162,15 +163,15 @@ def test_what_happened_before_the_servers_memory_is_read_by_a_new_list(
             node_table, ends = NodeTable(), Ends()
             cache = NodeCache(api, node_table, ends)
             async with running(cache):
-                await until(holds(node_table, "node-0", "node-1", "node-2"))
+                await eventually(holds(node_table, "node-0", "node-1", "node-2"))
             # A server that starts knows no change from before: the version of the cache is too old for it.
             await delete(outages, "node-1")
             await create(outages, "new")
             await outages.stop()
             await outages.start()
             async with running(cache):
-                await until(holds(node_table, "node-0", "node-2", "new"))
-                await until(lambda: cache.problem is None)
+                await eventually(holds(node_table, "node-0", "node-2", "new"))
+                await eventually(lambda: cache.problem is None)
             assert ends.all == [
                 ("nodes", "list", "done"),
                 ("nodes", "watch", "expired"),
@@ -187,12 +188,12 @@ def test_a_server_that_froze_is_noticed_and_found_again(outages: Outages) -> Non
             node_table = NodeTable()
             cache = NodeCache(api, node_table, Ends(), lifetime=2, grace=0.5)
             async with running(cache):
-                await until(holds(node_table, "node-0", "node-1", "node-2"))
+                await eventually(holds(node_table, "node-0", "node-1", "node-2"))
                 with outages.frozen():
-                    await until(lambda: "has fallen silent" in (cache.problem or ""))
+                    await eventually(lambda: "has fallen silent" in (cache.problem or ""))
                 await create(outages, "new")
-                await until(holds(node_table, "node-0", "node-1", "node-2", "new"))
-                await until(lambda: cache.problem is None)
+                await eventually(holds(node_table, "node-0", "node-1", "node-2", "new"))
+                await eventually(lambda: cache.problem is None)
 
     asyncio.run(scenario())
 
@@ -227,7 +228,7 @@ def test_a_list_whose_version_is_compacted_between_its_pages_begins_anew(
         node_table, ends = NodeTable(), Ends()
         cache = NodeCache(api, node_table, ends)
         async with running(cache):
-            await until(lambda: cache.problem is None)
+            await eventually(lambda: cache.problem is None)
             assert holds(node_table, "node-0", "node-2", "new")()
             assert ends.all == [("nodes", "list", "expired"), ("nodes", "list", "done")]
         await api.aclose()
@@ -241,7 +242,7 @@ def test_a_bind_to_a_server_that_froze_fails_in_time(outages: Outages) -> None:
         async with api_of(outages) as api:
             with outages.frozen(), pytest.raises(BindError, match=r"no (connection to|answer of) https"):
                 bind = ApiBinder(api, timeout=4).bind(PodKey("default", "web-0", ""), "node-0", {})
-                await asyncio.wait_for(bind, TIMEOUT)
+                await asyncio.wait_for(bind, PATIENCE_S)
 
     asyncio.run(scenario())
 
@@ -262,13 +263,13 @@ def test_events_are_written_when_the_server_is_back(
             recorder = EventRecorder(api, interval=0.1)
             async with running(recorder):
                 recorder.record(Event(nodes[0], reason="Crowded"))
-                await until(lambda: counts() == {"node-0": 1})
+                await eventually(lambda: counts() == {"node-0": 1})
                 await outages.stop()
                 for node in nodes:
                     recorder.record(Event(node, reason="Crowded"))
                     recorder.record(Event(node, reason="Crowded"))
                 await outages.start()
-                await until(lambda: counts() == {"node-0": 3, "node-1": 2, "node-2": 2})
+                await eventually(lambda: counts() == {"node-0": 3, "node-1": 2, "node-2": 2})
 
     asyncio.run(scenario())
     assert warnings(caplog) == []

@@ -17,7 +17,8 @@ from extender.cluster import ApiServer, ClusterError, PodCache, PodGoneError, Po
 from extender.cluster.client.envelope import unwrap
 from extender.cluster.client.errors import ProtocolError, RefusedError, UnreachableError
 from tests.extender.cluster.scripted import Behaviour, ScriptedServer, answer, say_nothing, stream
-from tests.extender.cluster.support import Ends, ageless, running, until
+from tests.extender.cluster.support import Ends, ageless, running
+from tests.patience import eventually
 
 KEY = PodKey("default", "web-0", "1f0c")
 PODS = "/api/v1/namespaces/default/pods"
@@ -156,7 +157,7 @@ def test_pods_are_known_by_uid_and_a_name_that_comes_again_is_another(tmp_path: 
             cache = PodCache(api, Ends())
             assert (cache.synced, cache.get("a")) == (False, None)
             async with running(cache):
-                await until(lambda: cache.get("b") == pod("web-1", "b", "10"))
+                await eventually(lambda: cache.get("b") == pod("web-1", "b", "10"))
             assert (cache.synced, cache.problem, cache.size) == (True, None, 2)
             assert (cache.get("a"), cache.get("c")) == (None, pod("web-0", "c", "9"))
             found = [cache.find(*asked) for asked in (("a", "7"), ("a", "8"), ("b", "7"), ("b", "10"), ("c", "9"))]
@@ -206,7 +207,7 @@ def test_who_follows_the_pods_is_told_of_each_change(tmp_path: Path) -> None:
         async with scripted(tmp_path, listed, stream(*changes, linger=60)) as (_, api):
             told = Told()
             async with running(PodCache(api, Ends(), told)):
-                await until(lambda: len(told.steps) == 3)
+                await eventually(lambda: len(told.steps) == 3)
             assert told.steps == [
                 {"a": ("", pod("web-0", "a")), "b": ("node-7", placed)},
                 ("a", "node-9", moved),
@@ -222,7 +223,7 @@ def test_pods_that_a_new_list_has_not_are_forgotten(tmp_path: Path) -> None:
         async with scripted(tmp_path, first, answer(410, b"too old"), second, stream(linger=60)) as (_, api):
             cache = PodCache(api, Ends())
             async with running(cache):
-                await until(lambda: cache.get("b") is not None)
+                await eventually(lambda: cache.get("b") is not None)
             assert cache.get("a") is None
 
     asyncio.run(scenario())
@@ -239,9 +240,9 @@ def test_a_pod_that_a_new_list_has_unchanged_is_kept_as_it_is(tmp_path: Path) ->
         async with scripted(tmp_path, first, stream(), answer(410, b"too old"), again, stream(linger=60)) as (_, api):
             cache = PodCache(api, Ends())
             async with running(cache):
-                await until(lambda: cache.size == 2)
+                await eventually(lambda: cache.size == 2)
                 kept = cache.get("a")
-                await until(lambda: cache.get("b") == pod("web-b", "b", "8"))
+                await eventually(lambda: cache.get("b") == pod("web-b", "b", "8"))
             assert cache.get("a") is kept
 
     asyncio.run(scenario())
@@ -256,7 +257,7 @@ def test_a_cache_of_pods_that_is_forbidden_says_so(
         async with access(control_plane.service_account_kubeconfig("default", "blind")) as api:
             cache = PodCache(api, Ends())
             async with running(cache):
-                await until(lambda: "403" in (cache.problem or ""))
+                await eventually(lambda: "403" in (cache.problem or ""))
             assert ageless(cache.problem) == (
                 f"list pods: {control_plane.server} answered 403: pods is forbidden: "
                 'User "system:serviceaccount:default:blind" cannot list resource "pods" in API group "" '
@@ -279,18 +280,18 @@ def test_real_pods_are_kept_until_they_finish(control_plane: ControlPlane, pods:
         async with access(control_plane.kubeconfig()) as api:
             cache = PodCache(api, Ends())
             async with running(cache):
-                await until(lambda: all(cache.get(uid) for uid in pods.values()))
+                await eventually(lambda: all(cache.get(uid) for uid in pods.values()))
                 assert cache.get(pods["web-0"]) == from_server(control_plane, "web-0")
                 status_of("web-0", {"phase": "Running"})
-                await until(lambda: cache.get(pods["web-0"]) == from_server(control_plane, "web-0"))
+                await eventually(lambda: cache.get(pods["web-0"]) == from_server(control_plane, "web-0"))
                 status_of("web-0", {"phase": "Succeeded"})
-                await until(lambda: cache.get(pods["web-0"]) is None)
+                await eventually(lambda: cache.get(pods["web-0"]) is None)
                 client.delete(f"{PODS}/web-1", params={"gracePeriodSeconds": 0}).raise_for_status()
-                await until(lambda: cache.get(pods["web-1"]) is None)
+                await eventually(lambda: cache.get(pods["web-1"]) is None)
             # Nor does a list have the one that has finished.
             again = PodCache(api, Ends())
             async with running(again):
-                await until(lambda: again.synced)
+                await eventually(lambda: again.synced)
             assert again.get(pods["web-0"]) is None
 
     asyncio.run(scenario())
