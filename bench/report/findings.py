@@ -34,8 +34,8 @@ UNASKED: Final = (
     "No more than one node was left by filter for any pod: prioritize was never asked, and a cycle is filter alone."
 )
 DECIDES: Final = (
-    "One node is left then, so that kube-scheduler asks no prioritize and computes no scores of its own: what in-tree "
-    "plugins prefer (topology spread, affinity, images) does not count, what they require does."
+    "With topNodes: 1 filter leaves one node. So kube-scheduler asks no prioritize and computes no scores of its own. "
+    "What in-tree plugins prefer (topology spread, affinity, images) does not count. What they require does."
 )
 """What an extender that answers the best node alone gives up."""
 ASKED: Final[Mapping[str, tuple[str, str]]] = {
@@ -83,9 +83,8 @@ def findings(results: Results) -> Findings:
         return Findings(_start(results) or NOTHING, [])
     metric, case = found
     answer, aside = _answer(results, case, metric, explained)
-    decides = DECIDES if _subject(results, case, metric).variant.name == BEST else ""
     more = [each for each in _more(results, case, metric) if each.text]
-    return Findings(answer, more, " ".join(filter(None, (decides, aside))))
+    return Findings(answer, more, " ".join(filter(None, (given_up(_subject(results, case, metric)), aside))))
 
 
 def subject_of(results: Results) -> tuple[str, Case] | None:
@@ -123,13 +122,18 @@ def _subject(results: Results, case: Case, metric: str) -> Figures:
     return (results.ours(case, metric) or results.all(case, metric))[0]
 
 
+def given_up(subject: Figures) -> str:
+    """What does not count with that variant; empty if all does."""
+    return DECIDES if subject.variant.name == BEST else ""
+
+
 def _answer(results: Results, case: Case, metric: str, called: Callable[[Variant], str]) -> tuple[str, str]:
     """The answer, and what belongs to it."""
     subject = _subject(results, case, metric)
     beside = results.beside(case, subject.variant.name, metric)
     takes = _takes(subject, case, metric, called(subject.variant))
-    rounds = _rounds(_chief(results, case, metric), enough=all(each.verdict != "open" for each in beside))
-    return f"{takes}{_beside(results, beside)}.", f"{_transport(subject)}{rounds}".strip()
+    rounds = _rounds(chief(results, case, metric), enough=all(each.verdict != "open" for each in beside))
+    return f"{takes}{_beside(results, beside)}.", " ".join(filter(None, (transport(subject), rounds)))
 
 
 def _beside(results: Results, compared: Sequence[Comparison], start: str = ": ") -> str:
@@ -146,27 +150,27 @@ def _rounds(chief: Sequence[Figures], *, enough: bool) -> str:
     if not enough:
         few = min(len(each.middles) for each in chief)
         if few == 1:
-            return " 1 round is too few to tell."
+            return "1 round is too few to tell."
         to = "and" if few == 2 else "to"
         ranges = [f"{rough(min(each.middles))} {to} {rough(max(each.middles))}" for each in chief]
-        return f" {few} rounds ({'; '.join(ranges)}) are too few to tell."
+        return f"{few} rounds ({'; '.join(ranges)}) are too few to tell."
     ranges = [
         f"{rough(min(each.middles))} to {rough(max(each.middles))} {_unit(each)} with {known(each.variant)}"
         for each in chief
         if max(each.middles) > UNEVEN * min(each.middles)
     ]
-    return f" Rounds differ much: {listed(ranges)}." if ranges else ""
+    return f"Rounds differ much: {listed(ranges)}." if ranges else ""
 
 
 def _unit(figures: Figures) -> str:
     return "pods a second" if figures.series.metric == "throughput" else figures.unit
 
 
-def _transport(subject: Figures) -> str:
+def transport(subject: Figures) -> str:
     """What of it is not there in-process."""
     time = sum(subject.parts.get(part, 0) for part in TIME_GOES_TO["transport and JSON"])
     share = f"{time / sum(subject.parts.values()):.0%}" if time else ""
-    return f" {share} of the time of {known(subject.variant)} is transport and JSON." if share else ""
+    return f"{share} of the time of {known(subject.variant)} is transport and JSON." if share else ""
 
 
 def _takes(subject: Figures, case: Case, metric: str, called: str) -> str:
@@ -314,7 +318,7 @@ def _waiting(results: Results) -> str:
     )
     waits = [
         f"{rough(each.p50.value)} and {rough(each.p99.value)} ms with {known(each.variant)}"
-        for each in _chief(results, case, "pod")
+        for each in chief(results, case, "pod")
     ]
     return f"{load} half of the pods are bound within, and 99 in 100 within: {listed(waits)}."
 
@@ -322,8 +326,8 @@ def _waiting(results: Results) -> str:
 def _choosing(results: Results) -> str:
     """What kube-scheduler takes until it has chosen a node, which is all that an extender has a part in."""
     case, metric = results.typical("pod"), "algorithm"
-    chief = _chief(results, case, metric) if case and results.all(case, metric) else []
-    takes = [f"{rough(each.p50.value)} ms with {known(each.variant)}" for each in chief]
+    told = chief(results, case, metric) if case and results.all(case, metric) else []
+    takes = [f"{rough(each.p50.value)} ms with {known(each.variant)}" for each in told]
     if case is None or len(takes) < 2:
         return ""
     return f"At {count(case.nodes, 'node')} choosing a node, without binding, takes on average {listed(takes)}."
@@ -332,7 +336,7 @@ def _choosing(results: Results) -> str:
 def _usage(results: Results, case: Case, metric: str) -> str:
     processes = [f"cpu {each}" for each in results.processes(case, "cpu")]
     totals = []
-    for variant in (each.variant for each in _chief(results, case, metric)):
+    for variant in (each.variant for each in chief(results, case, metric)):
         figures = {each: found for each in processes if (found := results.of(case, variant.name, each))}
         extender = figures.get("cpu extender")
         of_it = f" ({rough(extender.p50.value)} of it in the extender)" if extender else ""
@@ -352,7 +356,7 @@ def _memory(results: Results, case: Case, metric: str) -> str:
     return f" Of memory {known(own.variant)} takes up to {rough(own.p50.value)} MB{compared}."
 
 
-def _chief(results: Results, case: Case, metric: str) -> list[Figures]:
+def chief(results: Results, case: Case, metric: str) -> list[Figures]:
     """Those that sentences tell of: our extender, and what it is compared with."""
     subject = _subject(results, case, metric)
     compared = results.beside(case, subject.variant.name, metric)

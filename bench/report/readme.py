@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from bench.conditions import noise
 from bench.report import tables
-from bench.report.findings import findings, subject_of, too_few, unfinished
+from bench.report.findings import chief, findings, given_up, subject_of, too_few, transport, unfinished
 from bench.report.results import PEERS, Figures, Results
 from bench.report.tables import Cell, Group, Table
 from bench.report.words import capital, count, factor, figure, label, measured, quoted, rough
@@ -30,12 +31,19 @@ def markdown(results: Results) -> str:
 
 
 def costs(results: Results) -> str:
-    """What an extender costs, in short: the answer, and its metric by variant and number of nodes."""
+    """What an extender costs, in short: medians by variant and number of nodes, and how sure they are of ours."""
     found = subject_of(results)
-    answer = _escaped(findings(results).whole_answer)
     if found is None:
-        return answer
+        return _escaped(findings(results).whole_answer)
     metric, typical = found
+    told = chief(results, typical, metric)
+    caveat = _escaped(" ".join(filter(None, (given_up(told[0]), transport(told[0])))))
+    blocks = (caveat, _by_nodes(results, typical, metric), _beside(results, typical, metric, told))
+    return "\n\n".join(filter(None, blocks))
+
+
+def _by_nodes(results: Results, typical: Case, metric: str) -> str:
+    """The medians of each variant, and what they depend on."""
     cases, base = results.scale(metric), results.base(typical, metric)
     head = [
         f"{measured(metric)}, {results.all(typical, metric)[0].unit}",
@@ -47,11 +55,37 @@ def costs(results: Results) -> str:
         if variant.name not in ASIDE
     ]
     table = Table("", "", head, [Group("", [row for row in rows if any(cell.text for cell in row[1:])])])
-    beside = f"In brackets: how many times that of {quoted(base)}." if base and metric == "throughput" else ""
+    ratios = f"In brackets: how many times that of {quoted(base)}." if base and metric == "throughput" else ""
     noisy = (
         "The machine was too noisy: compare ratios, not figures." if noise(results.run).verdict == "too noisy" else ""
     )
-    return "\n\n".join(filter(None, (answer, _rows(table), _escaped(" ".join(filter(None, (beside, noisy)))))))
+    return "\n\n".join(filter(None, (_rows(table), _escaped(" ".join(filter(None, (ratios, noisy)))))))
+
+
+def _beside(results: Results, case: Case, metric: str, told: Sequence[Figures]) -> str:
+    """How ours compares in one case, how sure that is, and how far rounds are apart; empty where there is no other."""
+    ours, *others = told
+    if not others:
+        return ""
+    head = [f"at {count(case.nodes, 'node')}", "lowest and highest round", "ours divided by it", "verdict"]
+    rows = [[Cell(label(ours.variant)), Cell(_range(ours)), Cell(""), Cell("")]]
+    for each in others:
+        compared = results.compare(case, ours.variant.name, each.variant.name, metric)
+        verdict = tables.VERDICTS[compared.verdict] if compared else ""
+        rows.append([Cell(label(each.variant)), Cell(_range(each)), tables.ratio(compared, ours=True), Cell(verdict)])
+    better = f"{capital(ours.series.better)} is better."
+    return f"{_rows(Table('', '', head, [Group('', rows)]))}\n\n{better} {SURE}"
+
+
+SURE: Final = (
+    "The ratio is the median of the ratios in the same rounds, with its interval of 95%. Where the interval reaches 1, "
+    "no difference is shown, which does not mean that there is none."
+)
+
+
+def _range(figures: Figures) -> str:
+    """As `258 to 468 pods/s`."""
+    return f"{rough(min(figures.middles))} to {rough(max(figures.middles))} {figures.unit}"
 
 
 ASIDE: Final = ("upstream", "wasmtime", "wasmer")
