@@ -27,6 +27,8 @@ from tests.patience import wait_until
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "tutorial.md"
+CHECKOUT: Final = "~/kube-wasm-extender"
+"""Where the page has the checkout."""
 
 COMMAND_TIMEOUT_S: Final = 900.0
 """For one command: pip fetches packages, and Go compiles those of Kubernetes."""
@@ -46,9 +48,9 @@ def blocks() -> Sequence[Sequence[str]]:
 
 
 @pytest.fixture(scope="session")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the distribution, as a registry would have it."""
-    folder = tmp_path_factory.mktemp("wheels")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The distribution, as pip makes it of the checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
     command: list[str | Path] = [
         sys.executable,
         "-m",
@@ -61,17 +63,16 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ROOT,
     ]
     subprocess.run(command, check=True, timeout=COMMAND_TIMEOUT_S)
-    return folder
+    return next(folder.glob("*.whl"))
 
 
 @pytest.fixture
-def environment(wheels: Path, tmp_path: Path) -> Mapping[str, str]:
-    """That of a shell with a fresh virtual environment, whose pip finds the distribution."""
+def environment(tmp_path: Path) -> Mapping[str, str]:
+    """That of a shell with a fresh virtual environment."""
     venv.create(tmp_path / "venv", with_pip=True)
     return {
         **{key: value for key, value in os.environ.items() if not key.startswith("PYTHON")},
         "PATH": f"{tmp_path / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "PIP_FIND_LINKS": str(wheels),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "XDG_STATE_HOME": str(tmp_path / "state"),
@@ -140,7 +141,7 @@ def node_of(cluster: ControlPlane, name: str) -> str:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("language", SOURCES)
 def test_the_commands_of_the_tutorial(
-    language: str, environment: Mapping[str, str], tmp_path: Path, cluster: ControlPlane
+    language: str, environment: Mapping[str, str], wheel: Path, tmp_path: Path, cluster: ControlPlane
 ) -> None:
     try:
         LANGUAGES[language].builder.check()
@@ -162,8 +163,11 @@ def test_the_commands_of_the_tutorial(
         assert done.returncode == status, f"{command}\n{done.stdout}{done.stderr}"
         return done.stdout
 
-    (*commands, serve), again, (register, schedule) = blocks()
-    assert len(commands) + 1 == 5
+    (*make, install), (*commands, serve), again, (register, schedule) = blocks()
+    assert make == ["python3 -m venv kwx-venv", ". kwx-venv/bin/activate"]
+    assert install == f"pip install {CHECKOUT}"
+    assert len(commands) + 1 == 4
+    run(install.replace(CHECKOUT, str(wheel)))
     for command in commands:
         said = run(command.replace(" rust ", f" {language} "))
     assert said.startswith("ok    tier/cases.yaml: 4 cases\n")
