@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from bench.controlplane import ControlPlane
 from extender.scheduling.group_claim import TIMEOUT
 from tests.e2e.gangs import PROFILE, SERVER, Gang, allocatable, gang_policy
@@ -26,7 +24,6 @@ def rows(browser: Chromium, table: str) -> list[list[str]]:
 
 
 @NEEDED
-@pytest.mark.timeout(120)
 def test_a_gang_that_waits_for_a_pod_which_fits_nowhere_is_shown_as_such(
     cluster: ControlPlane, identity: Path, tmp_path: Path, command: Command
 ) -> None:

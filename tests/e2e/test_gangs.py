@@ -15,7 +15,7 @@ from tests.e2e.stack import Stack
 from tests.e2e.witness import PODS, Pods, has_node
 from tests.manifests.overlay import WAKE_PODS
 
-pytestmark = pytest.mark.timeout(300)  # More than QUIET_S.
+pytestmark = pytest.mark.timeout(600)  # QUIET_S, more than once.
 
 
 @pytest.mark.oldest

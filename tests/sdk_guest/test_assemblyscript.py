@@ -44,14 +44,12 @@ def test_there_is_a_module_of_each_example(sources: ModuleType) -> None:
 
 
 @with_compiler
-@pytest.mark.timeout(300)  # The first time npm fetches the compiler.
 def test_the_modules_are_a_fresh_build_to_the_byte(sources: ModuleType, tmp_path: Path) -> None:
     for name, source in sources.EXAMPLES.items():
         builds.require_same(assemblyscript.build(source, tmp_path / name), MODULES / f"{name}.wasm")
 
 
 @with_compiler
-@pytest.mark.timeout(300)
 def test_the_tests_of_library_and_examples_pass(sources: ModuleType) -> None:
     assemblyscript.test(sources.TESTS)
 
@@ -95,7 +93,6 @@ def test_what_to_do_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 @with_compiler
-@pytest.mark.timeout(300)
 def test_the_plugin_of_the_readme_is_the_one_that_is_new(tmp_path: Path) -> None:
     shown = re.search(r"```ts\n(.*?)```", (SDK / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert shown
@@ -133,7 +130,6 @@ test("pods of a job keep apart", () => {
 
 
 @with_compiler
-@pytest.mark.timeout(300)
 def test_the_plugin_of_the_readme_that_knows_pods(tmp_path: Path) -> None:
     """By the host for unit tests, too."""
     shown = re.findall(r"```ts\n(.*?)```", (SDK / "README.md").read_text(encoding="utf-8"), re.DOTALL)

@@ -55,6 +55,7 @@ def compiler(builder: ModuleType) -> Path:
     return rustc
 
 
+@pytest.mark.timeout(900)  # The compiler takes half a minute of a processor for a policy.
 @pytest.mark.parametrize(
     ("folder", "name"),
     [*((MODULES, name) for name in EXAMPLES), *((SHIPPED, name) for name in POLICIES)],

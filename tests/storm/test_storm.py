@@ -42,13 +42,11 @@ def weathered(folder: Path, rounds: int, seconds: float, kinds: Sequence[str]) -
         yield told
 
 
-@pytest.mark.timeout(300)  # Twice eight seconds, and sixty at most until all is well.
 def test_a_short_storm(tmp_path: Path) -> None:
     with weathered(tmp_path, 2, 8, SURVIVABLE):
         pass
 
 
-@pytest.mark.timeout(300)  # Nothing is compiled yet.
 @pytest.mark.parametrize(
     ("number", "how"), [(signal.SIGKILL, "ended by SIGKILL"), (signal.SIGTERM, "ended with status 0")]
 )
