@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from extender.scheduling.ledger import Ledger
 
 MAX_VICTIMS: Final = 65_536
-"""That are remembered; beyond it those go that were answered the longest time ago."""
-
+"""That are remembered, a node without any counted as one; beyond it those go that were answered the longest time
+ago."""
 
 NOMINATION_S: Final = 5.0
 """Seconds that kube-scheduler has, once preempt is answered, to see which node it has itself nominated for the pod."""
@@ -41,8 +41,8 @@ class Answer(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many victims it has."""
-        return sum(map(len, self.victims.values()))
+        """How many victims it has, a node without any counted as one."""
+        return sum([len(uids) or 1 for uids in self.victims.values()])
 
 
 class Evictions:

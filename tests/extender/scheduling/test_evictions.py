@@ -98,6 +98,15 @@ def test_the_oldest_answers_go_where_there_are_too_many(ledger: Ledger, monkeypa
     assert [left_on(evictions, uid, "node-0") for uid in names] == [0, 0, 1, 2]
 
 
+def test_answers_without_victims_are_bounded_as_well(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kube-scheduler names no such node, but any client may."""
+    monkeypatch.setattr(evictions_module, "MAX_VICTIMS", 3)
+    evictions = Evictions(ledger)
+    for uid in ("first", "second", "third", "fourth"):
+        evictions.remember(uid, {"node-0": []})
+    assert list(evictions.answers) == ["second", "third", "fourth"]
+
+
 FULL = "2 pods are there"
 NAMES = ["node-0", "node-1"]
 
