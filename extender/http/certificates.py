@@ -76,11 +76,14 @@ class ServerCertificates:
             await asyncio.sleep(POLL_INTERVAL_S)
 
     def look(self) -> None:
-        """Reads the files again if they have changed, and not since the last look."""
+        """Reads the files again if they have changed, and not since the last look.
+
+        Files that could not be used are read at each look: a certificate becomes valid by itself, a disk recovers.
+        """
         versions = self._versions()
         is_still = versions == self._seen
         self._seen = versions
-        if not is_still or versions == self._tried:
+        if not is_still or (versions == self._tried and not self._problem):
             return
         self._tried = versions
         self._openness = openness(self._files["keyFile"])
@@ -89,8 +92,9 @@ class ServerCertificates:
             if problem := _validity_problem(loaded, time.time()):
                 raise CertificateError([f"certFile: {self._files['certFile']} {problem}"])
         except CertificateError as error:
-            self._problem = f"the certificates from before stay in force: {error}"
-            logger.error("the new certificates of %s cannot be used, %s", self.key, self._problem)
+            before, self._problem = self._problem, f"the certificates from before stay in force: {error}"
+            if self._problem != before:
+                logger.error("the new certificates of %s cannot be used, %s", self.key, self._problem)
         else:
             self._problem = None
             self._loaded, self.context = loaded, loaded.context

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
 import ssl
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -212,6 +215,44 @@ def test_a_certificate_that_is_not_valid_now_is_no_successor_but_a_beginning(
     assert re.fullmatch(problem, served.warning() or "")
     alone = opened(issued)
     assert re.fullmatch(f"the certificate {told}", alone.warning() or "")
+
+
+def test_a_successor_is_taken_as_soon_as_it_is_valid(
+    ca: Authority, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The clock of who issues certificates may be ahead, and nobody touches the files again."""
+    issued = ca.server()
+    served = opened(issued)
+    new = ca.issue("server", "server", usage=SERVER, begins=DAY, ends=2 * DAY)
+    for _ in range(4):
+        served.look()
+    assert serial(served) != new.serial
+    assert len(caplog.records) == 1, "it is told once"
+    now = time.time() + DAY.total_seconds()
+    monkeypatch.setattr(certificates, "time", SimpleNamespace(time=lambda: now))
+    served.look()
+    assert serial(served) == new.serial
+    assert served.warning() is None
+
+
+def test_files_that_could_not_be_read_for_once_are_read_again(ca: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by a disk in trouble, or where a process has as many files open as it may."""
+    issued, new = ca.server(), ca.server("new")
+    number = new.serial
+    served = opened(issued)
+    rename(new, issued)
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", fail)
+        for _ in range(2):
+            served.look()
+        assert "cannot be read: Too many open files" in (served.warning() or "")
+    served.look()
+    assert serial(served) == number
+    assert served.warning() is None
 
 
 def test_a_key_that_all_may_read_is_told_by_what_was_seen_last(ca: Authority) -> None:
