@@ -89,11 +89,17 @@ class SupervisedThread(Supervised):
         super().__init__(name, is_vital=is_vital)
         self._turn = turn
         self._stopped = threading.Event()
+        self._starting = threading.Lock()
+        """Held while a thread is started, which looks until then like one that has ended."""
         self._thread: threading.Thread | None = None
         self._pause_s = 0.0
 
     def start(self, after_s: float = 0.0) -> None:
         """Takes the first turn so many seconds later. Raises ThreadError where no thread can be had."""
+        with self._starting:
+            self._start(after_s)
+
+    def _start(self, after_s: float) -> None:
         self._pause_s = after_s
         self._thread = thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         try:
@@ -107,9 +113,14 @@ class SupervisedThread(Supervised):
 
     def revive(self) -> None:
         """Starts it again if it was started and has ended all the same."""
-        if self._thread and not self._stopped.is_set() and not self._thread.is_alive():
-            with suppress(ThreadError):  # It is told of.
-                self.start(self._pause_s)
+        if not self._starting.acquire(blocking=False):
+            return
+        try:
+            if self._thread and not self._stopped.is_set() and not self._thread.is_alive():
+                with suppress(ThreadError):  # It is told of.
+                    self._start(self._pause_s)
+        finally:
+            self._starting.release()
 
     def stop(self) -> None:
         """Ends it after the turn at hand."""

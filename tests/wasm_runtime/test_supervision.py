@@ -12,7 +12,7 @@ import pytest
 
 import extender
 import wasm_runtime
-from tests.patience import PATIENCE_S, wait_until
+from tests.patience import PATIENCE_S, Beside, wait_until
 from tests.wasm_runtime.conftest import Loader
 from tests.wasm_runtime.guest_modules import SPIN, export, module
 from tests.wasm_runtime.world import filter_nodes, world
@@ -134,6 +134,23 @@ def test_one_that_ends_all_the_same_is_told_and_started_again(turns: Turns, monk
     supervision.revive()
     turns.take()
     wait_until(lambda: turns.thread.problem == "", "it is well")
+
+
+def test_one_that_is_being_started_is_not_started_twice(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threads of sources are started by another thread than the one that looks for those that have ended."""
+    start = threading.Thread.start
+    was_looked_for = threading.Event()
+
+    def start_slowly(thread: threading.Thread) -> None:
+        if thread.name == "clock" and not was_looked_for.is_set():
+            was_looked_for.set()
+            Beside(supervision.revive).end()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_slowly)
+    turns.thread.start()
+    assert was_looked_for.is_set()
+    assert [thread.name for thread in threading.enumerate() if thread.name == "clock"] == ["clock"]
 
 
 def test_one_that_was_stopped_is_left_alone(turns: Turns) -> None:
