@@ -52,8 +52,9 @@ class SourcePoller:
             slot.problem = ""
         if fetched is None or self._thread.is_stopped:
             return
-        if not self._rollouts.offer(slot, self._state.source, fetched):
-            self._state.version = None
+        self._state.version = None  # Until it is settled, it is new.
+        if self._rollouts.offer(slot, self._state.source, fetched):
+            self._state.version = fetched.version
 
 
 class RolloutLoop:
@@ -87,8 +88,7 @@ class RolloutLoop:
         """Starts pollers for new slots, and stops those of slots that are gone."""
         slots = {slot.source: slot for slot in self._rollouts.live.slots}
         for source in slots.keys() - self._pollers.keys():
-            poller = SourcePoller(slots[source], source, self._rollouts)
-            poller.start()
-            self._pollers[source] = poller
+            poller = self._pollers[source] = SourcePoller(slots[source], source, self._rollouts)
+            poller.start()  # If there is no thread for it now, it is begun anew later.
         for source in self._pollers.keys() - slots.keys():
             self._pollers.pop(source).stop()
