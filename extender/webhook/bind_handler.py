@@ -148,10 +148,10 @@ class BindHandler:
 
     async def _answer(self, deadline: float, pod: PodKey, node: str, named: Profile | None, caller: Caller) -> str:
         """What is wrong; empty if the pod is bound."""
-        route, began = named.name if named else "", time.time()
+        route, began, begun = named.name if named else "", time.time(), time.monotonic()
         profile = self._context.pins.pinned(pod.uid, route) or named
         error = await self._bind_or_tell(deadline, pod, node, named, route, caller)
-        bound = Bound(began, node, time.time() - began, error)
+        bound = Bound(began, node, time.monotonic() - begun, error)
         self._context.decisions.amend(str(pod), pod.uid, route, profile.name if profile else "", bound=bound)
         return error
 

@@ -7,12 +7,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from extender.cluster import PodKey
+from extender.scheduling.decisions import Bound
+from extender.webhook import bind_handler
 from extender.webhook.bind_handler import MAX_REQUESTS
 from extender.webhook.protocol import Answer
+from tests.clock import Clock
 from tests.extender.kwx import plugin, profile
 from tests.extender.objects import binding_args
 from tests.extender.rollouts.inside import Inside
@@ -111,3 +115,22 @@ def test_a_bind_whose_turn_does_not_come_in_time_is_said_not_to_have_been_tried(
         " no time was left of server.bindTimeout; raise it, and the extender's httpTimeout with it"
         for name in PODS[MAX_REQUESTS:]
     ]
+
+
+def test_how_long_a_bind_took_does_not_hang_on_the_time_of_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elapsed, day = Clock(), Clock()
+    monkeypatch.setattr(bind_handler, "time", SimpleNamespace(monotonic=elapsed, time=day))
+    began = day.now
+
+    class SettingTheClock:
+        """Takes two seconds, in which the machine's clock is put back by an hour."""
+
+        async def bind(self, *_: object) -> None:
+            elapsed.now += 2
+            day.now -= 3600
+
+    with Inside(tmp_path, profile("default", plugin("filter_by_digit")), binder=SettingTheClock()) as inside:
+        inside.filter("web-7")
+        assert inside.bind("web-7") == ""
+        (attempt,) = inside.decisions.find("default", "web-7")
+    assert attempt.bound == Bound(began, "node-7", 2.0, "")
