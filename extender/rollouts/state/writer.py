@@ -15,6 +15,8 @@ class Writer:
     def __init__(self, name: str) -> None:
         """Raises ThreadError."""
         self._work: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._closing = threading.Lock()
+        self._is_closed = False
         self._thread = SupervisedThread(name, self._turn)
         self._thread.start()
 
@@ -25,12 +27,17 @@ class Writer:
     def flush(self, timeout_s: float | None = None) -> bool:
         """Returns when all that was submitted before is done; False if that was not so in time, or the end has come."""
         done = threading.Event()
-        self.submit(done.set)
+        with self._closing:
+            if self._is_closed:
+                return False
+            self.submit(done.set)
         return self._thread.is_alive() and done.wait(timeout_s)
 
     def close(self, timeout_s: float) -> bool:
         """Ends the thread when all that was submitted is done; False if that was not so in time."""
-        self._work.put(None)
+        with self._closing:
+            self._is_closed = True
+            self._work.put(None)
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
