@@ -1,4 +1,4 @@
-"""The admin application."""
+"""The application of the admin address: health, metrics, the admin API and the dashboard."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def create_app(
     access: TokenAccess,
     module_limit: int,
 ) -> FastAPI:
-    """The application for the admin address. An upload may have `module_limit` bytes."""
+    """The application of the admin address. An uploaded module may have `module_limit` bytes."""
     app = FastAPI(title="kube-wasm-extender", docs_url=None, redoc_url=None)
 
     @app.get("/livez", response_class=PlainTextResponse)
@@ -47,12 +47,12 @@ def create_app(
 
     @app.get("/metrics", response_class=PlainTextResponse)
     def prometheus() -> Response:
-        """What verbs, guests and the process take, in Prometheus' text format."""
+        """The metrics of verbs, guests and the process, in Prometheus' text format."""
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/", include_in_schema=False)
     async def root() -> Response:
-        """To the dashboard."""
+        """Redirects to the dashboard."""
         return RedirectResponse(f"{DASHBOARD}/")
 
     app.state.access = access

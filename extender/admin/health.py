@@ -1,4 +1,4 @@
-"""Whether the process serves."""
+"""Whether the extender can answer verbs: the conditions of `/readyz`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 
-def _nothing() -> str | None:
+def _no_problem() -> str | None:
     return None
 
 
-def _no_words() -> str:
+def _no_detail() -> str:
     return ""
 
 
@@ -18,15 +18,15 @@ class Check(NamedTuple):
     """A condition of readiness."""
 
     name: str
-    problem: Callable[[], str | None] = _nothing
-    """What is wrong, or None."""
-    warning: Callable[[], str | None] = _nothing
-    """What is not as it should be, but does not matter to readiness, or None."""
-    detail: Callable[[], str] = _no_words
-    """What else is to be known about it, or nothing."""
+    problem: Callable[[], str | None] = _no_problem
+    """Why the extender is not ready; None if the condition holds."""
+    warning: Callable[[], str | None] = _no_problem
+    """What is wrong without making the extender unready; None if nothing is."""
+    detail: Callable[[], str] = _no_detail
+    """What else the report says of a condition that holds; may be empty."""
 
     def report(self) -> tuple[bool, str]:
-        """Whether all is well with it, and a line as kube-apiserver writes it."""
+        """Whether the condition holds, and a line as kube-apiserver's `/readyz?verbose` has it."""
         if problem := self.problem():
             return False, f"[-]{self.name} failed: {problem}"
         warning = self.warning()
@@ -37,22 +37,22 @@ class Check(NamedTuple):
 
 
 class Health:
-    """The conditions of readiness. May be asked from any thread."""
+    """The conditions of readiness. `report` may be called from any thread."""
 
     def __init__(self, *checks: Check) -> None:
         self._checks = {check.name: check for check in checks}
 
     def add(self, *checks: Check) -> None:
-        """Adds conditions, each in the place of one of its name if there is one."""
+        """Adds conditions. Each replaces the condition of its name, if there is one."""
         self._checks |= {check.name: check for check in checks}
 
     def remove(self, *names: str) -> None:
-        """Takes conditions away; one that is not there is no error."""
+        """Removes the conditions with these names, as far as they are there."""
         self._checks = {name: check for name, check in self._checks.items() if name not in names}
 
     def report(self) -> tuple[bool, str]:
-        """Whether all is well, and a line for each condition."""
+        """Whether all conditions hold, and the text of `/readyz?verbose`: a line for each condition, and a verdict."""
         reports = [check.report() for check in list(self._checks.values())]
-        ready = all(well for well, _ in reports)
+        ready = all(holds for holds, _ in reports)
         lines = [line for _, line in reports]
         return ready, "\n".join([*lines, "readyz check passed" if ready else "readyz check failed", ""])

@@ -1,21 +1,21 @@
-"""The paths of the admin address that several know."""
+"""The paths of the admin address, which the application, its middleware and its clients share."""
 
 from __future__ import annotations
 
 from typing import Final
 
 PREFIX: Final = "/api/v1"
-"""The part of the paths that needs a token."""
+"""The beginning of the paths of the admin API, which need a token."""
 
 DASHBOARD: Final = "/ui"
-"""The part of the paths that are pages for people: what needs a session, if there are tokens."""
+"""The beginning of the dashboard's paths, which need a session where there are tokens."""
 
 SIGN_IN: Final = f"{DASHBOARD}/sign-in"
 OPEN_PAGES: Final = (SIGN_IN, f"{DASHBOARD}/sign-out", f"{DASHBOARD}/static/")
-"""How the paths below it begin that are open to all."""
+"""The beginnings of the dashboard's paths that need no session."""
 
 MODULE: Final = "/module"
 """The end of the paths that take modules."""
 
 JUDGE: Final = f"{PREFIX}/judge"
-"""The path that takes a pod, and perhaps nodes and a module."""
+"""The path of what-ifs, which takes a pod, and perhaps nodes and a module."""

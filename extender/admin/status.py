@@ -15,20 +15,20 @@ _REASONS: Final[Mapping[int, str]] = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "RequestEntityTooLarge",
     HTTPStatus.UNPROCESSABLE_ENTITY: "Invalid",
 }
-"""Those that differ from what HTTP calls the code in some version of Python."""
+"""Reasons of status codes whose phrase gives another word in some version of Python."""
 
 
 class Cause(BaseModel):
-    """What is wrong with a part of a request."""
+    """What is wrong with a part of a request, as Kubernetes' metav1.StatusCause."""
 
     reason: str = "FieldValueInvalid"
     message: str
     field: str
-    """The path of it; empty for the whole body."""
+    """The path of the part, with dots; empty for the whole body."""
 
 
 class Details(BaseModel):
-    """More about what is wrong."""
+    """All that is wrong with a request."""
 
     causes: list[Cause]
 
@@ -49,9 +49,9 @@ class FailureStatus(BaseModel):
 
 
 class FailureResponse(JSONResponse):
-    """Tells a failure.
+    """An answer with a FailureStatus.
 
-    In ASCII: JSON can hold lone surrogates, which a message that quotes them cannot be encoded with otherwise.
+    The JSON is ASCII: a message may quote lone surrogates, which JSON can escape and UTF-8 cannot encode.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class FailureResponse(JSONResponse):
         super().__init__(failure_status(code, message, causes), code, headers)
 
     def render(self, content: Any) -> bytes:
-        """As starlette has it."""
+        """The bytes of the body."""
         return json.dumps(content).encode()
 
 
 def failure_status(code: int, message: str, causes: Sequence[Cause] = ()) -> dict[str, Any]:
-    """The document of a failure."""
+    """The JSON of a FailureStatus; `code` is the HTTP status."""
     reason = _REASONS.get(code) or "".join(word.capitalize() for word in HTTPStatus(code).phrase.split())
     details = {"details": {"causes": [cause.model_dump() for cause in causes]}} if causes else {}
     return {

@@ -32,17 +32,17 @@ from extender.scheduling.profile import Profile
 from extender.scheduling.waiting_pods import WaitingPods
 
 MAX_UPLOADS: Final = 2
-"""Modules that are read at a time; others wait."""
+"""Uploads of modules that are received at a time; further ones wait."""
 
 MAX_JUDGED: Final = 1
-"""Pods that are judged at a time without being scheduled, for which there are guests more; others wait."""
+"""What-ifs that are judged at a time, each by guests of its own; further ones wait."""
 
 MAX_DISK_READERS: Final = 4
-"""Threads that read the history at a time: while the disk hangs, those of all other requests are still to be had."""
+"""Threads that read the history at a time. While the disk hangs, other requests still get threads."""
 
 
 class AdminContext:
-    """What the routes work with."""
+    """The parts of the extender that the routes of the admin API and of the dashboard read and command."""
 
     def __init__(
         self,
@@ -70,11 +70,11 @@ class AdminContext:
         self.event_stream = EventStream(rollouts.journal)
         self.uploads = asyncio.Semaphore(MAX_UPLOADS)
         self.disk = CapacityLimiter(MAX_DISK_READERS)
-        """Of the threads that read what is on the disk."""
+        """Bounds the threads that read the state directory."""
         self.judging = asyncio.Semaphore(MAX_JUDGED)
 
     def under_way(self) -> dict[tuple[str, str], Rollout]:
-        """The rollouts that are not over, by profile and plugin."""
+        """The rollouts that are not over, by the names of profile and plugin."""
         return {(each.profile, each.plugin): each for each in self.rollouts.journal.under_way()}
 
 
@@ -88,8 +88,14 @@ def _user(request: Request) -> User:
     return user
 
 
+def _access(request: Request) -> TokenAccess:
+    access: TokenAccess = request.app.state.access
+    return access
+
+
 ContextDep = Annotated[AdminContext, Depends(_context)]
 CurrentUser = Annotated[User, Depends(_user)]
+AccessDep = Annotated[TokenAccess, Depends(_access)]
 Wait = Annotated[
     float | None,
     BeforeValidator(lambda text: text if text is None else quantity.seconds(text), json_schema_input_type=str | None),
@@ -108,7 +114,10 @@ PluginName = Annotated[str, Path(description="The plugin's name.", examples=["no
 
 
 def find_slot(context: ContextDep, plugin: PluginName, profile: ProfileName = None) -> Slot:
-    """A plugin's place. Raises HTTPException."""
+    """The slot of a plugin, by its name; `profile` is needed where several profiles have a plugin of that name.
+
+    Raises HTTPException with status 404 if there is none, and 409 if several are meant.
+    """
     named = [slot for slot in context.live.slots if slot.name == plugin]
     found = [slot for slot in named if profile in {None, slot.profile}]
     if not named:
@@ -126,7 +135,10 @@ SlotDep = Annotated[Slot, Depends(find_slot)]
 
 
 def find_profile(context: AdminContext, name: str | None, scheduler: str = "") -> Profile:
-    """A profile by its name; with None that of pods of a scheduler. Raises HTTPException."""
+    """A profile by its name; without one, the profile for the pods of `scheduler`, a `spec.schedulerName`.
+
+    Raises HTTPException with status 404 if there is none.
+    """
     profiles = context.live.profiles
     found = profiles.of_scheduler(scheduler) if name is None else profiles.named(name)
     if found is None:
@@ -146,7 +158,10 @@ async def _followed(
 
 
 async def find_rollout(context: AdminContext, number: int) -> Rollout:
-    """A rollout by its id. Raises HTTPException."""
+    """A rollout by its id, from memory or from the history on disk.
+
+    Raises HTTPException with status 404 if neither has it.
+    """
     found = context.rollouts.get(number)
     if found is None:
         found = await run_sync(context.rollouts.find, number, limiter=context.disk)
@@ -168,17 +183,17 @@ async def _intent_to_wait(request: Request, user: CurrentUser, wait: Wait = None
 
 
 IntentRequired = Depends(_intent)
-"""That no web page has asked for it; needed for a GET that takes one of a few places."""
+"""Refuses a GET that a foreign web page may have caused; needed where requests share a few places."""
 IntentRequiredToWait = Depends(_intent_to_wait)
+"""The same for a request with `wait`, which occupies a place; one without `wait` is let in."""
 
 
-def _ending(request: Request) -> Ending | None:
-    access: TokenAccess = request.app.state.access
+def _ending(request: Request, access: AccessDep) -> Ending | None:
     return access.ending(visitor_of(request.scope))
 
 
 EndingDep = Annotated[Ending | None, Depends(_ending)]
-"""What ends an answer that goes on, once the token of who asks is not what it was."""
+"""Ends a long answer once the client's token is removed or gets another role; None without tokens."""
 
 
 async def _steps(

@@ -8,48 +8,49 @@ from extender.admin.api.views import ApiModel, Time
 from extender.scheduling.judgements import Judgement, Outcome
 
 MAX_NODES_SHOWN: Final = 10_000
+"""Nodes of an attempt that an answer may have."""
 
 
 class RejectionView(ApiModel):
-    """Nodes that were taken out for one reason."""
+    """The nodes that one plugin rejected for one reason."""
 
     plugin: str
-    """Empty where the extender itself has decided."""
+    """The name of the plugin; empty where the extender itself rejected the nodes."""
     reason: str
     is_final: bool
-    """Whether preemption cannot help there."""
+    """Whether preemption cannot help on these nodes."""
     nodes: int
-    """How many."""
+    """Number of these nodes."""
 
 
 class PluginScoreView(ApiModel):
-    """What a plugin gave a node."""
+    """The score that a plugin gave a node."""
 
     plugin: str
     weight: int
     raw: int | None
-    """Before NormalizeScore; null where the plugin has none."""
+    """The score before NormalizeScore; null where the plugin has no NormalizeScore."""
     score: int
-    """In 0..100."""
+    """The score that counts, in 0..100."""
 
 
 class NodeDecisionView(ApiModel):
-    """What was said of a node."""
+    """What the plugins said of a node."""
 
     name: str
     rejection: RejectionView | None
-    """By the first plugin that took it out; null if it passed."""
+    """The rejection by the first plugin that rejected the node; null if the node passed."""
     scores: list[PluginScoreView]
     total: float | None
-    """The weighted mean of the scores in 0..100; null if it was not scored."""
+    """The weighted mean of the scores in 0..100; null if the node was not scored."""
     answer: int | None
-    """The same as prioritize answers it, rounded to the profile's `scoreRange`."""
+    """The total as prioritize answers it, rounded to the profile's `scoreRange`; null if the node was not scored."""
     is_answered: bool
-    """Whether filter answered it: with `topNodes` not all that pass are."""
+    """Whether filter answered the node: with `topNodes`, filter does not answer all nodes that pass."""
 
     @classmethod
     def of(cls, judgement: Judgement) -> NodeDecisionView:
-        """Shows a node."""
+        """The view of a judgement."""
         rejection = judgement.rejection and RejectionView.model_validate(judgement.rejection)
         scores = list(map(PluginScoreView.model_validate, judgement.scores))
         return cls(
@@ -67,11 +68,11 @@ class PluginCallView(ApiModel):
 
     plugin: str
     digest: str
-    """Of its module."""
+    """The digest of the plugin's module."""
     point: str
     """`filter` or `score`."""
     milliseconds: float
-    """How long it took, waiting for a guest included."""
+    """Duration of the call, waiting for a guest included."""
 
 
 class PreemptionView(ApiModel):
@@ -81,20 +82,20 @@ class PreemptionView(ApiModel):
     candidates: list[str]
     """The nodes that kube-scheduler proposed."""
     kept: list[str]
-    """Those on which the plugins would let the pod once its victims are gone."""
+    """The candidates on which the plugins would let the pod once the victims are gone."""
 
 
 class PermitView(ApiModel):
-    """That the pod had to wait on Permit."""
+    """The wait of a pod on Permit."""
 
     time: Time
     node: str
     plugins: dict[str, float]
-    """Those that said Wait, and the seconds that the pod might wait for each."""
+    """The plugins that said Wait, and the seconds that the pod might wait for each."""
 
 
 class BindView(ApiModel):
-    """What bind came to."""
+    """The result of a bind."""
 
     time: Time
     node: str
@@ -113,35 +114,35 @@ class DecisionView(ApiModel):
     time: Time
     outcome: Outcome
     """`bound`; `notBound`: the bind failed; `waiting`: on Permit; `failed`: a verb had no answer of the plugins;
-    `rejected`: no node was left; `answered`: there were nodes for it, and the extender was asked no more."""
+    `rejected`: no node was left; `answered`: filter left nodes, and the extender was not asked again."""
     node: str
-    """Where the pod is bound, waits to be bound, or is expected; empty where that is not known."""
+    """The node on which the pod is bound, waits to be bound, or is expected; empty where that is not known."""
     message: str
-    """Why it failed, if it did."""
+    """Why the attempt failed; empty if it did not."""
     scheduler_message: str
     """What kube-scheduler says of a pod that has no node, in the pod's condition PodScheduled: the reasons of its own
     filters are there. Only of the last attempt of a pod that is asked about by name, and only with a cluster."""
     nodes_known: int
-    """Nodes that the cluster had."""
+    """Number of nodes that the cluster had."""
     nodes_asked: int
-    """Those that filter was asked about: kube-scheduler's own filters had taken out the others, or it had found enough
-    before it came to them."""
+    """Number of nodes that filter was asked about. The others were rejected by kube-scheduler's own filters, or
+    kube-scheduler had found enough nodes before it came to them."""
     nodes_answered: int
-    """Those that filter answered."""
+    """Number of nodes that filter answered."""
     rejections: list[RejectionView]
-    """Why the plugins took nodes out, each reason once."""
+    """Why the plugins rejected nodes, each reason once."""
     calls: list[PluginCallView]
     preemption: PreemptionView | None
     permit: PermitView | None
     bind: BindView | None
     nodes: list[NodeDecisionView]
-    """The best first, those that were rejected last, as many as were asked for."""
+    """The best nodes first, the rejected nodes last; at most as many as the request asks for."""
     nodes_left_out: int
-    """How many more there are."""
+    """Number of nodes that `nodes` does not show."""
 
 
 class WhatIfView(DecisionView):
     """What would be decided about a pod: all nodes that pass count as answered, also with `topNodes`."""
 
     ignored: list[str]
-    """Why plugins have no say that fail, and whose failurePolicy is Ignore."""
+    """The failures of plugins with failurePolicy Ignore, which were left out of the decision."""

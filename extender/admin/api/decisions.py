@@ -1,10 +1,9 @@
-"""The admin API's part for decisions: what each plugin said of each node for the last pods, and what came of it."""
+"""The admin API's part for decisions: what each plugin said of each node for the last pods, and how each pod ended."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import datetime, timezone
 from itertools import islice
 from typing import Annotated, Final, NamedTuple
 
@@ -22,6 +21,7 @@ from extender.admin.api.decision_views import (
     PreemptionView,
     RejectionView,
 )
+from extender.admin.api.views import time_of_epoch
 from extender.cluster import ClusterError, PodKey
 from extender.scheduling.decisions import Attempt
 from extender.scheduling.judgements import Judgement, Outcome, judgement, judgements, outcome, rejections
@@ -31,7 +31,7 @@ from wasm_runtime.protobuf.pod import node_name, not_scheduled
 router = APIRouter(prefix="/decisions")
 
 MAX_PODS_SHOWN: Final = 1000
-
+"""Pods of an answer."""
 
 NOT_ASKED: Final = (
     "it was not asked about here: kube-scheduler's own filters may have left no node for it, which kubectl describe pod"
@@ -40,11 +40,12 @@ NOT_ASKED: Final = (
 
 
 class PodNow(NamedTuple):
-    """The pod as the API server has it."""
+    """The pod as the API server has it; all fields are empty for a pod that is gone or cannot be read."""
 
     node: str = ""
+    """The name of the node; empty while the pod has none."""
     message: str = ""
-    """Of its condition PodScheduled, while it has no node."""
+    """The message of the pod's condition PodScheduled, while the pod has no node."""
 
 
 _UNKNOWN: Final = PodNow()
@@ -53,7 +54,7 @@ _UNKNOWN: Final = PodNow()
 def decision_view(
     context: AdminContext, attempt: Attempt, nodes: Iterable[Judgement], left_out: int = 0, now: PodNow = _UNKNOWN
 ) -> DecisionView:
-    """Shows an attempt with some of its nodes."""
+    """The view of an attempt with `nodes`, some of its nodes; `left_out` counts the others."""
     namespace, _, name = attempt.pod.partition("/")
     bound, waited, preempted, failure = attempt.bound, attempt.waited, attempt.preempted, attempt.failure
     return DecisionView(
@@ -61,7 +62,7 @@ def decision_view(
         name=name,
         uid=attempt.uid,
         profile=attempt.profile,
-        time=_time(attempt.time),
+        time=time_of_epoch(attempt.time),
         outcome=Outcome.BOUND if now.node else outcome(attempt),
         node=now.node or _node(context, attempt),
         scheduler_message=now.message,
@@ -73,12 +74,15 @@ def decision_view(
         calls=list(_calls(attempt)),
         preemption=preempted
         and PreemptionView(
-            time=_time(preempted.time), candidates=list(preempted.candidates), kept=list(preempted.kept)
+            time=time_of_epoch(preempted.time), candidates=list(preempted.candidates), kept=list(preempted.kept)
         ),
-        permit=waited and PermitView(time=_time(waited.time), node=waited.node, plugins=dict(waited.plugins)),
+        permit=waited and PermitView(time=time_of_epoch(waited.time), node=waited.node, plugins=dict(waited.plugins)),
         bind=bound
         and BindView(
-            time=_time(bound.time), node=bound.node, milliseconds=_milliseconds(bound.seconds), error=bound.error
+            time=time_of_epoch(bound.time),
+            node=bound.node,
+            milliseconds=_milliseconds(bound.seconds),
+            error=bound.error,
         ),
         nodes=list(map(NodeDecisionView.of, nodes)),
         nodes_left_out=left_out,
@@ -103,10 +107,6 @@ def _milliseconds(seconds: float) -> float:
     return round(seconds * 1000, 3)
 
 
-def _time(at: float) -> datetime:
-    return datetime.fromtimestamp(at, timezone.utc)
-
-
 @router.get("")
 def list_decisions(
     context: ContextDep,
@@ -115,17 +115,22 @@ def list_decisions(
     state: Annotated[Outcome | None, Query(alias="outcome", description="Only pods of which this became.")] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_PODS_SHOWN, description="How many.")] = 100,
 ) -> list[DecisionView]:
-    """The last attempt to schedule each pod, that of the pod that was tried last first; without nodes, or with one."""
+    """The last attempt to schedule each pod, the latest first; without nodes, or with the node that is asked for."""
+    chosen = (
+        attempt
+        for attempt in context.decisions.latest()
+        if namespace in {None, attempt.pod.partition("/")[0]} and state in {None, outcome(attempt)}
+    )
+    return list(islice(_views(context, chosen, node), limit))
 
-    def found() -> Iterator[DecisionView]:
-        for attempt in context.decisions.latest():
-            if namespace in {None, attempt.pod.partition("/")[0]} and state in {None, outcome(attempt)}:
-                if node is None:
-                    yield decision_view(context, attempt, (), len(attempt.asked or ()))
-                elif of_node := _of_node(attempt, node):
-                    yield decision_view(context, attempt, of_node)
 
-    return list(islice(found(), limit))
+def _views(context: AdminContext, attempts: Iterable[Attempt], node: str | None) -> Iterator[DecisionView]:
+    """The attempts without nodes; with `node`, the attempts that filter was asked about this node, with it alone."""
+    for attempt in attempts:
+        if node is None:
+            yield decision_view(context, attempt, (), len(attempt.asked or ()))
+        elif of_node := _of_node(attempt, node):
+            yield decision_view(context, attempt, of_node)
 
 
 @router.get("/{namespace}/{pod}")
@@ -136,9 +141,9 @@ async def show_decisions(
     node: Annotated[str | None, Query(description="Only what was said of this node.")] = None,
     limit: Annotated[int, Query(ge=0, le=MAX_NODES_SHOWN, description="How many nodes of each attempt.")] = 100,
 ) -> list[DecisionView]:
-    """The last attempts to schedule a pod, the latest first: what each plugin said of each node, and what came of it.
+    """The last attempts to schedule a pod, the latest first: what each plugin said of each node, and how it ended.
 
-    A pod that is gone is remembered like any other, until so many others came that it made room.
+    A deleted pod is remembered, too, until later pods take its place.
     """
     attempts = context.decisions.find(namespace, pod)
     if not attempts:
@@ -153,19 +158,19 @@ async def show_decisions(
 
 
 def _of_node(attempt: Attempt, node: str) -> list[Judgement]:
-    """What was said of the node; empty if nobody was asked about it."""
+    """What the plugins said of one node; empty if filter was not asked about the node."""
     found = judgement(attempt, node)
     return [found] if found else []
 
 
 def not_known(context: AdminContext, pod: str, reason: str) -> HTTPException:
-    """What is answered about an attempt that is not remembered."""
+    """The answer with status 404 about an attempt that is not remembered. `pod` is `namespace/name`."""
     kept = f"the last {context.decisions.most} pods since the extender has started are remembered"
     return HTTPException(404, f"nothing is known of pod {pod}: {reason}; {kept}")
 
 
 async def pod_now(context: AdminContext, attempt: Attempt) -> PodNow:
-    """The pod of an attempt as it is now; nothing of one that is gone, or cannot be read."""
+    """The pod of an attempt, read from the API server now."""
     if context.read_pod:
         namespace, _, name = attempt.pod.partition("/")
         with suppress(ClusterError, DecodeError):

@@ -1,4 +1,4 @@
-"""Those who wait for what becomes of rollouts."""
+"""Clients that follow rollouts: each step of each rollout, as it happens."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from extender.rollouts.journal import Journal
 from extender.rollouts.rollout import Rollout
 
 MAX_LISTENERS: Final = 64
-"""Listeners at a time."""
+"""Clients that listen at a time."""
 
 MAX_BACKLOG_STEPS: Final = 256
-"""StepsDep that wait for a listener; who is slower than that is left behind."""
+"""Steps that wait for a listener. A slower listener is cut off."""
 
 
 class TooManyListenersError(Exception):
-    """There is no room for another listener. `str()` says what to do."""
+    """MAX_LISTENERS clients listen already. `str()` says what to do."""
 
     def __init__(self) -> None:
         super().__init__(f"{MAX_LISTENERS} clients wait for rollouts already; end one of them or ask again later")
 
 
 class RolloutStep(NamedTuple):
-    """A rollout as it was after a step, and the step's number."""
+    """A rollout as it was after a step, and the step's number in the journal, counted from 1."""
 
     number: int
     rollout: Rollout
 
 
 class EventStream:
-    """Tells coroutines of what is written into the journal. Of one event loop, but for the journal's side."""
+    """Tells coroutines of the steps that the journal writes down. All methods belong to one event loop."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -46,7 +46,7 @@ class EventStream:
     def listen(
         self, seconds: float | None = None, ending: Ending | None = None
     ) -> Iterator[MemoryObjectReceiveStream[RolloutStep]]:
-        """The steps from now on, until the time is up, `ending` ends it, or the listener is too slow.
+        """The steps from now on, until `seconds` are over, `ending` ends the stream, or the listener is too slow.
 
         Raises TooManyListenersError.
         """
@@ -61,7 +61,7 @@ class EventStream:
             except anyio.WouldBlock:
                 send.close()
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-                pass  # It was too slow before, or has gone.
+                pass  # The listener was cut off before, or has gone.
 
         timer = loop.call_later(seconds, send.close) if seconds else None
         remove = self._journal.listen(lambda *step: loop.call_soon_threadsafe(put, RolloutStep(*step)))
@@ -82,9 +82,10 @@ class EventStream:
     async def steps(
         self, stream: MemoryObjectReceiveStream[RolloutStep], after: int | None
     ) -> AsyncIterator[RolloutStep]:
-        """What comes, and before it what came after a step, as far as that is still known; every step once.
+        """The steps of a stream, and before them those after step `after` that the journal still knows; each step once.
 
-        A number that is still to come is of another process: all that is known came later.
+        With None only the stream's steps. If the journal has not reached `after` yet, the number is of an earlier
+        process: then all steps that the journal knows came later.
         """
         past = [] if after is None else [RolloutStep(*entry) for entry in self._journal.since(0)]
         newest = past[-1].number if past else 0
@@ -99,7 +100,7 @@ class EventStream:
     async def until_over(
         self, stream: MemoryObjectReceiveStream[RolloutStep], rollout: int, after: int = 0
     ) -> AsyncIterator[RolloutStep]:
-        """The steps of a rollout after one, as far as they are still known, until it is over."""
+        """The steps of a rollout after step `after`, as far as the journal knows them, until the rollout is over."""
         async for step in self.steps(stream, 0):
             if step.rollout.id == rollout:
                 if step.number > after:
@@ -108,7 +109,7 @@ class EventStream:
                     return
 
     async def end_of(self, rollout: Rollout, seconds: float, ending: Ending | None = None) -> Rollout:
-        """The rollout when it is over, or as it is when the time is up or `ending` ends the wait.
+        """The rollout when it is over, or as it is after `seconds`, or when `ending` ends the wait.
 
         Raises TooManyListenersError.
         """

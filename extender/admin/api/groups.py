@@ -1,14 +1,13 @@
-"""The admin API's part for groups: which pods are of which, and what is known of each."""
+"""The admin API's part for groups of pods: the members of each group, and what the group needs."""
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
 
 from extender.admin.api.context import ContextDep
-from extender.admin.api.views import ApiModel, Time
+from extender.admin.api.views import ApiModel, Time, time_of_epoch
 from extender.scheduling.groups import GroupEntry
 from wasm_runtime.abi import GroupSource
 from wasm_runtime.pods.pod_table import ResidentPod
@@ -31,14 +30,14 @@ class GroupMemberView(ApiModel):
     name: str
     uid: str
     state: MemberState
-    """`pending`: it has no node. `tentative`: it is expected on the node, and may not come. `binding`: the same, and a
-    bind is under way. `bound`: it is there."""
+    """`pending`: the pod has no node. `tentative`: the pod is expected on the node, and may not come. `binding`: the
+    same, and a bind is under way. `bound`: the pod is on the node."""
     node: str
-    """Empty where it has none."""
+    """The name of the node; empty for a pending pod."""
 
     @classmethod
     def of(cls, uid: str, pod: ResidentPod) -> GroupMemberView:
-        """Shows a pod."""
+        """The view of a pod."""
         return cls(name=identity(pod.object).name, uid=uid, state=_state(pod), node=pod.node)
 
 
@@ -48,23 +47,23 @@ class GroupView(ApiModel):
     namespace: str
     name: str
     named_by: NamedBy
-    """How its pods name it: by `spec.schedulingGroup`, or by a label."""
+    """How the pods name the group: by `spec.schedulingGroup`, or by a label."""
     has_object: bool
     """Whether there is a PodGroup of that name."""
     minimum: int | None
-    """How many of its pods have to have a node before any may run; null where nobody says so."""
+    """How many pods of the group need a node before any of them may run; null if unknown."""
     timeout_seconds: int | None
-    """For how long its pods may wait for each other; null where nobody says so."""
+    """Seconds for which the pods of the group may wait for each other; null if unknown."""
     priority: int
     creation_time: Time | None
-    """That of the PodGroup, else of the oldest pod; null where neither says so."""
+    """Creation of the PodGroup, else of the oldest pod; null if unknown."""
     message: str
-    """What is said of the group that cannot be read, or nothing."""
+    """What of the PodGroup or of its pods cannot be read; empty if all can."""
     pods: list[GroupMemberView]
 
     @classmethod
     def of(cls, entry: GroupEntry) -> GroupView:
-        """Shows a group."""
+        """The view of a group."""
         (source, namespace, name), (minimum, timeout, priority, created), has_object, problems, pods = entry
         members = [GroupMemberView.of(uid, pod) for uid, pod in pods.items()]
         return cls(
@@ -75,7 +74,7 @@ class GroupView(ApiModel):
             minimum=minimum or None,
             timeout_seconds=timeout or None,
             priority=priority,
-            creation_time=datetime.fromtimestamp(created, timezone.utc) if created else None,
+            creation_time=time_of_epoch(created) if created else None,
             message="; ".join(problems),
             pods=sorted(members, key=lambda member: member.name),
         )

@@ -32,24 +32,29 @@ logger = logging.getLogger(__name__)
 router = APIRouter(prefix="/judge")
 
 NAMESPACE: Final = "default"
-"""That of a pod which names none, as kubectl takes it."""
+"""The namespace of a pod that names none, as in kubectl."""
 
 
 class Candidate(Struct, forbid_unknown_fields=True):
-    """What takes a plugin's place."""
+    """The module and the settings that take a plugin's place in a what-if."""
 
     plugin: str
+    """The name of the plugin."""
     module: bytes | None = None
-    """In base64; without it and `revision` the module that serves."""
+    """The module, in base64. Without `module` and `revision`, the module that serves is taken."""
     signature: str = ""
-    """What `cosign sign-blob` writes of the module."""
+    """What `cosign sign-blob` writes for the module: its signature, or a bundle."""
     revision: str = ""
-    """The id of a revision that has served before, or so much of its beginning that it is unique."""
+    """The id of a revision that has served before, or a beginning of the id that is unique."""
     settings: dict[str, Any] = {}
-    """As in swap."""
+    """Keys of the plugin in the configuration file that get other values, as in SwapRequest."""
 
     def command(self, user: User) -> SwapCommand:
-        """The command that would bring it live. Raises HTTPException, SourceError."""
+        """The command that would bring the candidate live.
+
+        Raises HTTPException with status 422 for a candidate without content or with two modules, and SourceError for a
+        signature that cannot be read.
+        """
         if self.module is not None and self.revision:
             raise HTTPException(422, "candidate: module and revision exclude each other")
         if self.module is not None:
@@ -61,14 +66,14 @@ class Candidate(Struct, forbid_unknown_fields=True):
 
 
 class JudgeRequest(Struct, forbid_unknown_fields=True, rename="camel"):
-    """A pod, and what is supposed."""
+    """The body of a what-if: a pod, and what is to be different. Exactly one of `pod` and `pod_name` is given."""
 
     pod: Raw = Raw()
-    """A v1.Pod as kubectl prints it."""
+    """A v1.Pod in JSON, as kubectl prints it."""
     pod_name: str = ""
-    """In its place a pod of the cluster, as `NAMESPACE/NAME`."""
+    """A pod of the cluster, as `NAMESPACE/NAME`."""
     nodes: list[Raw] | None = None
-    """v1.Nodes in the place of the cluster's; then no pods are on them."""
+    """v1.Nodes in JSON in the place of the cluster's; then no pods are on them."""
     candidate: Candidate | None = None
     """What takes a plugin's place; without it the plugins that serve judge."""
 
@@ -95,7 +100,7 @@ _SCHEMA: Final = {
         },
     },
 }
-"""What the body is like, for the description of the API alone."""
+"""The JSON Schema of JudgeRequest, which only describes the API."""
 
 
 class _ObjectMeta(Struct):
@@ -128,9 +133,9 @@ async def judge(
     ] = None,
     limit: Annotated[int, Query(ge=0, le=MAX_NODES_SHOWN, description="How many nodes.")] = 100,
 ) -> WhatIfView:
-    """Lets the plugins judge a pod on all nodes, by guests of their own. Nothing is remembered, nothing is reserved.
+    """Lets the plugins judge a pod on all nodes, by guests made for this request. Nothing is remembered or reserved.
 
-    The body has the pod as `pod`, as kubectl prints it, or the name of one of the cluster as `podName`. It may have
+    The body has the pod as `pod`, as kubectl prints it, or the name of a pod of the cluster as `podName`. It may have
     `nodes`, and a `candidate` with the name of the `plugin` whose place it takes: a `module` in base64 with its
     `signature`, or a `revision` that has served before, and `settings`.
     """
@@ -152,7 +157,7 @@ async def judge(
 
 
 def _decode(body: bytes) -> JudgeRequest:
-    """Raises HTTPException."""
+    """Raises HTTPException for a body that is no JudgeRequest."""
     try:
         asked = msgspec.json.decode(body, type=JudgeRequest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -163,13 +168,16 @@ def _decode(body: bytes) -> JudgeRequest:
 
 
 def _convert(asked: JudgeRequest) -> _Objects:
-    """The objects that came with a request. Raises HTTPException."""
+    """The objects of a request in protobuf. Raises HTTPException for one that cannot be converted."""
     pod = _pod(asked.pod) if asked.pod else None
     return _Objects(pod, None if asked.nodes is None else dict(map(_node, range(len(asked.nodes)), asked.nodes)))
 
 
 def _pod(json: Raw) -> PodRequest:
-    """A pod that was perhaps never created, which then has its name in the place of a UID. Raises HTTPException."""
+    """The pod of a request. A pod that was never created has `namespace/name` in the place of a UID.
+
+    Raises HTTPException for a pod that cannot be converted.
+    """
     try:
         metadata = msgspec.json.decode(json, type=_Object).metadata
         if not metadata.name:
@@ -182,7 +190,7 @@ def _pod(json: Raw) -> PodRequest:
 
 
 def _node(at: int, json: Raw) -> tuple[str, bytes]:
-    """A node by its name. Raises HTTPException."""
+    """The name and the protobuf of node number `at` of a request. Raises HTTPException for one without either."""
     try:
         name = msgspec.json.decode(json, type=_Object).metadata.name
         if not name:
@@ -193,7 +201,7 @@ def _node(at: int, json: Raw) -> tuple[str, bytes]:
 
 
 async def _read(context: AdminContext, pod: str) -> PodRequest:
-    """A pod of the cluster. Raises HTTPException."""
+    """The pod `NAMESPACE/NAME` of the cluster. Raises HTTPException if it cannot be read."""
     namespace, _, name = pod.partition("/")
     if not (namespace and name) or "/" in name:
         raise HTTPException(422, f"podName: expected NAMESPACE/NAME, found {pod[:100]!r}")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
 from extender.admin.api.context import ContextDep
-from extender.admin.api.views import ApiModel, Time
+from extender.admin.api.views import ApiModel, Time, time_of_monotonic
 from extender.scheduling.ledger_entry import Entry, State
 from wasm_runtime.protobuf.read import identity
 
@@ -29,20 +27,19 @@ class LedgerPodView(ApiModel):
     answer. `retained`: the bind of a pod of a group was refused, and its room is kept. `confirmed`: the extender has
     bound the pod. `observed`: the watch shows the pod on the node."""
     expiration_time: Time | None
-    """When a pod that is neither confirmed nor observed is not expected any more."""
+    """When a pod that is neither confirmed nor observed is no longer expected; null for other pods."""
 
     @classmethod
     def of(cls, uid: str, entry: Entry) -> LedgerPodView:
-        """Shows a pod."""
+        """The view of a pod's entry."""
         pod = identity(entry.object)
-        left = timedelta(seconds=entry.expires - time.monotonic()) if entry.is_tentative else None
         return cls(
             namespace=pod.namespace,
             name=pod.name,
             uid=uid,
             node=entry.node,
             state=entry.state,
-            expiration_time=left and datetime.now(timezone.utc) + left,
+            expiration_time=time_of_monotonic(entry.expires) if entry.is_tentative else None,
         )
 
 

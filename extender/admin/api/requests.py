@@ -1,4 +1,4 @@
-"""What operators ask of the admin API."""
+"""The bodies, names and preconditions of operators' requests."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from extender.rollouts.slot import Slot
 from extender.rollouts.swap_command import FromRevision, FromSource, FromUrl, SwapCommand
 
 MAX_REASON_CHARACTERS: Final = 1000
-"""Characters of a reason."""
 
 Reason = Annotated[str, Field(max_length=MAX_REASON_CHARACTERS)]
-"""Why, for the history."""
+"""Why an operator does something, for the history."""
 
 _NAME: Final = r"^(sha256:)?[0-9a-f]{8,64}$"
 
@@ -30,9 +29,10 @@ def _check_name(text: str) -> str:
 
 
 RevisionName = Annotated[str, AfterValidator(_check_name), Field(json_schema_extra={"pattern": _NAME})]
-"""A revision's id, or so much of its beginning that it is unique."""
+"""A revision's id, or a beginning of the id that is unique; `sha256:` may be left out."""
 
 _TAG: Final = re.compile(r'"(sha256:[0-9a-f]{64})"')
+"""An ETag of the admin API: a revision's id in quotes."""
 
 
 class _RequestBody(BaseModel):
@@ -45,7 +45,7 @@ class _RequestBody(BaseModel):
 
 
 class SwapRequest(_RequestBody):
-    """What is to become live. With neither url nor revision: what the configured source gives now."""
+    """What is to go live. With neither url nor revision: what the configured source gives now."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -59,13 +59,13 @@ class SwapRequest(_RequestBody):
     )
 
     url: str | None = None
-    """Where the module is, once: http, https or oci."""
+    """URL of http, https or oci from which the module is fetched once."""
     revision: RevisionName | None = None
-    """One that has served before."""
+    """A revision that has served before."""
     settings: dict[str, JsonValue] = {}
     """Keys of the plugin in the configuration file that get other values: guestConfig, args, weight, timeout …"""
     dry_run: bool = False
-    """Whether it ends when the candidate has judged recorded requests: the report tells what it would change."""
+    """Whether the rollout ends once the candidate has judged recorded requests: its report tells what would change."""
 
     @model_validator(mode="after")
     def _check(self) -> SwapRequest:
@@ -74,7 +74,10 @@ class SwapRequest(_RequestBody):
         return self
 
     def command(self, slot: Slot, user: User, tag: str | None) -> SwapCommand:
-        """The command of a user; `tag` is the header If-Match."""
+        """The command of a user for a slot. `tag` is the header If-Match.
+
+        Raises HTTPException with status 400 for a malformed `tag`.
+        """
         what = (
             FromUrl(self.url)
             if self.url is not None
@@ -87,14 +90,24 @@ class SwapRequest(_RequestBody):
 
 
 class RollbackRequest(_RequestBody):
-    """The way back."""
+    """To which revision a plugin goes back."""
 
     revision: RevisionName | None = None
-    """One that has served before; without it the last good one before the active one."""
+    """A revision that has served before; without it the last good one before the active revision."""
+
+
+def with_algorithm(revision: str) -> str:
+    """A RevisionName with `sha256:` at its beginning."""
+    return revision if revision.startswith("sha256:") else f"sha256:{revision}"
 
 
 def expectation(slot: Slot, revision: str | None, tag: str | None) -> str | None:
-    """The id of the revision that must be active, by the beginning of it or by the header If-Match."""
+    """The id of the revision that must be active; None if any may be.
+
+    `tag` is the header If-Match, which counts first (`*` is as none); `revision` is a RevisionName. A name that the
+    active revision does not have is returned as it is, so no id equals it. Raises HTTPException with status 400 for a
+    malformed `tag`.
+    """
     if tag is not None and tag != "*":
         match = _TAG.fullmatch(tag)
         if not match:
@@ -104,13 +117,13 @@ def expectation(slot: Slot, revision: str | None, tag: str | None) -> str | None
         return match[1]
     if revision is None:
         return None
-    whole = revision if revision.startswith("sha256:") else f"sha256:{revision}"
+    whole = with_algorithm(revision)
     active = slot.live.revision.id if slot.live else ""
     return active if active.startswith(whole) else whole
 
 
 def decode_settings(text: str) -> dict[str, Any]:
-    """The settings of an upload, in JSON. Raises HTTPException."""
+    """The settings of an upload: a JSON object. Raises HTTPException with status 422 for anything else."""
     try:
         settings = json.loads(text)
     except (ValueError, RecursionError) as error:

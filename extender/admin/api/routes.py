@@ -1,4 +1,4 @@
-"""The admin API: what is live, what was, and what is to be."""
+"""The admin API: profiles, plugins, revisions and rollouts. Other subjects have routers of their own."""
 
 from __future__ import annotations
 
@@ -33,7 +33,15 @@ from extender.admin.api.context import (
     Wait,
 )
 from extender.admin.api.event_stream import RolloutStep, TooManyListenersError
-from extender.admin.api.requests import Reason, RevisionName, RollbackRequest, SwapRequest, decode_settings, expectation
+from extender.admin.api.requests import (
+    Reason,
+    RevisionName,
+    RollbackRequest,
+    SwapRequest,
+    decode_settings,
+    expectation,
+    with_algorithm,
+)
 from extender.admin.api.uploads import SignatureHeader, read_upload, uploaded
 from extender.admin.api.views import PluginView, ProfileView, RevisionView, RolloutView
 from extender.admin.auth.followers import Ending
@@ -47,10 +55,18 @@ from extender.rollouts.swap_command import ConflictError, ReplicatedError, SwapC
 from extender.sources import SourceError
 
 MAX_HISTORY_ENTRIES: Final = 1000
-"""Rollouts that are looked back on."""
+"""Rollouts of the history that an answer may have."""
 
 WASM: Final = "application/wasm"
 
+REFUSED: Final[dict[type[Exception], HTTPStatus]] = {
+    ReplicatedError: HTTPStatus.CONFLICT,
+    ConflictError: HTTPStatus.CONFLICT,
+    SwapRefusedError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    SourceError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    TooManyListenersError: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+"""Exceptions that refuse a request, and the status of the answer; `str()` of each is the message."""
 
 _HISTORY: Final = TypeAdapter(Iterable[RolloutView])
 
@@ -66,7 +82,7 @@ _CONFLICT: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 _BEARER: Final = HTTPBearer(auto_error=False, description="A token of server.adminTokens, where that is set.")
-"""For the description only: the gate has looked at the token before."""
+"""Only describes the API: AuthMiddleware has checked the token before."""
 
 router = APIRouter(
     prefix=PREFIX,
@@ -83,13 +99,13 @@ async def list_profiles(context: ContextDep) -> list[ProfileView]:
 
 @router.get("/registration")
 async def show_registration(context: ContextDep) -> Registration:
-    """What kube-scheduler's configuration has to fit: what `kwx scheduler-config` and `kwx doctor` go by."""
+    """What kube-scheduler's configuration of extenders must fit, for `kwx scheduler-config` and `kwx doctor`."""
     return context.registration()
 
 
 @router.get("/plugins")
 async def list_plugins(context: ContextDep) -> list[PluginView]:
-    """The plugins of all profiles, in their order."""
+    """The plugins of all profiles, in the order of the configuration."""
     under_way = context.under_way()
     return [PluginView.of(slot, under_way.get((slot.profile, slot.name))) for slot in context.live.slots]
 
@@ -104,7 +120,7 @@ async def show_plugin(context: ContextDep, slot: SlotDep, response: Response) ->
 
 @router.get("/plugins/{plugin}/revisions")
 async def list_revisions(context: ContextDep, slot: SlotDep) -> list[RevisionView]:
-    """The revisions that can be gone back to, and the active one; the newest first."""
+    """The active revision and those that a rollback can lead to, the newest first."""
     return [RevisionView.of(revision, stage) for revision, stage in context.rollouts.revisions(slot)]
 
 
@@ -112,8 +128,8 @@ async def list_revisions(context: ContextDep, slot: SlotDep) -> list[RevisionVie
 async def show_revision(
     context: ContextDep, slot: SlotDep, revision: Annotated[RevisionName, Path(description="Its id, or a beginning.")]
 ) -> RevisionView:
-    """A revision, by its id or so much of its beginning that it is unique."""
-    whole = revision if revision.startswith("sha256:") else f"sha256:{revision}"
+    """A revision, by its id or a beginning of the id that is unique."""
+    whole = with_algorithm(revision)
     found = [view for view in await list_revisions(context, slot) if view.id.startswith(whole)]
     if len(found) != 1:
         how_many = "no revision" if not found else "more than one revision"
@@ -192,7 +208,7 @@ async def roll_back(
     wait: Wait = None,
     if_match: IfMatch = None,
 ) -> RolloutView:
-    """Brings the last good revision before the active one back, or the one that is named; it is not probed."""
+    """Brings back the last good revision before the active one, or the revision that is named; it is not probed."""
     request = request or RollbackRequest()
     expected = expectation(slot, request.expected_revision, if_match)
     begin = partial(
@@ -203,7 +219,7 @@ async def roll_back(
 
 @router.get("/rollouts/{rollout}", dependencies=[IntentRequiredToWait])
 async def show_rollout(context: ContextDep, rollout: RolloutDep, ending: EndingDep, wait: Wait = None) -> RolloutView:
-    """A rollout; with `wait` when it is over, or as it is when the time is up or the token is not what it was."""
+    """A rollout. With `wait`, the answer comes when the rollout or the time is over, or when the token has changed."""
     return RolloutView.of(await context.event_stream.end_of(rollout, wait, ending) if wait else rollout)
 
 
@@ -214,7 +230,7 @@ async def list_history(
     plugin: Annotated[str | None, Query(description="Only of plugins of this name.")] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_HISTORY_ENTRIES, description="How many.")] = 100,
 ) -> Response:
-    """How rollouts have ended, the newest first."""
+    """The rollouts that have ended, the newest first."""
 
     def read() -> bytes:
         views = map(RolloutView.of, context.rollouts.history(limit, profile, plugin))  # One at a time: they are large.
@@ -232,10 +248,10 @@ async def stream_events(
 ) -> AsyncIterator[ServerSentEvent]:
     """Each step of each rollout as it happens: the stage as the event's name, the rollout as its data.
 
-    Without tokens the header X-Requested-With is needed, with any value, or a page of the extender itself: no page of
-    others shall take the places of those who listen.
+    Without tokens the request needs the header X-Requested-With with any value, or has to come from a page of the
+    extender itself. So no foreign web page can occupy the places of listeners.
 
-    A line of comment comes after 15 silent seconds. Who reads too slowly is cut off, and can come back with
+    A comment line is sent after 15 silent seconds. A client that reads too slowly is cut off, and can resume with
     Last-Event-ID.
     """
     if rollout is None:
@@ -254,7 +270,11 @@ def _event(step: RolloutStep) -> ServerSentEvent:
 
 
 async def _try(begin: Callable[[], Rollout], slot: Slot, tag: str | None) -> Rollout:
-    """Begins a rollout beside the loop, for which a digest over a whole module takes too long."""
+    """Begins a rollout in a thread, since a digest over a whole module would hold the event loop up.
+
+    Raises HTTPException if another revision is active than expected: with status 412 if `tag`, the header If-Match,
+    names another one than is active, else with 409.
+    """
     try:
         return await run_sync(begin)
     except ConflictError as error:
@@ -267,7 +287,7 @@ async def _answer(
     context: AdminContext, rollout: Rollout, wait: float | None, ending: Ending | None, response: Response
 ) -> RolloutView:
     if wait:
-        with suppress(TooManyListenersError):  # It has begun all the same, and who asks is told so.
+        with suppress(TooManyListenersError):  # The rollout has begun all the same: the answer says so without a wait.
             rollout = await context.event_stream.end_of(rollout, wait, ending)
     response.headers["Location"] = f"{PREFIX}/rollouts/{rollout.id}"
     response.status_code = HTTPStatus.OK if rollout.is_over else HTTPStatus.ACCEPTED
@@ -283,15 +303,13 @@ router.include_router(waits.router)
 
 
 def add_api(app: FastAPI, context: AdminContext) -> None:
-    """Adds the routes to an application."""
+    """Adds the admin API to an application: its routes, and how they answer exceptions."""
     app.state.context = context
     app.include_router(router)
     app.add_exception_handler(StarletteHTTPException, _refuse_as_told)
     app.add_exception_handler(RequestValidationError, _refuse_malformed)
-    app.add_exception_handler(ReplicatedError, _refuse(409))
-    app.add_exception_handler(SwapRefusedError, _refuse(422))
-    app.add_exception_handler(SourceError, _refuse(422))
-    app.add_exception_handler(TooManyListenersError, _refuse(503))
+    for error, status in REFUSED.items():
+        app.add_exception_handler(error, _refuse(status))
 
 
 def _refuse(status: int) -> Any:
@@ -306,7 +324,7 @@ async def _refuse_as_told(_: Request, error: Any) -> FailureResponse:
 
 
 async def _refuse_malformed(_: Request, error: Any) -> FailureResponse:
-    """Says what is wrong, but not what was sent, which may be long or secret."""
+    """Says what is wrong with a request without quoting it: what was sent may be long or secret."""
     causes = [
         Cause(field=".".join(map(str, each["loc"][1:])), message=each["msg"].removeprefix("Value error, "))
         for each in error.errors()

@@ -12,7 +12,7 @@ from extender.sources.signing import detached
 from wasm_runtime.blob import Blob
 
 UPLOAD_TIMEOUT_S: Final = 60.0
-"""Seconds in which a body has to come in."""
+"""Seconds in which a body has to be received."""
 
 SignatureHeader = Annotated[
     str | None, Header(description="What `cosign sign-blob` writes of the module: its signature, or a bundle.")
@@ -20,7 +20,7 @@ SignatureHeader = Annotated[
 
 
 async def read_upload(request: Request, what: str) -> bytes:
-    """The body of a request, which messages call `what`. Raises HTTPException for one that does not come in."""
+    """The body of a request, which messages call `what`. Raises HTTPException with status 408 if it is too slow."""
     body = bytearray()
     try:
         with anyio.fail_after(UPLOAD_TIMEOUT_S):
@@ -32,5 +32,8 @@ async def read_upload(request: Request, what: str) -> bytes:
 
 
 def uploaded(module: bytes, signature: str | None) -> FromUpload:
-    """A module that came in, with what `cosign sign-blob` writes of it, if that came too. Raises SourceError."""
+    """An uploaded module with its signature, if it has one: what `cosign sign-blob` writes, a signature or a bundle.
+
+    Raises SourceError for a signature that cannot be read.
+    """
     return FromUpload(Blob(module), detached(module, signature.encode()) if signature else None)

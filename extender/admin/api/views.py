@@ -1,9 +1,10 @@
-"""What the admin API takes and answers."""
+"""What the admin API answers about plugins, revisions and rollouts; its clients read answers by the same models."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -19,9 +20,9 @@ from extender.rollouts.rollout import Rollout
 from extender.rollouts.slot import Slot
 from extender.scheduling.profile import Profile
 
-REVISION = "sha256:9c56cc51b374c3ba189210d5b6d4bf57790d351c96c47c02190ecf1e430635ab"
-MODULE = "sha256:0263829989b6fd954f72baaf2fc64bc2e2f01d692d4de72986ea808f6e99813f"
-EXAMPLE_ROLLOUT: JsonDict = {
+_REVISION: Final = "sha256:9c56cc51b374c3ba189210d5b6d4bf57790d351c96c47c02190ecf1e430635ab"
+_MODULE: Final = "sha256:0263829989b6fd954f72baaf2fc64bc2e2f01d692d4de72986ea808f6e99813f"
+EXAMPLE_ROLLOUT: Final[JsonDict] = {
     "id": 12,
     "profile": "default",
     "plugin": "nodenumber",
@@ -29,8 +30,8 @@ EXAMPLE_ROLLOUT: JsonDict = {
     "requestedBy": "alice",
     "reason": "spread the batch jobs",
     "dryRun": False,
-    "revision": REVISION,
-    "module": MODULE,
+    "revision": _REVISION,
+    "module": _MODULE,
     "origin": "https://modules.example/nodenumber.wasm",
     "replaces": "sha256:1b4f0e9851971998e732078544c96b36c3d01cedf7caa332359d6f1d83567014",
     "message": "",
@@ -50,7 +51,7 @@ EXAMPLE_ROLLOUT: JsonDict = {
 
 
 class ApiModel(BaseModel):
-    """Read off the attributes of what it shows."""
+    """An answer, which can be validated from any object with the same attributes. Its JSON is in camelCase."""
 
     model_config = ConfigDict(
         alias_generator=to_camel, from_attributes=True, populate_by_name=True, use_attribute_docstrings=True
@@ -69,27 +70,37 @@ Time = Annotated[
 """RFC 3339 in UTC and to the second, as Kubernetes' metav1.Time."""
 
 
+def time_of_epoch(seconds: float) -> datetime:
+    """A moment on the clock of `time.time`."""
+    return datetime.fromtimestamp(seconds, timezone.utc)
+
+
+def time_of_monotonic(seconds: float) -> datetime:
+    """A moment on the clock of `time.monotonic`, past or to come."""
+    return datetime.now(timezone.utc) + timedelta(seconds=seconds - time.monotonic())
+
+
 class ConditionView(ApiModel):
-    """One aspect of a state, as Kubernetes' metav1.StatusCondition."""
+    """One aspect of a state, as Kubernetes' metav1.Condition."""
 
     type: str
     status: ConditionStatus
     """`True`, `False` or `Unknown`."""
     reason: str
-    """Why it has this status: one word in CamelCase."""
+    """Why the condition has this status: one word in CamelCase."""
     message: str
-    """The same for people; may be empty."""
+    """Why the condition has this status, for people; may be empty."""
     last_transition_time: Time
-    """When the status became what it is."""
+    """When `status` became what it is."""
 
     @classmethod
     def of(cls, found: Iterable[StatusCondition]) -> list[ConditionView]:
-        """Shows conditions."""
+        """The views of conditions."""
         return [cls.model_validate(each) for each in found]
 
 
 class NodeDifferenceView(ApiModel):
-    """What each revision says of a node: `passes`, why it is rejected, the plugin's score, or `skipped`."""
+    """What each revision says of a node: `passes`, the reason of a rejection, the plugin's score, or `skipped`."""
 
     node: str
     active: str | int
@@ -97,7 +108,7 @@ class NodeDifferenceView(ApiModel):
 
 
 class DifferenceView(ApiModel):
-    """A request on which the candidate says something else."""
+    """A request that the candidate judges differently than the active revision."""
 
     pod: str
     """`namespace/name`."""
@@ -105,13 +116,13 @@ class DifferenceView(ApiModel):
     total: int
     """Nodes on which the two differ."""
     nodes: list[NodeDifferenceView]
-    """The first of them."""
+    """The first of the nodes on which the two differ."""
     failure: str
     """Why the active revision has no answer for the pod at all, where the candidate has one."""
 
 
 class FailureView(ApiModel):
-    """How a revision has failed, and how often."""
+    """A failure of a revision, and how often it occurred."""
 
     side: str
     """`active` or `candidate`."""
@@ -121,25 +132,29 @@ class FailureView(ApiModel):
 
 
 class VerbReportView(ApiModel):
-    """What became of the requests of a verb."""
+    """How the two revisions judged the requests of a verb."""
 
     verb: str
     requests: int
-    """Those that were judged."""
+    """Number of requests that were judged."""
     alike: int
-    """Those that both judge alike, or both fail."""
+    """Requests that both revisions judge alike, or both fail."""
     different: int
+    """Requests that the two revisions judge differently."""
     active_failures: int
+    """Requests for which the active revision had no answer."""
     candidate_failures: int
+    """Requests for which the candidate had no answer."""
     left_out: int
-    """Those that could not be judged any more, through no fault of a revision."""
+    """Requests that could not be judged any more, through no fault of a revision."""
     active_milliseconds: float | None
-    """Time of the processor for a request, in the median of the last ones."""
+    """The active revision's CPU time per request, in the median of the last requests; null if none was measured."""
     candidate_milliseconds: float | None
+    """The same of the candidate."""
 
 
 def _with_names(verbs: Any) -> Any:
-    """A list of named objects for the map that a rollout has, as Kubernetes has no maps of objects."""
+    """The reports as a list in which each names its verb: Kubernetes' API conventions avoid maps of objects."""
     if not isinstance(verbs, Mapping):
         return verbs
     return [{"verb": verb, **msgspec.structs.asdict(report)} for verb, report in verbs.items()]
@@ -150,55 +165,57 @@ class ReportView(ApiModel):
 
     verbs: Annotated[list[VerbReportView], BeforeValidator(_with_names)]
     differences: list[DifferenceView]
-    """The first ones."""
+    """The first requests that the two judge differently."""
     failures: list[FailureView]
-    """The first ones, those of the same message counted together."""
+    """The first failures; those with the same message are counted together."""
     notes: list[str]
     """What was not compared, and why."""
 
 
 class RolloutView(ApiModel):
-    """One attempt to bring a module and its configuration live: who wants what and why, how far it has come."""
+    """An attempt to bring a module and its settings live: who wants what and why, and how far the attempt has come."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_ROLLOUT]})
 
     id: int
-    """Counts up, over restarts, too."""
+    """Number of the rollout; it counts up, over restarts, too."""
     profile: str
     plugin: str
     stage: RolloutStage
-    """It is over at `active`, `unchanged`, `rehearsed` or `failed`; what is replaced is `draining`, then `retired`."""
+    """The rollout is over at `active`, `unchanged`, `rehearsed` or `failed`. Later, a revision that was replaced is
+    `draining`, then `retired`."""
     requested_by: str
-    """Who asked for it: `source`, `configuration`, `start`, `rollback`, `local`, or the name of a token."""
+    """Who asked for the rollout: `source`, `configuration`, `start`, `rollback`, `local`, or the name of a user."""
     reason: str
-    """Why it was asked for, in the words of who did."""
+    """Why the rollout was asked for, in the user's words."""
     dry_run: bool
+    """Whether the rollout ends before its revision goes live."""
     revision: str | None
-    """Its id, once the module is there."""
+    """The revision's id, once the module is fetched."""
     module: str | None
-    """The module's digest, once it is there."""
+    """The module's digest, once the module is fetched."""
     origin: str
     """Where the module is from."""
     replaces: str | None
-    """The revision that was active when this one took over, or would have."""
+    """The id of the revision that was active when this one took over, or would have."""
     message: str
-    """Why it has failed, or has been rolled back."""
+    """Why the rollout has failed, or has been rolled back."""
     report: ReportView | None
-    """What the probe has seen."""
+    """How the candidate judged recorded and live requests beside the active revision; null if it was not probed."""
     start_time: Time
     last_transition_time: Time
     """When `stage` became what it is."""
     conditions: list[ConditionView]
-    """`Succeeded`: Unknown until it is over, False if it has failed or was rolled back."""
+    """`Succeeded`: Unknown until the rollout is over, False if it has failed or was rolled back."""
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to be waited for."""
+        """Whether the rollout has succeeded or failed."""
         return RolloutStage.FAILED not in NEXT[self.stage]
 
     @classmethod
     def of(cls, rollout: Rollout) -> RolloutView:
-        """Shows a rollout."""
+        """The view of a rollout."""
         fields = {_NAMES.get(name, name): getattr(rollout, name) for name in rollout.__struct_fields__}
         return cls.model_validate(fields | {"conditions": conditions.of_rollout(rollout)})
 
@@ -207,21 +224,21 @@ class RevisionView(ApiModel):
     """A module and the settings that it runs with."""
 
     id: str
-    """The digest over both, by which preconditions and rollbacks name it."""
+    """The digest over module and settings, by which preconditions and rollbacks name the revision."""
     stage: RolloutStage
-    """`active`, or `draining` while cycles that began on it are not over, or `retired`."""
+    """`active`, or `draining` while cycles that began on the revision are not over, or `retired`."""
     module: str
     """The module's digest."""
     origin: str
     """Where the module was found when this revision was first made."""
     signer: str | None
-    """Fingerprint of the public key by which its signature was verified."""
+    """Fingerprint of the public key by which the module's signature was verified; null if none was verified."""
     settings: dict[str, JsonValue]
-    """As the configuration file writes them."""
+    """The settings, as the configuration file writes them."""
 
     @classmethod
     def of(cls, revision: Revision, stage: RolloutStage) -> RevisionView:
-        """Shows a revision."""
+        """The view of a revision."""
         fields = msgspec.structs.asdict(revision)
         return cls.model_validate(fields | {"stage": stage, "settings": settings_as_written(revision.settings)})
 
@@ -233,7 +250,7 @@ _NAMES: Final = {
     "began": "start_time",
     "changed": "last_transition_time",
 }
-"""What the API calls the fields of a rollout that the history on disk names otherwise."""
+"""Fields of Rollout, which the history on disk names so, by the names that the API gives them."""
 
 
 class ClusterEventView(ApiModel):
@@ -241,42 +258,42 @@ class ClusterEventView(ApiModel):
 
     resource: str
     action_type: int
-    """A bit an action, as in the scheduling framework's ActionType."""
+    """Bits, one for each action, as in the scheduling framework's ActionType."""
 
 
 class PluginView(ApiModel):
-    """A plugin, and what serves in its place."""
+    """A plugin of a profile, and the revision that serves as it."""
 
     name: str
     profile: str
     digest: str | None
-    """The digest of the module that serves; null while there is none."""
+    """The digest of the module that serves; null while none serves."""
     source: str
-    """The URL of the configuration, without its query."""
+    """The `guestURL` of the configuration, without its query."""
     weight: int
     exports: list[str]
     """Guest exports that are called."""
     not_run: list[str]
     """Guest exports that the configuration leaves out."""
     cluster_events: list[ClusterEventView]
-    """What `enqueue` registers; kube-scheduler does not ask extenders for it."""
+    """The events that the guest's `enqueue` registers; kube-scheduler does not ask extenders for them."""
     revision: RevisionView | None
-    """The one that is active."""
+    """The active revision; null while none serves."""
     failures: int
-    """Calls without an answer since the extender started, of all its revisions."""
+    """Calls without an answer since the extender started, of all the plugin's revisions."""
     last_failure: str
-    """What the last one was; empty if there was none."""
+    """The message of the last failure; empty if there was none."""
     standby: str | None
-    """The revision that comes back by itself if the active one fails; null once that has proven good."""
+    """The id of the revision that an automatic rollback leads to; null once the active revision's probation is over."""
     conditions: list[ConditionView]
-    """`Ready`: a revision serves. `SourceReady`: the source gives something of use. `SourceInSync`: what it gives is
-    what serves. `RequirementsMet`: what serves has the digest and the signature that are required now."""
+    """`Ready`: a revision serves. `SourceReady`: the source gives a module that can be used. `SourceInSync`: the
+    source's module serves. `RequirementsMet`: what serves has the digest and the signature that are required now."""
     rollout: RolloutView | None
-    """The one that is under way, else the one that has brought the active revision."""
+    """The rollout that is under way, else the rollout that has brought the active revision."""
 
     @classmethod
     def of(cls, slot: Slot, under_way: Rollout | None) -> PluginView:
-        """Shows a plugin's place."""
+        """The view of a slot; `under_way` is its rollout that is not over."""
         live = slot.live
         plugin = live.plugin if live else None
         rollout = under_way or (live.rollout if live else None)
@@ -299,21 +316,21 @@ class PluginView(ApiModel):
 
 
 class ProfileView(ApiModel):
-    """What pods of one scheduler name are judged by."""
+    """The plugins that judge the pods of one `schedulerName`."""
 
     name: str
     score_range: int
     """The largest score that prioritize answers."""
     top_nodes: int | None
-    """How many nodes filter answers at most, the best ones; null for all that pass."""
+    """How many nodes filter answers at most, the best ones; null if filter answers all that pass."""
     plugins: list[str]
-    """In their order."""
+    """Names of the plugins, in the order in which filter asks them."""
     conditions: list[ConditionView]
-    """`Ready`: pods can be judged by it."""
+    """`Ready`: the profile can judge pods."""
 
     @classmethod
     def of(cls, profile: Profile, slots: Iterable[Slot]) -> ProfileView:
-        """Shows a profile."""
+        """The view of a profile; `slots` are those of all profiles."""
         own = [slot for slot in slots if slot.profile == profile.name]
         return cls(
             name=profile.name,

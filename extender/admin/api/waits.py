@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
-from datetime import datetime, timedelta, timezone
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException, Path
@@ -12,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from extender.admin.api.context import ContextDep, CurrentUser
 from extender.admin.api.requests import Reason
-from extender.admin.api.views import ApiModel, Time
+from extender.admin.api.views import ApiModel, Time, time_of_monotonic
 from extender.scheduling.waiting_pods import Wait
 from wasm_runtime.protobuf.read import identity
 
@@ -21,12 +19,12 @@ logger = logging.getLogger(__name__)
 router = APIRouter(prefix="/waits")
 
 
-class PatienceView(ApiModel):
-    """A plugin that does not let a pod go on."""
+class PendingPluginView(ApiModel):
+    """A plugin that has said Wait and does not let the pod go on yet."""
 
     name: str
     expiration_time: Time
-    """When the pod is rejected unless the plugin lets it go on."""
+    """When the pod is rejected unless the plugin has let it go on before."""
 
 
 class WaitView(ApiModel):
@@ -36,32 +34,35 @@ class WaitView(ApiModel):
     name: str
     uid: str
     node: str
-    """The node that the pod is to come to."""
+    """The node on which the pod is to be bound."""
     start_time: Time
-    plugins: list[PatienceView]
-    """Those that do not let the pod go on yet."""
+    plugins: list[PendingPluginView]
+    """The plugins that do not let the pod go on yet."""
 
     @classmethod
     def of(cls, wait: Wait) -> WaitView:
-        """Shows a wait."""
+        """The view of a wait."""
         pod = identity(wait.pod.object)
         return cls(
             namespace=pod.namespace,
             name=pod.name,
             uid=wait.pod.uid,
             node=wait.node,
-            start_time=_time(wait.began),
-            plugins=[PatienceView(name=name, expiration_time=_time(until)) for name, until in wait.plugins.items()],
+            start_time=time_of_monotonic(wait.began),
+            plugins=[
+                PendingPluginView(name=name, expiration_time=time_of_monotonic(until))
+                for name, until in wait.plugins.items()
+            ],
         )
 
 
 class RejectRequest(BaseModel):
-    """Why a pod is to be tried again."""
+    """The rejection of a pod that waits on Permit."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     reason: Reason = ""
-    """Why, for the pod's Event and the log."""
+    """Why the pod is rejected, for the pod's Event and the log."""
 
 
 def _wait(context: ContextDep, uid: Annotated[str, Path(description="The pod's UID.")]) -> Wait:
@@ -82,7 +83,7 @@ async def list_waits(context: ContextDep) -> list[WaitView]:
 
 @router.post("/{uid}/allow")
 async def allow(wait: _WaitDep, user: CurrentUser) -> WaitView:
-    """Lets a pod go on, whatever the plugins say. Shows the wait as it was."""
+    """Lets a pod go on, whatever the plugins say. The answer is the wait as it was."""
     view = WaitView.of(wait)
     _require(wait, ended=wait.allow())
     logger.info("a pod that waited on Permit was let go on", extra=_fields(wait, user.name))
@@ -91,7 +92,7 @@ async def allow(wait: _WaitDep, user: CurrentUser) -> WaitView:
 
 @router.post("/{uid}/reject")
 async def reject(wait: _WaitDep, user: CurrentUser, request: RejectRequest | None = None) -> WaitView:
-    """Ends a pod's wait with a rejection; kube-scheduler tries the pod again. Shows the wait as it was."""
+    """Ends a pod's wait with a rejection; kube-scheduler tries the pod again. The answer is the wait as it was."""
     view, reason = WaitView.of(wait), request.reason if request else ""
     cause = f"{user.name} rejected the pod while it waited" + (f": {reason}" if reason else "")
     _require(wait, ended=wait.reject(cause))
@@ -100,14 +101,10 @@ async def reject(wait: _WaitDep, user: CurrentUser, request: RejectRequest | Non
 
 
 def _require(wait: Wait, *, ended: bool) -> None:
+    """Raises HTTPException with status 409 for a wait that was over before the operator could end it."""
     if not ended:
         raise HTTPException(409, f"pod {wait.pod.name} does not wait on Permit any more")
 
 
 def _fields(wait: Wait, user: str) -> dict[str, str]:
     return {"pod": wait.pod.name, "node": wait.node, "requested_by": user}
-
-
-def _time(at: float) -> datetime:
-    """A moment on the clock of `time.monotonic` as a date."""
-    return datetime.now(timezone.utc) + timedelta(seconds=at - time.monotonic())

@@ -1,4 +1,4 @@
-"""Who is let in to the admin API."""
+"""Who is let in to the admin API and to the dashboard."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from extender.admin.auth.tokens import Role, Tokens, User
 from extender.config.urls import is_loopback
 
 POLL_INTERVAL_S: Final = 0.5
-"""Seconds between two looks at the file of tokens."""
+"""Seconds between two checks whether the file of tokens has changed."""
 
 LOCAL: Final = User("local", Role.WRITE)
-"""Whoever is on this machine, where there are no tokens."""
+"""Every client on this machine, where there are no tokens."""
 
 READING: Final = frozenset({"GET", "HEAD"})
-"""Methods that change nothing."""
+"""HTTP methods that change nothing."""
 
 INTENT: Final = "X-Requested-With"
-"""A header that a page of another origin cannot have a browser send unless we allow it, which we do not."""
+"""A header that a browser sends for a page of another origin only if the server allows it (CORS), which we do not."""
 
 _PROXIED: Final = ("via", "forwarded", "x-forwarded-", "x-real-ip")
-"""How headers begin by which a proxy tells of itself, or for whom it asks (RFC 7239, RFC 9110 section 7.6.3)."""
+"""Beginnings of the headers that a proxy adds about itself or its client (RFC 7239, RFC 9110 section 7.6.3)."""
 
 _OWN_PAGES: Final = frozenset({"same-origin", "none"})
-"""What browsers say in Sec-Fetch-Site of pages of the extender itself, and of what a person has asked for."""
+"""Values of Sec-Fetch-Site for requests of the extender's own pages, and for those that a person began."""
 
 _SET_TOKENS: Final = "set server.adminTokens and send a token"
 
 
 class Visitor(NamedTuple):
-    """What of a request tells who asks, and from where."""
+    """The parts of a request by which it is decided whether the client is let in."""
 
     peer: str
-    """The address that the connection comes from."""
+    """The IP address of the client; empty if unknown."""
     method: str
     headers: Mapping[str, str]
-    """By their names in lower case."""
+    """The values of the headers by their names in lower case."""
     scheme: str = "http"
 
 
@@ -55,22 +55,23 @@ class DeniedError(Exception):
     def __init__(self, status: int, reason: str, challenge: str | None = None) -> None:
         super().__init__(reason)
         self.status = status
+        """The HTTP status of the answer."""
         self.challenge = challenge
-        """The WWW-Authenticate header."""
+        """The value of the answer's header WWW-Authenticate, if it has one."""
 
 
 class TokenAccess:
-    """Lets in whoever has a token. Without a file of tokens it lets in whoever is on this machine, but no web page."""
+    """Lets in clients that have a token. Without a file of tokens, lets in clients on this machine, but no web page."""
 
     def __init__(self, file: Path | None = None) -> None:
-        """Takes the file of `server.adminTokens`. Raises TokensError."""
+        """`file` is `server.adminTokens`. Raises TokensError if the file cannot be used."""
         self._tokens = Tokens(file) if file else None
         self.sessions = Sessions(self._tokens) if self._tokens else None
-        """None without tokens: then nobody has to sign in."""
+        """The sessions of the dashboard; None without tokens, where nobody has to sign in."""
         self._followers = TokenFollowers(self._tokens) if self._tokens else None
 
     def admit(self, visitor: Visitor) -> User:
-        """Who it is. Raises DeniedError."""
+        """The user who sends a request to the admin API. Raises DeniedError."""
         if self._tokens is None:
             _check_local(visitor)
             return LOCAL
@@ -79,9 +80,10 @@ class TokenAccess:
         return user
 
     def admit_page(self, visitor: Visitor) -> User:
-        """The user who looks at the dashboard: with tokens, whoever has a session. Raises DeniedError.
+        """The user who sends a request to the dashboard; with tokens, only a session is let in.
 
-        Its status is 401 where the user has to sign in. A form has to come from a page of the extender itself.
+        A form has to come from a page of the extender itself. Raises DeniedError, with status 401 where the user has to
+        sign in.
         """
         if self.sessions is None:
             _check_local(visitor)
@@ -96,17 +98,20 @@ class TokenAccess:
         return user
 
     def ending(self, visitor: Visitor) -> Ending | None:
-        """What ends a long answer once the visitor's token is gone or has another role; None without tokens."""
+        """Ends a long answer once the visitor's token is removed or has another role; None without tokens.
+
+        Raises DeniedError for a visitor without a bearer token.
+        """
         return partial(self._followers.follow, _token(visitor)) if self._followers else None
 
     def page_ending(self, visitor: Visitor) -> Ending | None:
-        """The same for a page: once the visitor's session is over."""
+        """Ends a long answer to a page once the visitor's session is over; None without tokens."""
         return partial(self.sessions.follow, session_of(visitor)) if self.sessions else None
 
     async def follow(self) -> None:
-        """Looks at the file of tokens until cancelled. A thread does so, since no request is to wait for its disk.
+        """Follows the file of tokens until cancelled. A thread reads the file, so no request waits for the disk.
 
-        Ends the sessions that are over by then, and the long answers for tokens that have changed.
+        After each look, expired sessions end, and so do long answers to tokens that have changed.
         """
         while self._tokens and self.sessions and self._followers:
             await run_sync(self._tokens.look, abandon_on_cancel=True)
@@ -115,26 +120,29 @@ class TokenAccess:
             await asyncio.sleep(POLL_INTERVAL_S)
 
     def warning(self) -> str | None:
-        """What is not as it should be with the file of tokens."""
+        """What is wrong with the file of tokens; None if nothing is."""
         return self._tokens.warning() if self._tokens else None
 
 
 def session_cookie(scheme: str) -> str:
-    """The name of the cookie with the session's id. With TLS, only this very host can set one of its name."""
+    """The name of the cookie that holds the session's id, for the scheme of a request.
+
+    With TLS it has the prefix `__Host-`: browsers take such a cookie from this very host only (RFC 6265bis).
+    """
     return "__Host-kwx" if scheme == "https" else "kwx"
 
 
 def session_of(visitor: Visitor) -> str:
-    """The session's id that a browser sends, or nothing."""
+    """The session's id that a browser sends; empty if it sends none."""
     return cookie_parser(visitor.headers.get("cookie", "")).get(session_cookie(visitor.scheme), "")
 
 
 def check_form(visitor: Visitor) -> None:
-    """Raises DeniedError for a form that a page of another origin sends, or that says not where it is from.
+    """Raises DeniedError for a form that a page of another origin sent, or whose page is unknown.
 
-    A cookie comes from pages of all ports of the host, also if it is SameSite. Where a browser says nothing of pages
-    (Sec-Fetch-Site is for TLS and this machine), the host and port of Origin have to be those that were asked for; a
-    proxy may have ended TLS.
+    The cookie alone does not suffice: a browser sends it for pages of all ports of the host, also if it is SameSite.
+    Browsers send Sec-Fetch-Site only with TLS or to this machine. Otherwise host and port of Origin have to be those
+    of Host; the schemes may differ, since a proxy may have ended TLS.
     """
     headers = visitor.headers
     if visitor.method in READING or headers.get("sec-fetch-site") == "same-origin":
@@ -145,10 +153,10 @@ def check_form(visitor: Visitor) -> None:
 
 
 def check_intent(user: User, headers: Mapping[str, str]) -> None:
-    """Raises DeniedError for a GET that takes one of a few places, unless it can be no web page that sends it.
+    """Raises DeniedError for a GET without a token that a foreign web page may have caused.
 
-    For a picture that a page embeds, a browser sends a GET without Origin. Old browsers do not send Sec-Fetch-Site,
-    either.
+    Origin does not tell: for a picture that a page embeds, a browser sends a GET without Origin. Old browsers do not
+    send Sec-Fetch-Site, either.
     """
     if user == LOCAL and INTENT.lower() not in headers and headers.get("sec-fetch-site") not in _OWN_PAGES:
         what = "without tokens this is let in only with a header that no web page can send"
@@ -178,10 +186,10 @@ def _identify(tokens: Tokens, visitor: Visitor) -> User:
 
 
 def _check_local(visitor: Visitor) -> None:
-    """Raises DeniedError for who is not on this machine, or is a web page that a browser here shows.
+    """Raises DeniedError for a client on another machine, and for a foreign web page that a browser here shows.
 
-    A page may ask any address by its number or by a name of its own that leads there (DNS rebinding), but cannot
-    choose what the browser says in Host, Origin and Sec-Fetch-Site.
+    A page can reach any address by its number, or by a name of the page's own that resolves to it (DNS rebinding). But
+    a page cannot choose what the browser sends in Host, Origin and Sec-Fetch-Site.
     """
     headers = visitor.headers
     if not is_loopback(visitor.peer):
@@ -201,6 +209,7 @@ def _check_local(visitor: Visitor) -> None:
 
 
 def _hostname(host: str) -> str:
+    """The host of a header Host, without its port; empty if the header is malformed."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:

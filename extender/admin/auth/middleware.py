@@ -1,8 +1,9 @@
-"""The middleware of the admin API: who is let in, and how long a body may be."""
+"""The middleware of the admin address: lets users in, and bounds the bodies of requests."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Final
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers
@@ -14,15 +15,18 @@ from extender.admin.paths import DASHBOARD, JUDGE, MODULE, OPEN_PAGES, PREFIX, S
 from extender.admin.status import FailureResponse
 from wasm_runtime.engine import KIBIBYTE, MEBIBYTE
 
-MAX_BODY_BYTES = 256 * KIBIBYTE
-"""Bytes of a body that is no module."""
+MAX_BODY_BYTES: Final = 256 * KIBIBYTE
+"""Bytes of a body without a module or nodes."""
 
-MAX_OBJECTS_BYTES = 32 * MEBIBYTE
-"""Bytes of a pod and nodes that are to be judged. Their module comes in base64 beside them."""
+MAX_OBJECTS_BYTES: Final = 32 * MEBIBYTE
+"""Bytes of the pod and the nodes of a what-if, whose body may also have a module in base64."""
 
 
 class AuthMiddleware:
-    """Lets in visitors that may come in, and as much of a body as the path allows."""
+    """Refuses requests below PREFIX and DASHBOARD that no user may send, and bodies that are too long for their path.
+
+    Stores the user as `request.state.user`. Other paths are open to all.
+    """
 
     def __init__(self, app: ASGIApp, access: TokenAccess, module_limit: int) -> None:
         self._app = app
@@ -30,7 +34,7 @@ class AuthMiddleware:
         self._module_limit = module_limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves a connection, as ASGI has it."""
+        """Serves a request, as ASGI has it."""
         if scope["type"] != "http" or not scope["path"].startswith((PREFIX, DASHBOARD)):
             await self._app(scope, receive, send)
             return
@@ -51,7 +55,7 @@ class AuthMiddleware:
         await self._app(scope, _bounded(receive, limit, f"the body has more than the {limit} bytes that {named}"), send)
 
     def _limit(self, path: str) -> tuple[int, str]:
-        """How many bytes a body may have, and what says so."""
+        """How many bytes a body may have, and the end of the sentence by which a longer one is refused."""
         if path.endswith(MODULE):
             return self._module_limit, "runtime.moduleLimit allows"
         if path == JUDGE:
@@ -60,7 +64,7 @@ class AuthMiddleware:
 
 
 def _bounded(receive: Receive, limit: int, refusal: str) -> Receive:
-    """Receives a body, and raises HTTPException when it is too long."""
+    """`receive`, which raises HTTPException with status 413 once a body has more than `limit` bytes."""
     left = limit
 
     async def receive_bounded() -> Message:
@@ -75,6 +79,6 @@ def _bounded(receive: Receive, limit: int, refusal: str) -> Receive:
 
 
 def visitor_of(scope: Scope) -> Visitor:
-    """What of a request tells who asks."""
+    """The visitor who sends a request, of its ASGI scope."""
     peer = scope.get("client")
     return Visitor(peer[0] if peer else "", scope["method"], Headers(scope=scope), scope["scheme"])

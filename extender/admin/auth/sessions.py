@@ -1,4 +1,4 @@
-"""The sessions of those who look at the dashboard with a browser."""
+"""The sessions of users who have signed in to the dashboard."""
 
 from __future__ import annotations
 
@@ -12,53 +12,58 @@ from extender.admin.auth.followers import Followers
 from extender.admin.auth.tokens import Tokens, User, digest
 
 SESSION_S: Final = 12 * 3600
-"""Seconds after which one has to sign in again."""
+"""Seconds after which a user has to sign in again."""
 
 MAX_SESSIONS_PER_TOKEN: Final = 16
-"""Sessions of one token. When one more begins, the oldest one ends."""
+"""Sessions of one token. When another one begins, the oldest one ends."""
 
 
 @dataclass(eq=False)
 class _Session:
     token: bytes
-    """Its digest."""
+    """The digest of the token that the user signed in with."""
     end: float
+    """When the session expires, on the clock of Sessions."""
     followers: Followers = field(default_factory=Followers)
 
 
 class Sessions:
-    """Who has signed in, by a random id that the browser keeps in the place of the token. Of one event loop.
+    """The users who have signed in, by random ids that browsers keep in the place of tokens.
 
-    A session is worth no more than its token: once that is not in the file any more the session is over, and a role
-    that changes there counts at once. Sessions end with the process. Their number is bounded by that of the tokens.
+    A session is worth no more than its token: when the token is removed from the file the session is over, and a change
+    of the token's role counts at once. Sessions end with the process. Each token has at most MAX_SESSIONS_PER_TOKEN.
+    All methods belong to one event loop.
     """
 
     def __init__(self, tokens: Tokens, now: Callable[[], float] = time.monotonic) -> None:
         self._tokens = tokens
         self._now = now
         self._kept: dict[bytes, _Session] = {}
-        """By the digest of the id, the oldest first."""
+        """The sessions by the digests of their ids, the oldest first."""
 
     def begin(self, token: str) -> str | None:
-        """The id of a new session; None for a token that is not one."""
-        key = digest(token)
-        if self._tokens.owner(key) is None:
+        """The id of a new session; None if the token is not in the file."""
+        owner = digest(token)
+        if self._tokens.owner(owner) is None:
             return None
         self.sweep()
-        own = [at for at, each in self._kept.items() if each.token == key]
+        own = [at for at, each in self._kept.items() if each.token == owner]
         for at in own[: max(0, len(own) + 1 - MAX_SESSIONS_PER_TOKEN)]:
             self._end(at)
         session = secrets.token_urlsafe(32)
-        self._kept[digest(session)] = _Session(key, self._now() + SESSION_S)
+        self._kept[digest(session)] = _Session(owner, self._now() + SESSION_S)
         return session
 
     def user(self, session: str) -> User | None:
-        """Whose session it is; None if it is over."""
+        """The user of the session with this id; None if it is over."""
         found = self._kept.get(digest(session))
         return self._owner(found) if found else None
 
     def follow(self, session: str, ended: Callable[[], None]) -> Callable[[], None]:
-        """Has a function called once when the session is over, at once if it is; what is returned takes that back."""
+        """Calls `ended` once when the session is over, immediately if it is over already.
+
+        Returns a function that cancels this.
+        """
         found = self._kept.get(digest(session))
         if found is None:
             ended()
@@ -66,17 +71,17 @@ class Sessions:
         return found.followers.add(ended)
 
     def end(self, session: str) -> None:
-        """Ends a session; one that is over is no error."""
+        """Ends the session with this id, if it is not over."""
         self._end(digest(session))
 
     def sweep(self) -> None:
-        """Ends the sessions whose time is up, or whose token is not in the file any more."""
-        for at in [at for at, each in self._kept.items() if not self._owner(each)]:
-            self._end(at)
+        """Ends the sessions that have expired, or whose token was removed from the file."""
+        for key in [key for key, each in self._kept.items() if not self._owner(each)]:
+            self._end(key)
 
     def _owner(self, session: _Session) -> User | None:
         return self._tokens.owner(session.token) if session.end > self._now() else None
 
-    def _end(self, at: bytes) -> None:
-        if ended := self._kept.pop(at, None):
+    def _end(self, key: bytes) -> None:
+        if ended := self._kept.pop(key, None):
             ended.followers.tell()

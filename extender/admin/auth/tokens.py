@@ -1,4 +1,4 @@
-"""The bearer tokens of the admin API, and whose they are."""
+"""The bearer tokens of the admin API, and their users."""
 
 from __future__ import annotations
 
@@ -17,36 +17,37 @@ from extender.sources.file_version import FileVersion, openness
 logger = logging.getLogger(__name__)
 
 MIN_TOKEN_LENGTH: Final = 16
-"""Characters of a token."""
+"""Characters that a token needs at least."""
 
 MAX_FILE_BYTES: Final = 64 * 1024
-"""Bytes of a file of tokens."""
+"""Bytes that a file of tokens may have."""
 
 RESERVED: Final = frozenset({"configuration", "local", "rollback", "source", "start"})
-"""Names that no user may have: they stand for who begins a rollout without a token."""
+"""Names that no user may have: the history uses them for rollouts that no token has begun."""
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """What a Bearer header can carry (RFC 6750)."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._@-]{0,61}[A-Za-z0-9])?")
+"""The name of a user."""
 
 
 class Role(str, Enum):
-    """What a user may do."""
+    """What a user may do: READ only sees, WRITE also changes."""
 
     READ = "read"
     WRITE = "write"
 
 
 class User(NamedTuple):
-    """Who asks."""
+    """Who sends a request: the owner of a token."""
 
     name: str
     role: Role
 
 
 class TokensError(Exception):
-    """A file of tokens cannot be used. Has every reason, with the line's number and without what it holds."""
+    """A file of tokens cannot be used. `problems` has every reason, with the number of the line but not its content."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))
@@ -54,13 +55,13 @@ class TokensError(Exception):
 
 
 class Tokens:
-    """The tokens in a file, which is read again by `look` when it has changed. One thread may look while another asks.
+    """The tokens of a file, in lines of `TOKEN,NAME,ROLE` and comments that begin with `#`.
 
-    A line is `TOKEN,NAME,ROLE`, or a comment that begins with `#`.
+    `look` reads the file again when it has changed. One thread may call `look` while another calls the other methods.
     """
 
     def __init__(self, file: Path) -> None:
-        """Raises TokensError."""
+        """Raises TokensError if the file cannot be used."""
         self._file = file
         self._version = FileVersion.of(file)
         self._users = _read(file)
@@ -68,11 +69,14 @@ class Tokens:
         self._openness = openness(file)
 
     def user(self, token: str) -> User | None:
-        """Whose token it is."""
+        """The user of a token; None if the file has no such token."""
         return self.owner(digest(token))
 
     def owner(self, asked: bytes) -> User | None:
-        """Whose token it is, by the token's digest. It takes as long for any digest, so the time tells nothing."""
+        """The user of the token with a digest; None if the file has no such token.
+
+        Takes the same time for each digest, so that the time does not tell how much of a token is right.
+        """
         found = None
         for known, user in self._users.items():
             if hmac.compare_digest(known, asked):
@@ -80,11 +84,14 @@ class Tokens:
         return found
 
     def warning(self) -> str | None:
-        """What is not as it should be with the file."""
+        """What is wrong with the file: it cannot be used any more, or others can read it; None if nothing is."""
         return self._problem or self._openness
 
     def look(self) -> None:
-        """Reads the file again if it has changed. Waits for the disk."""
+        """Reads the file again if it has changed, which may wait for the disk.
+
+        If the new content cannot be used, the tokens from before stay in force, and `warning` says so.
+        """
         version = FileVersion.of(self._file)
         if version == self._version:
             return
@@ -123,7 +130,7 @@ def _read(file: Path) -> dict[bytes, User]:
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    """The lines that are to hold a token, with their numbers. Raises TokensError."""
+    """The lines that are neither empty nor comments, with their numbers. Raises TokensError."""
     try:
         if not stat.S_ISREG(file.stat().st_mode):
             raise TokensError([f"{file} is no regular file"])
@@ -141,7 +148,7 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def _mistakes(fields: Sequence[str]) -> Iterator[str]:
-    """What is wrong with a line. None of it is quoted: where fields are mixed up, any may be the token."""
+    """What is wrong with a line. Nothing of the line is quoted: where fields are mixed up, any may be the token."""
     if len(fields) != 3:
         yield "expected TOKEN,NAME,ROLE"
         return
@@ -159,5 +166,5 @@ def _mistakes(fields: Sequence[str]) -> Iterator[str]:
 
 
 def digest(token: str) -> bytes:
-    """By which a token is kept and compared."""
+    """The SHA-256 of a token, by which tokens are kept and compared."""
     return hashlib.sha256(token.encode(errors="surrogateescape")).digest()

@@ -1,4 +1,4 @@
-"""The forms of the dashboard: swap, upload, dry run and rollback, and signing in."""
+"""What the forms of the dashboard do: swap, upload, dry run, rollback, signing in and out."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
-from extender.admin.api.context import ContextDep, CurrentUser, find_slot
+from extender.admin.api.context import AccessDep, ContextDep, CurrentUser, find_slot
 from extender.admin.api.requests import Reason, RevisionName, RollbackRequest, SwapRequest, expectation
 from extender.admin.api.routes import WASM
 from extender.admin.api.uploads import SignatureHeader, read_upload, uploaded
-from extender.admin.auth.access import DeniedError, TokenAccess, check_form, session_cookie, session_of
+from extender.admin.auth.access import DeniedError, check_form, session_cookie, session_of
 from extender.admin.auth.middleware import visitor_of
 from extender.admin.dashboard.rendering import link, render
 from extender.rollouts.rollout import Rollout
@@ -23,12 +23,16 @@ from extender.rollouts.swap_command import SwapCommand
 
 FORM: Final = "application/x-www-form-urlencoded"
 MAX_FIELDS: Final = 20
+"""Fields of a form."""
 
 router = APIRouter()
 
 
 async def _fields(request: Request) -> dict[str, str]:
-    """The fields of a form that are not empty."""
+    """The fields of a form that are not empty, by name.
+
+    Raises HTTPException with status 415 or 400 for a body that is no form.
+    """
     if request.headers.get("content-type", "").partition(";")[0] != FORM:
         raise HTTPException(415, f"expected a form, as Content-Type: {FORM}")
     try:
@@ -37,16 +41,11 @@ async def _fields(request: Request) -> dict[str, str]:
         raise HTTPException(400, f"the form cannot be read: {error}") from error
 
 
-def _access(request: Request) -> TokenAccess:
-    access: TokenAccess = request.app.state.access
-    return access
-
-
 Fields = Annotated[dict[str, str], Depends(_fields)]
-Access = Annotated[TokenAccess, Depends(_access)]
 
 
 def _chosen(fields: dict[str, str], *names: str) -> dict[str, Any]:
+    """The fields with these names, without surrounding blanks."""
     return {name: fields[name].strip() for name in names if name in fields}
 
 
@@ -56,7 +55,7 @@ def _to_rollout(rollout: Rollout) -> Response:
 
 @router.post("/swap")
 async def swap(context: ContextDep, user: CurrentUser, fields: Fields) -> Response:
-    """Brings a module of a URL, an earlier revision or what the source gives live, or tries it only."""
+    """Brings the module of a URL, an earlier revision or what the source gives live; as a dry run only tries it."""
     slot = find_slot(context, fields.get("name", ""), fields.get("profile"))
     asked = _chosen(fields, "url", "revision", "expectedRevision", "reason") | {"dryRun": "dryRun" in fields}
     command = SwapRequest.model_validate(asked).command(slot, user, None)
@@ -75,7 +74,7 @@ async def upload_module(
     dry_run: Annotated[str, Query(alias="dryRun")] = "",
     x_signature: SignatureHeader = None,
 ) -> Response:
-    """Brings the module in the body live, or tries it only."""
+    """Brings the module in the body live; as a dry run only tries it."""
     slot = find_slot(context, name, profile)
     if request.headers.get("content-type") != WASM:
         raise HTTPException(415, f"expected a module, as Content-Type: {WASM}")
@@ -92,7 +91,7 @@ async def upload_module(
 
 @router.post("/rollback")
 async def roll_back(context: ContextDep, user: CurrentUser, fields: Fields) -> Response:
-    """Brings the last good revision before the active one back."""
+    """Brings back the last good revision before the active one."""
     slot = find_slot(context, fields.get("name", ""), fields.get("profile"))
     asked = RollbackRequest.model_validate(_chosen(fields, "expectedRevision", "reason"))
     expected = expectation(slot, asked.expected_revision, None)
@@ -101,14 +100,14 @@ async def roll_back(context: ContextDep, user: CurrentUser, fields: Fields) -> R
 
 
 @router.get("/sign-in")
-async def show_sign_in(request: Request, access: Access) -> Response:
-    """The form to sign in with; without tokens nobody has to."""
+async def show_sign_in(request: Request, access: AccessDep) -> Response:
+    """The form to sign in with; without tokens, where nobody has to sign in, the first page."""
     return render(request, "sign_in.html", problem="") if access.sessions else _home()
 
 
 @router.post("/sign-in")
-async def sign_in(request: Request, access: Access, fields: Fields) -> Response:
-    """Begins a session for who has a token."""
+async def sign_in(request: Request, access: AccessDep, fields: Fields) -> Response:
+    """Begins a session of the user whose token the form has."""
     _check_form(request)
     if access.sessions is None:
         return _home()
@@ -125,8 +124,8 @@ async def sign_in(request: Request, access: Access, fields: Fields) -> Response:
 
 
 @router.post("/sign-out")
-async def sign_out(request: Request, access: Access) -> Response:
-    """Ends the session."""
+async def sign_out(request: Request, access: AccessDep) -> Response:
+    """Ends the session of the browser that asks."""
     _check_form(request)
     if access.sessions:
         access.sessions.end(session_of(visitor_of(request.scope)))
@@ -134,10 +133,12 @@ async def sign_out(request: Request, access: Access) -> Response:
 
 
 def _home() -> Response:
+    """A redirection to the first page."""
     return RedirectResponse(link(""), HTTPStatus.SEE_OTHER)
 
 
 def _check_form(request: Request) -> None:
+    """Raises HTTPException for a form that a page of another origin sent."""
     try:
         check_form(visitor_of(request.scope))
     except DeniedError as error:

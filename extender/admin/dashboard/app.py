@@ -1,9 +1,8 @@
-"""The application of the dashboard, below the admin address's own."""
+"""The application of the dashboard, which the application of the admin address mounts."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,13 +15,11 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from extender.admin.api.context import AdminContext
-from extender.admin.api.event_stream import TooManyListenersError
+from extender.admin.api.routes import REFUSED
 from extender.admin.auth.access import TokenAccess
 from extender.admin.dashboard import actions, pages
 from extender.admin.dashboard.rendering import render
 from extender.admin.health import Health
-from extender.rollouts.swap_command import ConflictError, ReplicatedError, SwapRefusedError
-from extender.sources import SourceError
 from extender.telemetry.metrics import Metrics
 
 HEADERS: Final = {
@@ -33,21 +30,13 @@ HEADERS: Final = {
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
-"""No script but those of the package, nothing from elsewhere, in nobody's frame."""
-
-_STATUSES: Final[dict[type[Exception], HTTPStatus]] = {
-    ReplicatedError: HTTPStatus.CONFLICT,
-    ConflictError: HTTPStatus.CONFLICT,
-    SwapRefusedError: HTTPStatus.UNPROCESSABLE_ENTITY,
-    SourceError: HTTPStatus.UNPROCESSABLE_ENTITY,
-    TooManyListenersError: HTTPStatus.SERVICE_UNAVAILABLE,
-}
+"""Browsers run no scripts but the package's, load nothing from elsewhere, and show no page in a frame."""
 
 
 def create_dashboard(
     context: AdminContext, health: Health, metrics: Metrics, access: TokenAccess, module_limit: int
 ) -> FastAPI:
-    """The application. `AuthMiddleware` has let in who asks, and bounds an upload by `module_limit` bytes."""
+    """The application. The caller's AuthMiddleware lets users in, and bounds an upload by `module_limit` bytes."""
     app = FastAPI(openapi_url=None)
     app.state.context = context
     app.state.health = health
@@ -61,19 +50,19 @@ def create_dashboard(
     app.add_exception_handler(HTTPException, _refuse_as_told)
     app.add_exception_handler(RequestValidationError, _refuse_malformed)
     app.add_exception_handler(ValidationError, _refuse_malformed)
-    for error, status in _STATUSES.items():
+    for error, status in REFUSED.items():
         app.add_exception_handler(error, _refuse(status))
     return app
 
 
 class _SecurityHeaders:
-    """What browsers may do with the answers."""
+    """Adds HEADERS to each answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves a connection, as ASGI has it."""
+        """Serves a request, as ASGI has it."""
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -95,6 +84,6 @@ async def _refuse_as_told(request: Request, error: Any) -> Response:
 
 
 async def _refuse_malformed(request: Request, error: Any) -> Response:
-    """Says what is wrong, but not what was sent, which may be long or secret."""
+    """Says what is wrong with a request without quoting it: what was sent may be long or secret."""
     message = "; ".join(f"{each['loc'][-1] if each['loc'] else 'form'}: {each['msg']}" for each in error.errors())
     return render(request, "refusal.html", 422, status=422, message=message)

@@ -1,4 +1,4 @@
-"""The pages that show something."""
+"""The pages of the dashboard that show plugins, rollouts, decisions, pods, groups and latencies."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from extender.admin.api.context import (
+    AccessDep,
     AdminContext,
     ContextDep,
     IntentRequired,
@@ -27,7 +28,6 @@ from extender.admin.api.ledger import list_ledger
 from extender.admin.api.routes import list_plugins, list_revisions
 from extender.admin.api.views import PluginView, RolloutView
 from extender.admin.api.waits import list_waits
-from extender.admin.auth.access import TokenAccess
 from extender.admin.auth.middleware import visitor_of
 from extender.admin.dashboard.rendering import Page, render
 from extender.admin.health import Health
@@ -36,7 +36,7 @@ from extender.sources.signing import MAX_SIGNATURE_BYTES
 from extender.telemetry.metrics import Metrics
 
 HISTORY_ROWS: Final = 20
-"""Rollouts of a plugin that are shown."""
+"""Rollouts that a plugin's page shows."""
 
 Text = Annotated[str, Query()]
 Number = Annotated[int, Query()]
@@ -47,7 +47,7 @@ SORTS: Final[dict[str, Callable[[Judgement], Any]]] = {
     "total": lambda each: -1.0 if each.total is None else each.total,
     "plugin": lambda each: each.rejection.plugin if each.rejection else "",
 }
-"""By what the nodes of a pod may be sorted; `rank` is the order that they come in, the best first."""
+"""Keys to sort the nodes of a pod by; `rank` keeps their order, the best first."""
 
 router = APIRouter()
 
@@ -62,16 +62,17 @@ def _metrics(request: Request) -> Metrics:
     return metrics
 
 
-async def _steps(request: Request, context: ContextDep) -> AsyncIterator[MemoryObjectReceiveStream[RolloutStep]]:
-    """The steps from now on, until the session of who looks at them is over."""
-    access: TokenAccess = request.app.state.access
+async def _steps(
+    request: Request, context: ContextDep, access: AccessDep
+) -> AsyncIterator[MemoryObjectReceiveStream[RolloutStep]]:
+    """The steps of all rollouts from now on, until the browser's session is over."""
     with context.event_stream.listen(ending=access.page_ending(visitor_of(request.scope))) as stream:
         yield stream
 
 
 @router.get("/")
 async def show_plugins(request: Request, context: ContextDep) -> Response:
-    """The plugins, what serves, and what is under way."""
+    """The plugins, the revisions that serve, and the rollouts that are under way."""
     return render(request, "plugins.html", plugins=await list_plugins(context))
 
 
@@ -175,7 +176,7 @@ def show_latency(
     health: Annotated[Health, Depends(_health)],
     metrics: Annotated[Metrics, Depends(_metrics)],
 ) -> Response:
-    """What verbs and guests take, the caches of the cluster, and the conditions of readiness."""
+    """The durations of verbs and guests, the caches of the cluster, the ledger, and the conditions of readiness."""
     return render(
         request,
         "latency.html",
@@ -192,7 +193,7 @@ def show_latency(
 async def stream_steps(
     context: ContextDep, steps: Annotated[MemoryObjectReceiveStream[RolloutStep], Depends(_steps)]
 ) -> AsyncIterator[ServerSentEvent]:
-    """Each step of each rollout as it happens, in a sentence, until the session is over."""
+    """Each step of each rollout as it happens, in a sentence, until the browser's session is over."""
     async for step in context.event_stream.steps(steps, None):
         rollout = step.rollout
         text = f"Rollout {rollout.id} of {rollout.plugin} in {rollout.profile} is {rollout.stage.value}."
@@ -200,5 +201,6 @@ async def stream_steps(
 
 
 def _ledger_states(context: AdminContext) -> dict[str, int]:
+    """How many pods the ledger has in each state."""
     entries = context.ledger.entries().values() if context.ledger else ()
     return Counter(entry.state.value for entry in entries)

@@ -1,4 +1,4 @@
-"""Pages of templates. What comes from outside is text in them, whatever it holds."""
+"""Makes pages of the templates. Values from outside are escaped: they are always shown as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from extender.admin.auth.tokens import Role, User
 from extender.admin.paths import DASHBOARD
 
 ROWS: Final = 100
-"""Rows of a table on a page."""
+"""Rows of a table that one page shows."""
 
 _HEADERS: Final = {"Cache-Control": "no-store"}
 
@@ -30,27 +30,31 @@ class Page(Generic[_Row]):
 
     rows: Sequence[_Row]
     number: int
-    """From 1."""
+    """The number of this page, counted from 1."""
     pages: int
+    """How many pages the table has."""
     total: int
-    """Rows of all pages."""
+    """How many rows the table has."""
 
     @classmethod
     def of(cls, rows: Sequence[_Row], number: int) -> Page[_Row]:
-        """The page of that number, or the nearest that there is."""
+        """The page with a number, or the nearest one that exists, of all rows of a table."""
         pages = max(1, -(-len(rows) // ROWS))
         number = min(max(number, 1), pages)
         return cls(rows[(number - 1) * ROWS : number * ROWS], number, pages, len(rows))
 
 
 def link(page: str, query: Mapping[str, Any] | None = None, /, **more: Any) -> str:
-    """The path of a page, with what of the query is not empty; text that is no Unicode in it with `?`."""
+    """The path of a page with a query of the values that are neither None nor empty; `more` overrides `query`.
+
+    Lone surrogates, which UTF-8 cannot encode, become `?`.
+    """
     chosen = {name: value for name, value in {**(query or {}), **more}.items() if value not in {None, ""}}
     return f"{DASHBOARD}/{page}" + (f"?{urlencode(chosen, errors='replace')}" if chosen else "")
 
 
 def render(request: Request, template: str, code: int = HTTPStatus.OK, **values: Any) -> Response:
-    """A page of a template."""
+    """The answer with the page that a template makes of values, and of the user who looks at it."""
     user: User | None = getattr(request.state, "user", None)
     may_write = user is not None and user.role is Role.WRITE
     text = _TEMPLATES.get_template(template).render(user=user, may_write=may_write, **values)

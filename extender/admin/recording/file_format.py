@@ -1,13 +1,13 @@
 """The file of a recording: what filter was asked about, and the nodes as they were.
 
-It is gzip of frames. A frame is a length of four bytes, big-endian, and as many bytes of msgpack: an array of a
-record's kind and its fields, in the order in which the classes of `Record` have them; a reader passes over fields that
-follow.
-`begun` comes first, `ended` last. In between the records are in the order in which things happened: a `node` for each
-node that is known at the beginning, for each one that has changed and each name that comes up; a `cycle` for each pod.
-What changes within a tenth of a second after a pod was judged may stand before it.
+The file is gzip of frames. A frame is a length of four bytes, big-endian, and as many bytes of msgpack: an array of a
+record's kind and its fields, in the order in which the classes of `Record` have them. A reader ignores further fields.
 
-The stream is flushed several times a second, so a file that was cut off can be read up to a moment before.
+`begun` comes first, `ended` last. In between the records are in the order of events: a `node` for each node that is
+known at the beginning, for each node that changes and each name that is new; a `cycle` for each pod. A change within a
+tenth of a second after a pod was judged may stand before the pod.
+
+The stream is flushed several times a second, so a file that was cut off can be read up to shortly before its end.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from wasm_runtime.protobuf.errors import DecodeError
 FORMAT: Final = "kwx.dev/recording/v1"
 
 MAX_RECORDING_BYTES: Final = 1024 * MEBIBYTE
-"""Bytes that a recording may unfold to."""
+"""Bytes that a recording may have when it is decompressed."""
 
 END_AT_BYTES: Final = MAX_RECORDING_BYTES // 2
-"""Bytes at which one ends by itself."""
+"""Decompressed bytes at which a recording ends by itself."""
 
 GZIP: Final = 31
 """`wbits` of zlib for gzip with the largest window."""
@@ -43,7 +43,7 @@ GZIP: Final = 31
 LENGTH_BYTES: Final = 4
 
 _LEVEL: Final = 1
-"""Of zlib: a recording is made beside what serves."""
+"""The compression level of zlib: the fastest, since recordings are made while verbs are served."""
 
 
 class BegunRecord(Struct, tag="begun", array_like=True):
@@ -56,44 +56,44 @@ class BegunRecord(Struct, tag="begun", array_like=True):
 
 
 class NodeRecord(Struct, tag="node", array_like=True):
-    """A node as it is from now on. Its number is how many names have come up before its own."""
+    """A node as it is from now on. Each new name gets the next number, counted from 0."""
 
     name: str
     object: bytes
-    """Protobuf v1.Node; empty for one that is not known, or not any more."""
+    """Protobuf v1.Node; empty for a node that is unknown or deleted."""
 
 
 class CycleRecord(Struct, tag="cycle", array_like=True):
     """A pod that filter was asked about."""
 
     seconds: float
-    """Since the beginning."""
+    """Seconds since the recording began."""
     uid: str
     name: str
     """`namespace/name`."""
     pod: bytes
-    """Protobuf v1.Pod; extender/admin/recording/redact.py says what of it is blank."""
+    """Protobuf v1.Pod; extender/admin/recording/redact.py says which of its fields are made unreadable."""
     nodes: list[Annotated[int, Meta(ge=0)]]
     """The numbers of the nodes that filter was asked about, in its order."""
 
 
-Why = Literal["pods", "time", "size", "gone"]
+EndReason = Literal["pods", "time", "size", "gone"]
+"""Which limit of a recording was reached; `gone` where the profile is no longer live."""
 
 
 class EndedRecord(Struct, tag="ended", array_like=True):
     """The last record."""
 
-    why: Why
-    """What was reached; `gone` where the profile is not live any more."""
+    reason: EndReason
     dropped: int
-    """Pods that came meanwhile and are not in it, since too many others waited or a node could not be read."""
+    """Pods that the recording lacks, since too many others waited or a node could not be read."""
 
 
 Record = BegunRecord | NodeRecord | CycleRecord | EndedRecord
 
 
 class RecordingWriter:
-    """Makes a recording, piece by piece. Not for two threads at a time."""
+    """Makes the bytes of a recording, piece by piece. Only one thread at a time may use it."""
 
     def __init__(self, nodes: NodeSource) -> None:
         self._source = nodes.apart()
@@ -102,7 +102,7 @@ class RecordingWriter:
         self._objects: dict[str, bytes] = {}
         self._numbers: dict[str, int] = {}
         self.pods = 0
-        """How many it holds."""
+        """How many pods the recording holds."""
         self._begun = 0.0
         self._deflate = zlib.compressobj(_LEVEL, wbits=GZIP)
         self._encoder = msgspec.msgpack.Encoder()
@@ -111,22 +111,22 @@ class RecordingWriter:
 
     @property
     def is_full(self) -> bool:
-        """Whether it has grown as large as it may."""
+        """Whether the recording has reached END_AT_BYTES."""
         return self._size >= END_AT_BYTES
 
     def begin(self, profile: str) -> bytes:
-        """The beginning, and the nodes as they are."""
+        """The beginning of the recording, with the nodes as they are."""
         self._begun = time.monotonic()
         at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         return self._written([BegunRecord(FORMAT, profile, at), *self._changed(self._source.current)])
 
     def add(self, requests: Iterable[RecordedRequest]) -> bytes:
-        """Requests, and what has changed of the nodes, until it is full."""
+        """The next piece: requests, and nodes that have changed before them. Once full, no requests are added."""
         return self._written(record for request in requests for record in self._cycle(request))
 
-    def end(self, why: Why, dropped: int) -> bytes:
-        """The end. `dropped` are requests that were not added."""
-        return self._written([EndedRecord(why, dropped + self._unreadable)]) + self._deflate.flush()
+    def end(self, reason: EndReason, dropped: int) -> bytes:
+        """The end of the recording. `dropped` counts the requests that the caller did not add."""
+        return self._written([EndedRecord(reason, dropped + self._unreadable)]) + self._deflate.flush()
 
     def _cycle(self, request: RecordedRequest) -> Iterator[Record]:
         if self.is_full:
@@ -148,14 +148,14 @@ class RecordingWriter:
         yield CycleRecord(request.at - self._begun, pod.uid, pod.name, content, numbers)
 
     def _changed(self, node_table: NodeTable) -> Iterator[NodeRecord]:
-        """The nodes that are not as they were written last."""
+        """The nodes that differ from what was last written of them."""
         if node_table is not self._node_table:
             self._node_table, self._epoch = node_table, NEVER
         changes = node_table.changes(self._epoch, self._position)
         if changes is None:
             return
         found = {name: content for _, name, content in changes.nodes if name}
-        if changes.epoch != self._epoch:  # Then it is all that there is.
+        if changes.epoch != self._epoch:  # The changes are all nodes of the table; others are gone.
             found = dict.fromkeys(self._objects, ABSENT) | found
         self._epoch, self._position = changes.epoch, changes.position
         for name, content in found.items():

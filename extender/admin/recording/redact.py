@@ -1,4 +1,4 @@
-"""Pods without the secrets that their containers run with."""
+"""Pods without what may be secret in them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from wasm_runtime.protobuf.read import fields
 from wasm_runtime.protobuf.varint import BYTES, tag, varint
 
 _Rule = Callable[[bytes], bytes]
-"""Makes of a field's value another one of the same size."""
+"""Turns the value of a protobuf field into another value of the same size."""
 
 _SECRETIVE: Final = re.compile(
     rb"kubectl\.kubernetes\.io/last-applied-configuration|token|secret|passw|credential|private-?key|api-?key",
     re.IGNORECASE,
 )
-"""The names of annotations whose values are secret: `kubectl apply` keeps all that it was given in the first one."""
+"""Matches the names of annotations whose values are secret; `kubectl apply` keeps the whole pod in the first one."""
 
 
 def redact(pod: bytes) -> bytes:
-    """A protobuf v1.Pod of the same size, in which x's stand for what no policy should depend on.
+    """A protobuf v1.Pod of the same size, in which x's replace what may be secret and no policy should depend on.
 
     - of all containers: `command`, `args` and the values of `env`;
     - of their probes and hooks: `exec.command`, `httpGet.host`, `httpGet.path`, the values of `httpGet.httpHeaders`,
@@ -29,9 +29,9 @@ def redact(pod: bytes) -> bytes:
     - annotations whose names say that they are secret, such as `example.com/api-token`, and
       `kubectl.kubernetes.io/last-applied-configuration`, which repeats the pod.
 
-    All else stays, also other annotations: policies go by them. Raises DecodeError for what is no message.
+    All else stays, also other annotations, since policies use them. Raises DecodeError if `pod` is no protobuf message.
 
-    Field numbers: k8s.io/api/core/v1/generated.proto, and ObjectMeta's.
+    The field numbers are those of k8s.io/api/core/v1/generated.proto, and of ObjectMeta in apimachinery's.
     """
     return _POD(pod)
 
@@ -41,7 +41,7 @@ def _blank(value: bytes) -> bytes:
 
 
 def _rewrite(rules: Mapping[int, _Rule], message: bytes) -> bytes:
-    """A message with its fields by their rules; those without one stay."""
+    """A protobuf message whose fields were changed by the rules for their numbers; fields without a rule stay."""
     parts: list[bytes] = []
     for number, wire_type, value in fields(message):
         if isinstance(value, int):
@@ -56,7 +56,7 @@ def _rewrite(rules: Mapping[int, _Rule], message: bytes) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _head(number: int, size: int) -> bytes:
-    """What precedes a value of so many bytes."""
+    """The tag and the length that precede a value of `size` bytes in field `number`."""
     return tag(number, BYTES) + varint(size)
 
 
@@ -65,6 +65,7 @@ def _within(rules: Mapping[int, _Rule]) -> _Rule:
 
 
 def _annotation(entry: bytes) -> bytes:
+    """An entry of the map of annotations, whose value is blank if its name says that it is secret."""
     key = next((value for number, _, value in fields(entry) if number == 1), b"")
     return _within({2: _blank})(entry) if isinstance(key, bytes) and _SECRETIVE.search(key) else entry
 

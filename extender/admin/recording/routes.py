@@ -33,13 +33,14 @@ class _RecordingResponse(StreamingResponse):
 
 
 def _check_role(user: CurrentUser) -> None:
-    """Who records sees all of the pods; that a request changes nothing does not suffice."""
+    """Refuses users with the role read: the recording shows whole pods, although the request changes nothing."""
     if user.role is not Role.WRITE:
         reason = f"the token of {user.name} has the role read, which does not show pods; use one with the role write"
         raise HTTPException(403, reason, {"WWW-Authenticate": 'Bearer realm="kwx", error="insufficient_scope"'})
 
 
 def _duration(text: str) -> float:
+    """The seconds of a recording. Raises ValueError for what is no duration, or too long."""
     duration = quantity.seconds(text)
     if duration > MAX_RECORDING_S:
         raise ValueError(f"expected a duration of {MAX_RECORDING_S}s at most, found {text!r}")
@@ -69,8 +70,8 @@ async def _recording(
             try:
                 yield recording
             finally:
-                why = recording.ended or "cut off"
-                logger.info("the recording is over", extra={**told, "pods": recording.pods, "why": why})
+                reason = recording.ended or "cut off"
+                logger.info("the recording is over", extra={**told, "pods": recording.pods, "why": reason})
     except BusyError as error:
         raise HTTPException(429, str(error)) from error
 
@@ -79,9 +80,10 @@ async def _recording(
 async def record_traffic(recording: Annotated[OngoingRecording, Depends(_recording)]) -> AsyncIterator[bytes]:
     """Records what filter is asked from now on, and the nodes: a file for `kwx bench plugin --record`.
 
-    It holds pods, which may hold secrets: keep it from others. x's stand in it for what containers run with and what
-    their probes send (extender/admin/recording/redact.py has the list). Needs the role write, which everybody on this
-    machine has if server.adminTokens is not set; then the header X-Requested-With is needed, with any value.
+    The file holds pods, which may hold secrets: keep it private. x's replace the commands, arguments and variables of
+    containers and what their probes send (extender/admin/recording/redact.py has the list). The request needs the role
+    write. If server.adminTokens is not set, all clients on this machine have that role, and the request needs the
+    header X-Requested-With with any value.
     """
     async for piece in recording.pieces():
         yield piece

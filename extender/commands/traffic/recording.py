@@ -1,7 +1,7 @@
 """Recordings of a running extender's traffic: made by `kwx record`, read back to be played.
 
-The extender writes the file (extender/admin/recording/file_format.py has its format), here it is kept and read. It
-holds pods: only its owner can read it.
+The extender sends the bytes of the file (extender/admin/recording/file_format.py has the format); this module saves
+and reads it. The file holds pods, so only its owner can read it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
@@ -22,19 +23,19 @@ from extender.admin.recording.file_format import (
     BegunRecord,
     CycleRecord,
     EndedRecord,
+    EndReason,
     NodeRecord,
     Record,
-    Why,
 )
 from extender.commands.plugin.client import AdminClient, RemoteError
 from wasm_runtime.engine import MEBIBYTE
 
 PIECE: Final = MEBIBYTE
-"""Bytes that are read, or unfolded, at a time."""
+"""Bytes that are read, or decompressed, at a time."""
 
 
 MAGIC: Final = b"\x1f\x8b"
-"""How gzip begins (RFC 1952)."""
+"""The first bytes of a gzip file (RFC 1952)."""
 
 
 class RecordingError(Exception):
@@ -45,16 +46,16 @@ class Cycle(NamedTuple):
     """A pod that filter was asked about."""
 
     seconds: float
-    """Since the recording began."""
+    """Seconds since the recording began."""
     uid: str
     name: str
     """`namespace/name`."""
     pod: bytes
-    """Protobuf v1.Pod; extender/admin/recording/redact.py says what of it is blank."""
+    """Protobuf v1.Pod; extender/admin/recording/redact.py says which of its fields are made unreadable."""
     nodes: Sequence[str]
-    """Names, in the order of the request."""
+    """Names of the nodes, in the order of the request."""
     changes: Mapping[str, bytes]
-    """Of the nodes since the cycle before: protobuf v1.Node by name, empty for one that was removed."""
+    """The nodes that changed since the cycle before: protobuf v1.Node by name, empty for a removed node."""
 
 
 class Recording(NamedTuple):
@@ -64,23 +65,23 @@ class Recording(NamedTuple):
     begun: str
     """RFC 3339, UTC."""
     nodes: Mapping[str, bytes]
-    """Protobuf v1.Node by name, as each was when it was first known; without those of which only the name is."""
+    """Protobuf v1.Node by name, as each node was when it was first known; without nodes that are only names."""
     cycles: Sequence[Cycle]
     """At least one."""
     dropped: int
-    """Pods that came meanwhile and are not among them."""
-    ended: Why | None
-    """What was reached; None where the recording was cut off."""
+    """Pods that were judged meanwhile and are not recorded."""
+    ended: EndReason | None
+    """Why the recording ended; None if it was cut off."""
 
     @property
     def unknown(self) -> int:
-        """How many nodes pods were judged about that no object came up of."""
+        """How many nodes are recorded by their names alone."""
         return len(set[str]().union(*(cycle.nodes for cycle in self.cycles)) - self.nodes.keys())
 
     def playable(self) -> Recording:
-        """What can be judged anew: without nodes of which only the name is known, and cycles about no others.
+        """The recording without nodes that are only names, and without cycles about such nodes alone.
 
-        The changes before a cycle that is left out are the next one's. Raises RecordingError where no cycle is left.
+        Changes of nodes in a cycle that is left out belong to the next one. Raises RecordingError if no cycle is left.
         """
         cycles: list[Cycle] = []
         changes: dict[str, bytes] = {}
@@ -98,7 +99,7 @@ class Recording(NamedTuple):
 
     @classmethod
     def read(cls, path: Path) -> Recording:
-        """Reads a file, one that was cut off as far as it goes. Raises RecordingError."""
+        """Reads a file; of a file that was cut off, the part that is there. Raises RecordingError."""
         reader = _Reader(str(path))
         try:
             with path.open("rb") as file:
@@ -119,25 +120,24 @@ def record(
     seconds: float = 60,
     progress: Callable[[int], object] = lambda _: None,
 ) -> Recording:
-    """Records what comes to the extender from now on into a new file, until so many pods have come or the time is up.
+    """Records what filter is asked from now on into a new file, until `pods` pods were judged or `seconds` are over.
 
-    Without `profile` it is the one that pods of any other scheduler are judged by. `progress` is told how many pods
-    have come. Ctrl-C ends it, and what has come until then is the recording. After an error the file is there if it
-    holds a pod, and can be read. Raises RecordingError, RemoteError.
+    Without `profile`, the fallback profile is recorded. `progress` is called with the number of pods so far. Ctrl-C
+    ends the recording, which then has what was received before. After an error the file stays, and can be read, if
+    it holds a pod. Raises RecordingError, RemoteError.
     """
     reader = _Reader("what the extender sends")
+    query = {"profile": profile, "pods": pods, "duration": f"{seconds:g}s"}
     try:
-        with _create(path) as file:
-            try:
-                query = {"profile": profile, "pods": pods, "duration": f"{seconds:g}s"}
-                with client.stream("/traffic", query, silence=seconds) as pieces:
-                    for piece in pieces:
-                        file.write(piece)
-                        reader.feed(piece)
-                        progress(reader.pods)
-            finally:
-                if not reader.pods:
-                    path.unlink()
+        with (
+            _create(path) as file,
+            _unlinked_without_pods(path, reader),
+            client.stream("/traffic", query, silence=seconds) as pieces,
+        ):
+            for piece in pieces:
+                file.write(piece)
+                reader.feed(piece)
+                progress(reader.pods)
     except RemoteError as error:
         raise RemoteError(f"{error}; what had come until then is in {path}" if reader.pods else str(error)) from error
     except OSError as error:
@@ -152,15 +152,25 @@ def record(
 
 
 def _create(path: Path) -> BinaryIO:
-    """A new file, unbuffered, that only its owner can read. Raises OSError."""
+    """A new, unbuffered file that only its owner can read. Raises OSError, also if the file exists."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0)
 
 
+@contextmanager
+def _unlinked_without_pods(path: Path, reader: _Reader) -> Iterator[None]:
+    """Removes a file at the end of the block if it has no pod."""
+    try:
+        yield
+    finally:
+        if not reader.pods:
+            path.unlink()
+
+
 class _Reader:
-    """Reads a recording as its bytes come. Its methods raise RecordingError."""
+    """Decodes a recording as its bytes come. The methods raise RecordingError."""
 
     def __init__(self, source: str) -> None:
-        """`source` is how it is called in messages."""
+        """`source` is what messages call the recording."""
         self._source = source
         self._inflate = zlib.decompressobj(GZIP)
         self._decoder = msgspec.msgpack.Decoder(Record)
@@ -176,11 +186,11 @@ class _Reader:
 
     @property
     def pods(self) -> int:
-        """How many have come."""
+        """The number of pods until now."""
         return len(self._cycles)
 
     def feed(self, piece: bytes) -> None:
-        """Takes the bytes that follow."""
+        """Takes the next bytes."""
         try:
             for unfolded in self._unfold(piece):
                 self._buffer += unfolded
@@ -193,7 +203,7 @@ class _Reader:
             raise (self._damaged(str(error)) if self._begun else self._foreign()) from error
 
     def finish(self) -> Recording:
-        """All that came."""
+        """The recording, once all bytes were fed."""
         if self._begun is None:
             raise self._foreign()
         if self._inflate.eof and (self._buffer or not self._ended):
@@ -207,7 +217,7 @@ class _Reader:
             self._nodes,
             self._cycles,
             self._ended.dropped if self._ended else 0,
-            self._ended.why if self._ended else None,
+            self._ended.reason if self._ended else None,
         )
 
     def _foreign(self) -> RecordingError:
@@ -230,7 +240,7 @@ class _Reader:
             piece = self._inflate.unconsumed_tail or self._inflate.unused_data
 
     def _frames(self) -> Iterator[bytes]:
-        """Those that are whole, which leave the buffer."""
+        """Takes the complete frames out of the buffer."""
         begin = 0
         while (body := begin + LENGTH_BYTES) <= len(self._buffer):
             end = body + int.from_bytes(self._buffer[begin:body], "big")

@@ -69,12 +69,13 @@ def records(pieces: Sequence[bytes]) -> Iterator[Record]:
         rest = rest[end:]
 
 
-def content(pieces: Sequence[bytes], why: str = "pods", dropped: int = 0) -> list[Record]:
+def content(pieces: Sequence[bytes], reason: str = "pods", dropped: int = 0) -> list[Record]:
     """All between the beginning and the end."""
     begun, *between, ended = records(pieces)
     assert isinstance(begun, BegunRecord)
     assert (begun.format, begun.profile, begun.at[10:11], begun.at[-6:]) == (FORMAT, "default", "T", "+00:00")
-    assert (ended.why, ended.dropped) == (why, dropped) if isinstance(ended, EndedRecord) else pytest.fail(str(ended))
+    assert isinstance(ended, EndedRecord)
+    assert (ended.reason, ended.dropped) == (reason, dropped)
     return between
 
 
