@@ -16,7 +16,7 @@ def log_line(log: Log) -> str:
 
 
 def event_keys(event: GuestEvent) -> dict[str, str]:
-    """What an Event of a guest says; `problem` alone for one that is none."""
+    """The fields of a guest's Event, as cases write them; `problem` alone for bytes that are no Event."""
     try:
         found = parse(event.message)
     except ValueError as error:
@@ -33,7 +33,7 @@ def event_keys(event: GuestEvent) -> dict[str, str]:
 
 
 def event_line(event: GuestEvent) -> str:
-    """An Event of a guest on a line."""
+    """A guest's Event on one line."""
     keys = event_keys(event)
     if problem := keys.get("problem"):
         return f"Event that is none: {problem}"

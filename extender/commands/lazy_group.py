@@ -1,4 +1,4 @@
-"""A group of commands, each of which is imported when it is asked for: what one needs takes others no time."""
+"""A group of commands, each of which is imported when it is used, so that no command waits for another's imports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 HELP: Final = {"help_option_names": ["--help", "-h"]}
-"""What makes a group and all commands in it know `-h`."""
+"""Settings of click by which a group and all commands in it have `-h` as well as `--help`."""
 
 
 class Entry(NamedTuple):
@@ -25,7 +25,7 @@ class Entry(NamedTuple):
 
 
 class LazyGroup(TyperGroup):
-    """What a Typer makes its group of (`cls`)."""
+    """The class of the group of a Typer (its argument `cls`)."""
 
     entries: ClassVar[Mapping[str, Entry]] = {}
     """The commands by their names, in the order of the help."""
@@ -35,16 +35,16 @@ class LazyGroup(TyperGroup):
         self.commands = _Commands(self.entries)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as the base has it
-        """The names alone; the base looks at each command."""
+        """The names of the commands. The base class would import each command for this."""
         return list(self.entries)
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:  # noqa: ARG002 - as the base has it
-        """What help and completion show of a command."""
+        """A command as help and completion show it, without importing it."""
         entry = self.entries.get(cmd_name)
         return TyperCommand(cmd_name, help=entry.help) if entry else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that is run, or whose options are completed."""
+        """The command that is run, or whose options are completed; it is imported."""
         name, _, rest = super().resolve_command(ctx, args)
         return name, self.commands[name] if name else None, rest
 

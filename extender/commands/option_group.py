@@ -1,4 +1,4 @@
-"""Options that several commands have alike."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -11,9 +11,20 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from extender.config import quantity
+
 ConfigFile = Annotated[
     Path, typer.Option("--config", metavar="FILE", help="An ExtenderConfiguration.", show_default=False)
 ]
+
+
+def check_duration(text: str) -> str:
+    """A callback for options: the text of a duration as the configuration writes it. Raises BadParameter."""
+    try:
+        quantity.seconds(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    return text
 
 
 def with_options(
@@ -22,11 +33,11 @@ def with_options(
     group: Any,
     enter: Callable[[Any], AbstractContextManager[Any]] = nullcontext,
 ) -> Callable[..., None]:
-    """Gives a command a group of options in the place of one of its parameters.
+    """A command with the options of a group in the place of its parameter named `parameter`.
 
-    `group` is a NamedTuple of options, each with a default. The parameter gets one, or what `enter` makes of it. An
-    option that the command has itself, by the name of its parameter, is asked for once and is both's. The group takes
-    the place of one that the command was given before.
+    `group` is a class of NamedTuple whose fields are options, each with a default. The parameter gets an instance of
+    the group, or what the context manager `enter` makes of it. An option that both the command and the group have is
+    one option, whose value both get. A group that the command was given before is replaced.
     """
     command = inspect.unwrap(command)
     signature = inspect.signature(command, eval_str=True)

@@ -1,4 +1,4 @@
-"""How commands answer: tables for people or JSON, and why they have failed."""
+"""How commands write results, as tables for people or as JSON, and how they fail."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from extender.telemetry.printable import escaped, printable_lines
 
 
 class View(str, Enum):
-    """How a command shows what it saw."""
+    """Forms of the output of commands whose result is their own."""
 
     TABLE = "table"
     JSON = "json"
 
 
 class ObjectView(str, Enum):
-    """How a command shows what an extender has told."""
+    """Forms of the output of commands that show objects of a running extender."""
 
     TABLE = "table"
     JSON = "json"
@@ -29,7 +29,7 @@ class ObjectView(str, Enum):
 
 
 class WideView(str, Enum):
-    """The same with a table of everything."""
+    """Forms as ObjectView; `wide` is a table that leaves nothing out."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -38,7 +38,7 @@ class WideView(str, Enum):
 
 
 class ListView(str, Enum):
-    """The same of a list, or its names alone, a line each."""
+    """Forms of a list: as WideView; `name` prints the names alone, a line each."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -48,7 +48,7 @@ class ListView(str, Enum):
 
 
 class EngineName(str, Enum):
-    """What runs guests."""
+    """The engines that run guests."""
 
     WASMTIME = "wasmtime"
     WASMER = "wasmer"
@@ -65,12 +65,12 @@ ListViewOption = Annotated[
 
 
 def write_json(value: object) -> None:
-    """Writes what msgspec can encode."""
+    """Writes any value that msgspec can encode to standard output, as indented JSON."""
     write_encoded(msgspec.json.format(msgspec.json.encode(value)))
 
 
 def write(value: Any, output: ObjectView | WideView | ListView) -> bool:
-    """Writes a value in JSON or YAML if one is asked for. Returns whether it was."""
+    """Writes a value in JSON or YAML if `output` asks for one. Returns False if it asks for a table or names."""
     if output.value == "json":
         write_json(value)
     elif output.value == "yaml":
@@ -79,11 +79,11 @@ def write(value: Any, output: ObjectView | WideView | ListView) -> bool:
 
 
 def write_encoded(json: bytes) -> None:
-    """Writes JSON as it is, but for what would move the cursor of a terminal."""
+    """Writes JSON to standard output; characters that would move the cursor of a terminal are escaped."""
     sys.stdout.write(escaped(json.decode()) + "\n")
 
 
 def fail(message: str) -> NoReturn:
-    """Says why the command has failed, and ends it with status 1."""
+    """Says on standard error why the command has failed, and ends it with status 1."""
     typer.echo("kwx: " + printable_lines(message), err=True)
     raise typer.Exit(1)

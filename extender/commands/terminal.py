@@ -26,7 +26,7 @@ MIN_TEXT_WIDTH: Final = 24
 
 
 class Table(NamedTuple):
-    """Rows of cells. All but the last column are names, numbers and words; that may be text of any length."""
+    """Rows of cells. The last column may have text of any length; the others have names, numbers and words."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -37,14 +37,14 @@ class Table(NamedTuple):
 
 
 Part = Text | Table
-"""Of what a command shows: a line, or a table."""
+"""A part of what a command shows: a line, or a table."""
 
 
 def show(parts: Iterable[Part], *, stderr: bool = False) -> None:
-    """Writes to standard output, or to that of errors, and cuts nothing off.
+    """Writes parts to standard output, or to standard error, without cutting anything off.
 
-    On a terminal the last column of a table takes further lines for what is too long for it; what then still is wider
-    than the terminal, that wraps. Anywhere else nothing is wrapped, since programs read lines.
+    On a terminal, text that is too long for the last column of a table continues on further lines; lines that are still
+    wider than the terminal wrap. Elsewhere nothing wraps, since programs read lines.
     """
     console = Console(stderr=stderr)
     for part in parts:
@@ -73,7 +73,7 @@ def _lines(table: Table, console: Console) -> Iterator[Text]:
 
 
 def _cell(text: str, styles: Mapping[str, str]) -> Text:
-    """The text of others: nothing in it but ends of lines moves the cursor."""
+    """The text of a cell, in which nothing but line breaks moves the cursor of a terminal."""
     return Text(printable_lines(text), styles.get(text, ""))
 
 
@@ -85,7 +85,10 @@ def cut(items: Sequence[str], most: int) -> list[str]:
 
 @contextmanager
 def compiling(module: Path | str, size: int) -> Iterator[None]:
-    """Says on standard error what takes long: while it does on a terminal, by a line elsewhere."""
+    """Says on standard error that a module of `size` bytes is compiled, if it is not SMALL.
+
+    A terminal shows this while the block runs; elsewhere a line stays.
+    """
     console = Console(stderr=True)
     text = Text(f"Compiling {printable(str(module))} …")
     if size <= SMALL:

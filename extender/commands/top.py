@@ -19,7 +19,7 @@ from extender.commands.terminal import Part, Table, show
 
 INTERVAL_S: Final = 2.0
 FAMILIES: Final = {"kwx_verb_phase_seconds": ("verb", "phase"), "kwx_guest_seconds": ("plugin", "export")}
-"""The histograms that are shown, by their labels."""
+"""The histograms that are shown, and the names of their labels."""
 QUANTILES: Final = {"p50": 0.5, "p99": 0.99}
 
 _FIGURES: Final = ("Calls", "Total, s", "Mean, ms", "p50, ms", "p99, ms")
@@ -29,19 +29,19 @@ Key = tuple[str, str, str]
 
 
 class Latency(NamedTuple):
-    """A histogram: how often something took how long."""
+    """The counts of a histogram of seconds."""
 
     seconds: float
     buckets: Mapping[float, float]
-    """How many took at most so many seconds, by these; the last is infinite."""
+    """How many calls took at most so many seconds, by the seconds; the last are infinite."""
 
     @property
     def calls(self) -> float:
-        """How many there were."""
+        """The number of calls."""
         return max(self.buckets.values(), default=0.0)
 
     def since(self, earlier: Latency | None) -> Latency:
-        """What came after an earlier state of it; all of it if the extender has begun anew."""
+        """The calls since an earlier state of the histogram; all calls if the extender was restarted meanwhile."""
         if earlier is None or earlier.calls > self.calls:
             return self
         return Latency(
@@ -50,9 +50,9 @@ class Latency(NamedTuple):
         )
 
     def quantile(self, part: float) -> float:
-        """Seconds within which a part of the calls ended, at most the last finite bound.
+        """Seconds within which the part `part` (0..1) of the calls ended, at most the last finite bound.
 
-        Linear in a bucket, as Prometheus' `histogram_quantile` is.
+        It is interpolated linearly within a bucket, as by Prometheus' `histogram_quantile`.
         """
         rank = part * self.calls
         for (lower, below), (upper, count) in pairwise([(0.0, 0.0), *sorted(self.buckets.items())]):
@@ -113,7 +113,7 @@ def latencies(samples: Iterable[Sample]) -> Latencies:
 
 
 def tables(found: Latencies) -> Iterator[Part]:
-    """A table a histogram; what took the most time comes first."""
+    """A table for each histogram; what took the most time comes first."""
     for family, labels in FAMILIES.items():
         rows = [
             (
@@ -129,7 +129,7 @@ def tables(found: Latencies) -> Iterator[Part]:
 
 
 def document(found: Latencies) -> dict[str, list[dict[str, Any]]]:
-    """The same for JSON."""
+    """The histograms as JSON output has them."""
     names = ("mean", *QUANTILES)
     return {
         f"{labels[0]}s": [
@@ -151,6 +151,6 @@ def _used(found: Latencies, family: str) -> Sequence[tuple[Key, Latency]]:
 
 
 def _milliseconds(latency: Latency) -> tuple[float, ...]:
-    """The mean, and the quantiles."""
+    """Milliseconds: the mean, and the quantiles."""
     times = (latency.seconds / latency.calls, *map(latency.quantile, QUANTILES.values()))
     return tuple(time * 1e3 for time in times)

@@ -9,26 +9,17 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from extender.commands.option_group import with_options
+from extender.commands.option_group import check_duration, with_options
 from extender.commands.output import fail
-from extender.config import quantity
 from extender.config.urls import check_url
 from extender.sources import SourceError
 
 _OPTIONS: Final = {"source.caFile": "--ca-file", "source.timeout": "--timeout"}
-"""What keys of the configuration are called on a command line."""
-
-
-def _check_duration(text: str) -> str:
-    try:
-        quantity.seconds(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-    return text
+"""Options of the command line by the keys of the configuration that errors of sources name."""
 
 
 def checked_url(url: str) -> str:
-    """The URL of a source; a path is one of a file. Raises BadParameter."""
+    """The URL of a source; a path becomes a `file://` URL. Raises BadParameter for a URL that names no source."""
     try:
         url = url if "://" in url else f"file://{url}"
         check_url(url)
@@ -42,7 +33,7 @@ CaFile = Annotated[
     typer.Option("--ca-file", metavar="FILE", help="CA of the server in PEM, instead of the system's."),
 ]
 Timeout = Annotated[
-    str, typer.Option(metavar="DURATION", callback=_check_duration, help="Time for all of it, as in 90s.")
+    str, typer.Option(metavar="DURATION", callback=check_duration, help="Time for all of it, as in 90s.")
 ]
 
 
@@ -63,7 +54,7 @@ def transfers(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def failing() -> Iterator[None]:
-    """Ends the command with status 1 by what is wrong with a source or a file."""
+    """Ends the command with status 1 and a message when a source or a file of the block cannot be used."""
     try:
         yield
     except SourceError as error:

@@ -27,20 +27,21 @@ from wasm_runtime.module.toolchain import UNKNOWN
 OCI: Final = "oci://"
 
 _ANNOTATION: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?=.{0,4096}", re.DOTALL)
+
 OWN: Final = "dev.kwx."
-"""How the names of annotations begin that tell what `kwx inspect` finds."""
+"""The prefix of the annotations that `kwx push` makes of what `kwx inspect` finds."""
 
 
 class Pushed(msgspec.Struct):
-    """What is in the registry now."""
+    """An artifact that was pushed to a registry."""
 
     reference: str
-    """By the manifest's digest: to be used as guestURL where nothing is to change."""
+    """The artifact's URL with the digest of its manifest: a guestURL that always gives this module."""
     digest: str
-    """Of the module."""
+    """The digest of the module."""
     annotations: Mapping[str, str]
     signer: str | None
-    """Fingerprint of the key; None if it was not signed."""
+    """Fingerprint of the key that signed the module; None if it was not signed."""
 
 
 @transfers
@@ -91,7 +92,7 @@ def push(
 
 
 def _reference(target: str) -> Reference:
-    """Raises BadParameter."""
+    """The reference that a module is pushed to; `oci://` may be left out. Raises BadParameter."""
     url = target if "://" in target else f"{OCI}{target}"
     try:
         check_url(url)
@@ -104,7 +105,7 @@ def _reference(target: str) -> Reference:
 
 
 def _annotations(given: list[str]) -> dict[str, str]:
-    """Raises BadParameter."""
+    """The annotations of the command line, each NAME=TEXT, by name. Raises BadParameter."""
     for each in given:
         if not _ANNOTATION.fullmatch(each) or each.startswith(OWN):
             raise typer.BadParameter(
@@ -116,7 +117,7 @@ def _annotations(given: list[str]) -> dict[str, str]:
 
 
 def _told(report: InspectionReport) -> dict[str, str]:
-    """What an inspection has found, as far as there is anything."""
+    """What an inspection has found about a module, as annotations; what it has not found is left out."""
     told = {
         "extension-points": ",".join(report.extension_points),
         "abi": "kube-scheduler-wasm-extension" if report.portable else "kube-wasm-extender",

@@ -36,16 +36,16 @@ Pin = Annotated[
 
 
 class Found(msgspec.Struct):
-    """A module that a source has given."""
+    """A module that a source has given, as JSON output shows it."""
 
     origin: str
     digest: str
     size: int
-    """Bytes."""
+    """Bytes of the module."""
     signer: str | None = None
-    """Fingerprint of the key that has signed it; None if none was asked for."""
+    """Fingerprint of the key that has signed the module; None if no key was asked for."""
     file: str | None = None
-    """Where it was written to."""
+    """The file that the module was written to; None if it was not."""
 
 
 @transfers
@@ -107,7 +107,7 @@ def _fetch(url: str, key: Path | None, digest: str | None, transfer: Transfer) -
     source = {"timeout": transfer.timeout, "caFile": transfer.ca_file, "publicKey": key}
     try:
         config = PluginConfig.model_validate({"name": "module", "guestURL": url, "source": source, "digest": digest})
-    except ValueError as error:  # The digest is all that was not looked at yet.
+    except ValueError as error:  # All but the digest was checked before.
         raise typer.BadParameter("expected sha256: and 64 hexadecimal digits", param_hint="'--digest'") from error
     read_key = PublicKey.read(key) if key else None
     fetched = fetch_now(open_source(config, Path.cwd(), RuntimeConfig().module_limit))
@@ -123,14 +123,14 @@ def _found(fetched: Fetched, signer: str | None = None, file: Path | None = None
 
 
 def _name(url: str) -> str:
-    """What a file is called: the last folder of a repository, or the last part of a path."""
+    """The name of the file for a URL's module: the last folder of a repository, or the last part of a path."""
     path = public(url).partition("@sha256:")[0].rstrip("/").rpartition("/")[2]
     name = path.rpartition(":")[0] or path if url.startswith("oci://") else path
     return name if name.endswith(".wasm") else f"{name}.wasm"
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Exchanges a file as a whole: who watches it sees the old module or the new one. Raises OSError."""
+    """Replaces a file at once: a source that watches it sees the old module or the new one. Raises OSError."""
     descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:
         with os.fdopen(descriptor, "wb") as opened:

@@ -1,4 +1,4 @@
-"""One call of a verb: by the server's own code, with a profile of one plugin."""
+"""One call of a verb in this process: by the server's own code, with a profile of one plugin."""
 
 from __future__ import annotations
 
@@ -45,57 +45,58 @@ from wasm_runtime.guests.plugin import Plugin, Sink
 Verb = Enum("Verb", {name.upper(): name for name in VERBS}, type=str)  # type: ignore[misc]
 """The verbs of an extender."""
 
-_HERE: Final = {
+_ADVICE: Final = {
     MENDS[Fault.NO_NODE_DATA]: "give a request with whole nodes (Nodes), or the nodes by --nodes",
     MENDS[Fault.DEADLINE]: "mend the guest, or raise --timeout",
     MENDS[Fault.MEMORY]: "mend the guest, or raise --memory-limit",
 }
-"""What to do here, by what the server would advise."""
+"""What to do about a failure on the command line, by what the server advises its operator."""
 
 
 class Outcome(NamedTuple):
-    """What came of a call."""
+    """The result of a call."""
 
     plugin: str
     digest: str
     body: bytes
     """The answer, as kube-scheduler would get it."""
     error: str
-    """Why the plugin has not judged; empty if it has."""
+    """Why the plugin has no part in the answer; empty if it has judged."""
     note: str
-    """What is odd about the call; empty if nothing is."""
+    """A hint that the module serves nothing of the verb; empty if it does."""
     seconds: float
-    """Time of the verb, without compiling and starting."""
+    """Duration of the verb, without compiling the module and starting the guest."""
     journals: Sequence[GuestJournal]
-    """What the guest logged and recorded."""
+    """What the guest logged and recorded, call by call."""
 
 
 def call(verb: Verb, module: Path, config: PluginConfig, request: CallInput) -> Outcome:
-    """Compiles and starts a module and calls a verb. Raises CallError."""
+    """Compiles and starts a module, and calls a verb of it. Raises CallError for an unusable module or request."""
     journals: list[GuestJournal] = []
     waiting = WaitingPods()
     profiles, plugin = _load(module, config, lambda _plugin, _pod, journal: journals.append(journal), waiting)
     with closing(plugin):
         body, error, seconds = _ask(verb, request, profiles, waiting)
-        return Outcome(plugin.name, plugin.digest, body, _here(error), _note(verb, module, plugin), seconds, journals)
+        note = _note(verb, module, plugin)
+        return Outcome(plugin.name, plugin.digest, body, _advised(error), note, seconds, journals)
 
 
 def _load(module: Path, config: PluginConfig, sink: Sink, waiting: WaitingPods) -> tuple[LiveProfiles, Plugin]:
-    """A profile of one plugin."""
+    """A profile of one plugin, and the plugin, which the caller closes. Raises CallError."""
     try:
         plugin_factory = PluginFactory(RuntimeConfig(), sink, handle=waiting)
         wasm = read(module, Limit(plugin_factory.module_limit, "runtime.moduleLimit"))
         with compiling(module, len(wasm)):
             plugin = plugin_factory.make(Blob(wasm), str(module), config)
     except LoadError as error:
-        raise CallError("\n".join(map(_here, error.problems))) from error
+        raise CallError("\n".join(map(_advised, error.problems))) from error
     except (CacheError, EngineError, SourceError) as error:
         raise CallError(str(error)) from error
     return LiveProfiles([Profile("default", [ProfilePlugin(plugin)])]), plugin
 
 
 def _ask(verb: Verb, request: CallInput, profiles: LiveProfiles, waiting: WaitingPods) -> tuple[bytes, str, float]:
-    """The answer, why it is none of the plugin's, and how many seconds it took."""
+    """The answer, why the plugin has no part in it (or nothing), and its duration in seconds. Raises CallError."""
     failures = _Failures()
     context = Context(
         profiles,
@@ -124,13 +125,13 @@ async def _time(handler: Handler, body: bytes) -> tuple[bytes, float]:
 
 
 def _error(body: bytes) -> str:
-    """What kube-scheduler would take for the error of the verb."""
+    """The `Error` of an answer, which kube-scheduler takes for a failure of the verb; empty if there is none."""
     answer = msgspec.json.decode(body)
     return str(answer.get("Error", "")) if isinstance(answer, dict) else ""
 
 
 class _Failures:
-    """Takes the Events by which verbs tell of a failure that their answer has no words for."""
+    """Records the Events by which verbs report failures that their answers cannot express."""
 
     def __init__(self) -> None:
         self.first = ""
@@ -140,7 +141,7 @@ class _Failures:
 
 
 class _Pods(PodSource):
-    """The pods that come with a request, and nothing else."""
+    """A source of pods that knows the pod of one request alone."""
 
     def __init__(self, pod: PodRequest | None) -> None:
         super().__init__(None, None)
@@ -171,9 +172,10 @@ class _AnyNode(FeasibleNodes):
         pass
 
 
-def _here(message: str) -> str:
-    for elsewhere, here in _HERE.items():
-        message = message.replace(elsewhere, here)
+def _advised(message: str) -> str:
+    """A message of the server with the advice that fits the command line."""
+    for servers, ours in _ADVICE.items():
+        message = message.replace(servers, ours)
     return message
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from extender.admin.api.decision_views import MAX_NODES_SHOWN
 from extender.commands.call import live
 from extender.commands.call.call import Verb, call
-from extender.commands.call.live import Supposed
+from extender.commands.call.live import WhatIfRequest
 from extender.commands.call.options import OptionError, configure
 from extender.commands.call.request import CallError, CallInput, read
 from extender.commands.call.table import journal, table
@@ -127,15 +127,16 @@ def call_verb(
         fail(str(error))
 
 
-def _refuse(options: Mapping[str, object], why: str) -> None:
+def _refuse(options: Mapping[str, object], reason: str) -> None:
+    """Raises BadParameter with a reason for the first option that was given."""
     for option, value in options.items():
         if value is not None:
-            raise typer.BadParameter(why, param_hint=f"'{option}'")
+            raise typer.BadParameter(reason, param_hint=f"'{option}'")
 
 
 def _call(verb: Verb, module: Path, config: PluginConfig, asked: CallInput, output: View) -> None:
-    """Calls the verb in this process."""
-    logging.getLogger("extender.webhook").addHandler(logging.NullHandler())  # The outcome has what it logs.
+    """Calls the verb in this process, and shows the outcome."""
+    logging.getLogger("extender.webhook").addHandler(logging.NullHandler())  # The outcome has what the webhook logs.
     outcome = call(verb, module, config, asked)
     if output is View.JSON:
         write_encoded(outcome.body)
@@ -148,10 +149,10 @@ def _call(verb: Verb, module: Path, config: PluginConfig, asked: CallInput, outp
         fail(outcome.error)
 
 
-def _ask(verb: Verb, asked: Supposed, remote: Remote, output: View) -> None:
-    """Asks an extender."""
+def _ask(verb: Verb, asked: WhatIfRequest, remote: Remote, output: View) -> None:
+    """Asks a running extender, and shows its answer."""
     with connect(remote) as client:
-        found = client.judge(asked.order, profile=asked.profile, limit=MAX_NODES_SHOWN)
+        found = client.judge(asked.body, profile=asked.profile, limit=MAX_NODES_SHOWN)
     if output is View.JSON:
         write_json(to_jsonable_python(found, by_alias=True))
     elif found.outcome is not Outcome.FAILED:

@@ -1,4 +1,4 @@
-"""The same question put to a running extender: what its plugins, or a candidate among them, would say now."""
+"""A what-if that a running extender is asked: what its plugins, or a candidate among them, would say of a pod now."""
 
 from __future__ import annotations
 
@@ -20,55 +20,56 @@ from extender.commands.terminal import MORE, Part
 from extender.telemetry.printable import printable
 
 ACTIVE: Final = Path("active")
-"""In the place of a module: what serves."""
+"""The argument MODULE that means the module that serves."""
 
 REVISION: Final = "sha256:"
-"""How a revision is told from a file."""
+"""The beginning of an argument MODULE that is the id of a revision, not a file."""
 
 VERBS: Final = frozenset({"filter", "prioritize"})
-"""The verbs that an extender answers without effect."""
+"""The verbs that a what-if can be about."""
 
 MAX_SHOWN: Final = 50
-"""Nodes, and reasons of plugins, that are shown; the rest is in the JSON."""
+"""Nodes, and reasons of plugins, that are shown; the JSON has all."""
 
 
 class Place(NamedTuple):
-    """Where a candidate stands."""
+    """Which plugin a candidate replaces."""
 
     plugin: str | None
-    """The one whose place it takes; None for that of its file's name."""
+    """The plugin's name; None if it is the name of the candidate's file."""
     profile: str | None
-    """None for that of the pod's schedulerName."""
+    """The plugin's profile; None if it is that of the pod's schedulerName."""
     signature: Path | None
-    """Of the candidate."""
+    """The file with the signature of the candidate's module."""
 
 
-class Supposed(NamedTuple):
-    """What an extender is asked, and how that is told."""
+class WhatIfRequest(NamedTuple):
+    """A request for a what-if, and how the answer names it."""
 
     profile: str | None
-
-    order: Mapping[str, Any]
-    """The body of the request."""
+    """The profile that judges; None if it is that of the pod's schedulerName."""
+    body: Mapping[str, Any]
+    """The body of the request: a JudgeRequest of the admin API."""
     suffix: str
-    """To be put behind the profile's name: who judges in the place of what serves."""
+    """What a table says of the candidate behind the name of the profile; empty without a candidate."""
 
 
 def read(
     verb: Verb, module: Path, request: Path, nodes: Path | None, place: Place, settings: Mapping[str, object]
-) -> Supposed:
-    """What files and options ask for; `settings` as in the configuration file. Raises CallError."""
+) -> WhatIfRequest:
+    """The request that files and options ask for; `settings` as in the configuration file. Raises CallError."""
     if verb.value not in VERBS:
         raise CallError(f"--live is for {' and '.join(sorted(VERBS))}: {verb.value} needs more than a pod and nodes")
-    order = {**_pod(request), "nodes": None if nodes is None else _items(nodes)}
+    body = {**_pod(request), "nodes": None if nodes is None else _items(nodes)}
     if module == ACTIVE and not settings:
-        return Supposed(place.profile, order, "")
+        return WhatIfRequest(place.profile, body, "")
     candidate = {**_candidate(module, place), "settings": dict(settings)}
-    return Supposed(place.profile, order | {"candidate": candidate}, _words(module, str(candidate["plugin"]), settings))
+    suffix = _suffix(module, str(candidate["plugin"]), settings)
+    return WhatIfRequest(place.profile, body | {"candidate": candidate}, suffix)
 
 
 def _candidate(module: Path, place: Place) -> dict[str, str]:
-    """What takes a plugin's place, but for its settings. Raises CallError."""
+    """The candidate of a request without its settings. Raises CallError."""
     is_revision = str(module).startswith(REVISION)
     if place.plugin is None and (is_revision or module == ACTIVE):
         raise CallError("it is not known whose other settings or earlier revision that is; name the plugin by --plugin")
@@ -81,8 +82,8 @@ def _candidate(module: Path, place: Place) -> dict[str, str]:
     return plugin | signature | {"module": base64.b64encode(read_file(module, "'MODULE'")).decode()}
 
 
-def table(verb: Verb, asked: Supposed, found: WhatIfView) -> Iterator[Part]:
-    """A line on the answer, the nodes that each plugin took out, and with prioritize the scores of the others."""
+def table(verb: Verb, asked: WhatIfRequest, found: WhatIfView) -> Iterator[Part]:
+    """A line on the answer, the nodes that each plugin rejected, and for prioritize the scores of the others."""
     what = f"{verb.value} of pod {found.namespace}/{found.name} by profile {found.profile}{asked.suffix}"
     yield Text(printable(f"{what}: {found.nodes_answered} of {found.nodes_asked} nodes pass"))
     if found.rejections:
@@ -95,7 +96,7 @@ def table(verb: Verb, asked: Supposed, found: WhatIfView) -> Iterator[Part]:
     yield Text("kube-scheduler's own filters and scores have no part in this.")
 
 
-def _words(module: Path, plugin: str, settings: Mapping[str, object]) -> str:
+def _suffix(module: Path, plugin: str, settings: Mapping[str, object]) -> str:
     other = f"other settings ({', '.join(settings)})"
     if module == ACTIVE:
         return f" with {other} of {plugin}"
@@ -103,7 +104,10 @@ def _words(module: Path, plugin: str, settings: Mapping[str, object]) -> str:
 
 
 def _pod(request: Path) -> dict[str, Any]:
-    """A pod of a file; or of the cluster, if there is no such file and that may be a pod's name."""
+    """The pod of a request: of a file, or the NAMESPACE/NAME of one in the cluster where there is no such file.
+
+    Raises CallError.
+    """
     if request != STANDARD_INPUT and not request.exists() and str(request).count("/") == 1:
         return {"podName": str(request)}
     found = printed_pod(contents(request))
@@ -113,7 +117,7 @@ def _pod(request: Path) -> dict[str, Any]:
 
 
 def _items(file: Path) -> list[Any]:
-    """The nodes of a list, or a single one."""
+    """The v1.Nodes of a file, which has a list or a single one. Raises CallError."""
     try:
         found = msgspec.json.decode(contents(file))
         nodes = [found] if found.get("kind") == "Node" else found["items"]

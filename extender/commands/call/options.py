@@ -1,4 +1,4 @@
-"""The plugin that a call is made with: a module and the options of the command line."""
+"""The configuration of the plugin that a call is made with, from a module and the options of the command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from extender.config import PluginConfig
 from extender.config.urls import FILE_SCHEME
 
-_NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 
 class OptionError(Exception):
@@ -21,10 +21,14 @@ class OptionError(Exception):
     def __init__(self, option: str, problem: str) -> None:
         super().__init__(problem)
         self.option = option
+        """The option as the command line has it, such as `--memory-limit`."""
 
 
 def configure(module: Path, given: Mapping[str, object]) -> PluginConfig:
-    """A plugin with the keys that are given, as a configuration file has them, but for None. Raises OptionError."""
+    """The configuration of a plugin with a module and keys of the configuration file; keys that are None are left out.
+
+    Raises OptionError for a value that the key cannot have.
+    """
     keys = {key: value for key, value in given.items() if value is not None}
     fixed = {
         "name": _name(module),
@@ -39,9 +43,10 @@ def configure(module: Path, given: Mapping[str, object]) -> PluginConfig:
 
 
 def _name(module: Path) -> str:
-    """The name of the file, as far as it may be a plugin's."""
-    return _NO_NAME.sub("", module.stem)[:63].strip("._-") or "plugin"
+    """The name of the file, without what the name of a plugin may not have."""
+    return _NOT_IN_NAMES.sub("", module.stem)[:63].strip("._-") or "plugin"
 
 
 def _option(key: str) -> str:
+    """The option for a key: `--memory-limit` for `memoryLimit`."""
     return f"--{re.sub('([A-Z])', lambda capital: f'-{capital[0].lower()}', key)}"

@@ -29,10 +29,10 @@ class CallError(Exception):
 
 
 _JSON: Final = (b"", b"{", b"[")
-"""How JSON begins that is worth a look."""
+"""First characters of a file that is read as JSON; an empty one is, too."""
 
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
-"""Phases of a pod that uses nothing of its node any more."""
+"""Phases in which a pod no longer uses resources of its node."""
 
 
 class _Kind(Struct):
@@ -52,26 +52,30 @@ class _PodStatus(Struct):
 
 
 class _Placed(Struct):
-    """Where a pod is."""
+    """The part of a v1.Pod that says on which node the pod runs, and whether it still does."""
 
     spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
 
 class CallInput(NamedTuple):
-    """A request, and the objects that it only names."""
+    """A request, and the objects that the request only names."""
 
     file: Path
+    """Where the request is from, for messages."""
     body: bytes
+    """The JSON that kube-scheduler would send."""
     nodes: NodeSource
+    """The nodes that `--nodes` gives, with the pods on them."""
     pod: PodRequest | None
-    """The pod of a bind request."""
+    """The pod that a bind request names, if a file gives it."""
 
 
 def read(verb: str, file: Path, nodes: Path | None, pod: Path | None, pods: Path | None) -> CallInput:
-    """Reads a request, or a pod of which one is made; `nodes`, `pod` and `pods` are files as kubectl prints them.
+    """Reads a request for a verb, or a pod of which a request is made.
 
-    Guests are told of those of `pods` that are on nodes and have not finished. Raises CallError.
+    `nodes`, `pod` and `pods` are files of objects as kubectl prints them. Guests see the pods of `pods` that are on
+    nodes and have not finished. Raises CallError, which names the file.
     """
     source = NodeSource(None, NodeTable())
     names = _decode(nodes, lambda text: _put(text, source)) if nodes else []
@@ -92,9 +96,9 @@ def read(verb: str, file: Path, nodes: Path | None, pod: Path | None, pods: Path
 
 
 def printed_pod(body: bytes) -> dict[str, Any] | None:
-    """The pod that stands in the place of a request, with the namespace and UID that one lacks which was never created.
+    """The v1.Pod of a body that is one, or a list of one; None for a body that may be a request.
 
-    None for what may be a request.
+    A pod that was never created gets the namespace `default`, and `namespace/name` as its UID.
     """
     try:
         found = msgspec.json.decode(body)
@@ -110,7 +114,7 @@ def printed_pod(body: bytes) -> dict[str, Any] | None:
 
 
 def _kind(body: bytes) -> str:
-    """The kind of an object of Kubernetes, which a request is not; empty for anything else."""
+    """The kind of a body that is an object of Kubernetes; empty for any other body, such as a request."""
     try:
         return msgspec.json.decode(body, type=_Kind).kind
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -118,7 +122,10 @@ def _kind(body: bytes) -> str:
 
 
 def _request(verb: str, pod: dict[str, Any], names: Sequence[str]) -> bytes:
-    """What kube-scheduler would ask about a pod and nodes. Raises RequestError."""
+    """The request that kube-scheduler would send for a verb, about a pod and the nodes with these names.
+
+    Raises RequestError.
+    """
     if verb == "preempt":
         raise RequestError("preempt needs the victims, too; give a request with NodeNameToVictims, not a pod")
     if not names:
@@ -135,7 +142,7 @@ _BINDING: Final = {"Name": "name", "Namespace": "namespace", "UID": "uid"}
 
 
 def _put(text: bytes, source: NodeSource) -> list[str]:
-    """Takes a list of nodes, or a single one. Returns their names."""
+    """Puts a list of v1.Nodes, or a single one, into a source. Returns their names. Raises RequestError."""
     if msgspec.json.decode(text, type=_Kind).kind == "Node":
         text = b'{"items":[%s]}' % text
     _, candidates = RequestDecoder().decode_args(b'{"Pod":{"metadata":{}},"Nodes":%s}' % text)
@@ -146,7 +153,7 @@ def _put(text: bytes, source: NodeSource) -> list[str]:
 
 
 def _on_nodes(text: bytes) -> list[tuple[str, ResidentPod]]:
-    """The pods of a list that are on nodes, by UID."""
+    """The pods of a list that are on nodes and have not finished, with their UIDs. Raises RequestError."""
     found = []
     for at, item in enumerate(msgspec.json.decode(text, type=_PodList).items):
         try:
@@ -163,7 +170,7 @@ def _pod(text: bytes) -> PodRequest:
 
 
 def _decode(file: Path, decode: Callable[[bytes], T]) -> T:
-    """Makes something of a JSON object."""
+    """What `decode` makes of the JSON object in a file. Raises CallError."""
     text = contents(file)
     try:
         msgspec.json.decode(text, type=dict[str, Raw])
@@ -186,7 +193,7 @@ def contents(file: Path) -> bytes:
 
 
 def _as_json(file: Path, contents: bytes) -> bytes:
-    """The same in JSON, if it is YAML. What begins as JSON is left as it is."""
+    """The contents of a file in JSON. Only contents that do not begin as JSON are read as YAML. Raises CallError."""
     if contents.lstrip()[:1] in _JSON or contents.lstrip()[:1] > b"~":
         return contents
     try:
@@ -196,7 +203,7 @@ def _as_json(file: Path, contents: bytes) -> bytes:
 
 
 def _bounded(file: Path, stream: BinaryIO) -> bytes:
-    """What is in a stream, if it is not longer than a request may be."""
+    """The bytes of a stream. Raises CallError if they are more than a request may have."""
     limit = ServerConfig().max_request_bytes
     contents = stream.read(limit + 1)
     if len(contents) > limit:

@@ -18,10 +18,10 @@ from extender.webhook.decoding import RequestDecoder, decode_binding
 from wasm_runtime.engine import GuestEvent
 
 MAX_NODES: Final = 50
-"""Nodes that are shown."""
+"""Nodes that a table shows."""
 
 SCORE: Final = "Score of 10"
-"""An extender answers 0 to 10, whatever a guest gives."""
+"""Heading of the scores: prioritize answers 0 to 10, whatever range a guest uses."""
 
 _NUMBERS: Final = {SCORE, "Victims"}
 """Headings of columns that are set to the right."""
@@ -30,13 +30,14 @@ _STYLES: Final = {"passes": "green", "stays": "green", "rejected": "red", "unres
 
 
 class _View(NamedTuple):
-    """An answer in words."""
+    """What people are shown of an answer."""
 
     pod: str
+    """The pod's `namespace/name`."""
     summary: str
     headings: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
-    """The node first."""
+    """A row for each node, whose name comes first."""
 
 
 def table(verb: Verb, request: bytes, outcome: Outcome) -> Iterator[Part]:

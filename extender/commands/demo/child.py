@@ -1,7 +1,7 @@
-"""`python -m extender.commands.demo.child FILE`: `kwx serve` that ends with whoever has started it, even if killed.
+"""`python -m extender.commands.demo.child FILE`: `kwx serve` that ends with its parent process, even if that is killed.
 
-Standard input is a pipe of theirs to which nothing is written: the system closes it when they are gone. Then the folder
-of the configuration goes, too.
+Standard input is a pipe of the parent's to which nothing is written: the system closes the pipe when the parent has
+ended. Then the child removes the folder of the configuration, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from extender.commands.cli import app
 
 
 def main() -> None:
-    """Serves."""
+    """Serves with the configuration file that the command line names."""
     file = Path(sys.argv[1])
     is_alone = threading.Event()
     threading.Thread(target=_leave_when_alone, args=(is_alone,), daemon=True).start()

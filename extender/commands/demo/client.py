@@ -13,10 +13,12 @@ TIMEOUT_S = 10.0
 
 
 class Reply(NamedTuple):
-    """An answer, and how long it took."""
+    """An answer of a verb."""
 
     body: Any
+    """The decoded JSON."""
     seconds: float
+    """From the request to the last byte of the answer."""
 
 
 class SchedulerClient:
@@ -26,7 +28,7 @@ class SchedulerClient:
         self._connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
 
     def post(self, verb: str, body: bytes) -> Reply:
-        """Calls a verb. Raises ValueError for an answer that kube-scheduler would not read."""
+        """Calls a verb with JSON. Raises ValueError for an answer that kube-scheduler would not read."""
         started = time.perf_counter()
         try:
             self._connection.request("POST", f"/{verb}", body, {"Content-Type": "application/json"})

@@ -13,35 +13,35 @@ from extender.commands.demo.client import SchedulerClient
 
 VERBS: Final = ("filter", "prioritize", "preempt", "bind")
 REPEATS: Final = 50
-"""How often each request is sent to measure it."""
+"""How often each request is repeated to measure its latency."""
 
 
 class VerbLatency(msgspec.Struct):
-    """How one verb was answered."""
+    """The latency of one verb."""
 
     verb: str
     pod: str
     first_ms: float
-    """The first time."""
+    """Milliseconds of the first request."""
     p50_ms: float
-    """The median of `REPEATS` more."""
+    """Milliseconds of the median of `REPEATS` further requests."""
 
 
 class NodeReport(msgspec.Struct):
-    """What the cycle says of one node."""
+    """What the verbs of the cycle say of one node."""
 
     node: str
     passes: bool
     reason: str
     score: int | None
-    """None where filter left the node out, so that prioritize was not asked."""
+    """The score of prioritize in 0..10; None where filter rejected the node, so that prioritize was not asked."""
     preemption: bool
     """Whether the node stays a candidate when the second pod preempts."""
     bound: bool
 
 
 class CycleReport(msgspec.Struct):
-    """The whole cycle."""
+    """What the extender answered in the cycle."""
 
     verbs: list[VerbLatency]
     nodes: list[NodeReport]
@@ -86,7 +86,7 @@ def play(client: SchedulerClient, bodies: Mapping[str, bytes]) -> CycleReport:
 
 
 def _repeated(client: SchedulerClient, bodies: Mapping[str, bytes], verb: str) -> Iterator[float]:
-    """Seconds of each of `REPEATS` requests. Each bind has its filter before it, as it must have."""
+    """Seconds of each of `REPEATS` requests. Each bind follows a filter, without which the extender refuses it."""
     for _ in range(REPEATS):
         if verb == "bind":
             client.post("filter", bodies["filter"])

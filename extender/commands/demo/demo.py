@@ -24,7 +24,7 @@ __all__ = ["DemoError", "run"]
 
 
 class DemoReport(msgspec.Struct):
-    """All that the demonstration saw."""
+    """The results of the demonstration, as JSON output has them."""
 
     verbs_url: str
     admin_url: str

@@ -28,7 +28,7 @@ ASKED: Final[Mapping[str, tuple[str, str]]] = {
     "two": ("2 GPUs", "it is the fullest node that has two free ones"),
     "eight": ("8 GPUs", "the pods before were kept off it, so all of its GPUs are free"),
 }
-"""By the file of its request: what a pod asks for, and why the node that wins is the right one."""
+"""What a pod asks for, and why the node that wins is the right one, by the name of the file with the pod."""
 
 
 class GpuVerdict(msgspec.Struct):
@@ -51,10 +51,10 @@ class GpuDecision(msgspec.Struct):
 
 
 class GpuReport(msgspec.Struct):
-    """Some decisions on the same nodes."""
+    """The decisions about several pods on the same nodes."""
 
     used: dict[str, list[float]]
-    """By node: how much of each GPU pods have, from 0 to 1."""
+    """How much of each GPU of a node pods use, from 0 to 1, by the node's name."""
     decisions: list[GpuDecision]
 
 

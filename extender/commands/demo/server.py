@@ -21,9 +21,9 @@ import yaml
 
 LOOPBACK: Final = "127.0.0.1"
 PORTS: Final = (8888, 8889)
-"""Where verbs and admin listen, if nobody else does."""
+"""The ports of verbs and admin, if both are free."""
 FREE_PORTS: Final = (0, 0)
-"""The system chooses."""
+"""Ports that the system chooses."""
 START_TIMEOUT_S: Final = 30.0
 
 
@@ -37,7 +37,7 @@ class DemoServer:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.port = self.admin_port = 0
-        """Where it listens, once it runs."""
+        """Where the server listens, once it runs."""
         self.config = folder / "extender.yaml"
         self.log = folder / "extender.log"
         for name in ("accelerator", "nodenumber"):
@@ -52,7 +52,7 @@ class DemoServer:
         """The process, once it is ready. Raises DemoError."""
         with ExitStack() as stack:
             process = stack.enter_context(self._begun(PORTS if all(map(_is_free, PORTS)) else FREE_PORTS))
-            if not self._comes_up(process):  # Somebody else may have taken the ports since.
+            if not self._comes_up(process):  # Another process may have taken the ports since.
                 process = stack.enter_context(self._begun(FREE_PORTS))
                 if not self._comes_up(process):
                     raise self._failure()
@@ -72,7 +72,7 @@ class DemoServer:
                 process.terminate()
 
     def _comes_up(self, process: subprocess.Popen[bytes]) -> bool:
-        """Waits until it is ready; False if it ends before."""
+        """Waits until the server is ready; False if the process ends before. Raises DemoError after START_TIMEOUT_S."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._is_ready():
             if process.poll() is not None:
@@ -83,7 +83,7 @@ class DemoServer:
         return True
 
     def _is_ready(self) -> bool:
-        """Whether it is, and not somebody else where it was to listen: it says where in its log."""
+        """Whether the server is ready, at the ports that its log names: another process may have the wanted ones."""
         lines = [line for line in self.log.read_bytes().splitlines(keepends=True) if line.startswith(b"{")]
         logged = [msgspec.json.decode(line) for line in lines if line.endswith(b"\n")]
         serving = next((each for each in logged if each["event"] == "serving"), None)

@@ -18,14 +18,14 @@ SWAP_TIMEOUT_S: Final = 60.0
 """Seconds after which a swap that has not shown in the answers has failed."""
 
 PAUSE_S: Final = 0.002
-"""Seconds between two requests, which leave a busy machine time to compile the module: that has less priority."""
+"""Seconds between two requests, which leave a busy machine time for the compiler, whose priority is low."""
 
-AFTERGLOW: Final = 0.3
+AFTER_SWAP_S: Final = 0.3
 """Seconds for which requests go on after the swap."""
 
 
 class SwapReport(msgspec.Struct):
-    """What the requests saw of the swap."""
+    """How requests were answered while a module was swapped."""
 
     requests: int
     failed: int
@@ -34,6 +34,7 @@ class SwapReport(msgspec.Struct):
     before: dict[str, int]
     """Score of each node before the swap."""
     after: dict[str, int]
+    """Score of each node after the swap."""
 
 
 class _Traffic:
@@ -83,7 +84,7 @@ def swap(client: SchedulerClient, body: bytes, live: Path, new: Path) -> SwapRep
                 )
             time.sleep(0.001)
         seconds = time.monotonic() - started
-        time.sleep(AFTERGLOW)
+        time.sleep(AFTER_SWAP_S)
     finally:
         traffic.stop()
     return SwapReport(traffic.requests, traffic.failed, seconds, before, traffic.scores)

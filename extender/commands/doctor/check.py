@@ -1,4 +1,4 @@
-"""What a check is, and what is found by all of them."""
+"""What a check of `kwx doctor` is, and what all checks find."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from extender.commands.doctor.facts import SOURCES, Facts, Unread
 
 
 class Severity(str, Enum):
-    """What a finding means."""
+    """How bad a finding is."""
 
     ERROR = "error"
     """Pods are not scheduled, or not as the plugins say."""
@@ -23,35 +23,38 @@ class Severity(str, Enum):
 
 
 RANKS: Final = list(Severity)
+"""The severities, the worst first."""
 
 
 class Problem(NamedTuple):
-    """What a check has found."""
+    """A breach of a check's rule."""
 
     cause: str
+    """What does not fit together, and what comes of it."""
     mend: str
+    """What to do about it."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """A rule that a setup keeps."""
+    """A rule that a setup has to keep."""
 
     id: str
-    """Stable: scripts may go by it."""
+    """The name of the check. It stays the same from release to release, since scripts use it."""
     severity: Severity
     about: str
-    """What it finds, as documentation has it."""
+    """What the check finds, as the documentation says it."""
     find: Callable[..., Iterable[Problem]]
     """Its parameters are fields of Facts. The check is left out if one of these could not be read."""
 
     @property
     def reads(self) -> Sequence[str]:
-        """The fields of Facts that it looks at."""
+        """The names of the fields of Facts that the check needs."""
         return list(inspect.signature(self.find).parameters)
 
 
 class Finding(NamedTuple):
-    """Something that is not as it should be."""
+    """A problem, and the check that has found it."""
 
     check: str
     severity: Severity
@@ -64,13 +67,14 @@ class LeftOut(NamedTuple):
 
     check: str
     unread: Mapping[str, str]
-    """Why what it looks at could not be read, by what that is."""
+    """Why facts that the check needs could not be read, by what messages call each (SOURCES)."""
 
 
 class Examination(NamedTuple):
-    """What all checks have found."""
+    """The result of all checks."""
 
     checks: int
+    """Number of checks, those that were left out included."""
     findings: Sequence[Finding]
     """The worst first."""
     left_out: Sequence[LeftOut]
@@ -81,7 +85,7 @@ class Examination(NamedTuple):
 
 
 def examine(facts: Facts, checks: Sequence[Check]) -> Examination:
-    """Makes all checks that can be made."""
+    """Makes all checks whose facts could be read."""
     findings, left_out = [], []
     for check in checks:
         read = [getattr(facts, name) for name in check.reads]

@@ -1,4 +1,4 @@
-"""Reads from an API server what checks look at."""
+"""Reads the facts that checks need from an API server."""
 
 from __future__ import annotations
 
@@ -36,11 +36,13 @@ T = TypeVar("T")
 TIMEOUT_S: Final = 10.0
 """Seconds for one request."""
 MAX_BYTES: Final = 64 * MEBIBYTE
+"""Bytes of one answer."""
 MAX_OBJECTS: Final = 500
-"""Of one list: checks need to see some, not all."""
+"""Objects of one answer to a list."""
 MAX_PAGES: Final = 20
+"""Answers of one list, each with MAX_OBJECTS."""
 SETTLED: Final = timedelta(seconds=30)
-"""A pod that is younger may just not have been scheduled yet."""
+"""Age from which a pod without a node counts as waiting: a younger one may not have been tried yet."""
 SYSTEM: Final = "kube-system"
 
 _SERVICE_NAME: Final = re.compile(r"([a-z0-9-]+)\.([a-z0-9-]+)\.svc(\..*)?")
@@ -84,7 +86,7 @@ class Cluster:
         self._api = api
 
     async def aclose(self) -> None:
-        """Closes its connections."""
+        """Closes the connections to the API server."""
         await self._api.aclose()
 
     async def version(self) -> Version:
@@ -93,7 +95,7 @@ class Cluster:
         return Version(int(found.major), int(re.sub(r"\D.*", "", found.minor)))
 
     async def workloads(self, namespaces: Iterable[str]) -> list[Workload]:
-        """What runs a kube-scheduler or an extender, in the order of the namespaces."""
+        """The workloads that run a kube-scheduler or an extender, in the order of the namespaces."""
         found: list[Workload] = []
         for namespace in namespaces:
             path = quote(namespace, safe="")
@@ -105,17 +107,17 @@ class Cluster:
         return found
 
     async def pods(self, namespace: str | None, selector: str) -> list[Pod]:
-        """The pods with labels, in a namespace or in all."""
+        """The pods that a label selector matches, in a namespace or in all."""
         within = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
         return await self._list("pods", f"/api/v1{within}/pods", Pod, labelSelector=selector)
 
     async def config_map(self, namespace: str, name: str) -> ConfigMap:
-        """A ConfigMap."""
+        """The ConfigMap with a name."""
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(name, safe='')}"
         return await self._get("configmaps", path, ConfigMap)
 
     async def service(self, host: str) -> NamedService:
-        """The Service that a host of an URL names."""
+        """The Service that a URL's host names; with an empty name if the host is no name of a Service."""
         named = _SERVICE_NAME.fullmatch(host)
         if not named:
             return NamedService("", None)
@@ -124,7 +126,7 @@ class Cluster:
         return NamedService(f"{namespace}/{name}", await self._find("services", path, Service))
 
     async def has_wake_object(self, namespace: str) -> bool:
-        """Whether there is what the extender writes to, so that pods are tried again."""
+        """Whether the CSIStorageCapacity exists that the extender writes to, so that kube-scheduler retries pods."""
         path = f"/apis/storage.k8s.io/v1/namespaces/{quote(namespace, safe='')}/csistoragecapacities/{NAME}"
         return await self._find("csistoragecapacities.storage.k8s.io", path, dict) is not None
 
@@ -139,12 +141,12 @@ class Cluster:
         return frozenset(found)
 
     async def nodes(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         found = await self._page("nodes", "/api/v1/nodes", dict, limit="1")
         return len(found.items) + found.metadata.remaining_item_count
 
     async def unscheduled(self) -> list[Pod]:
-        """Pods without a node that wait for one since a while; the first of many."""
+        """Pods that have waited for a node for longer than SETTLED; at most MAX_OBJECTS are read."""
         selector = "spec.nodeName=,status.phase=Pending"
         found = await self._page("pods", "/api/v1/pods", Pod, limit=str(MAX_OBJECTS), fieldSelector=selector)
         until = datetime.now(timezone.utc) - SETTLED
@@ -157,14 +159,14 @@ class Cluster:
         ]
 
     async def scheduled(self) -> list[Event]:
-        """Events about pods that were scheduled; some of many."""
+        """Events about pods that were scheduled, at most MAX_OBJECTS."""
         path, limit = "/apis/events.k8s.io/v1/events", str(MAX_OBJECTS)
         return (
             await self._page("events.events.k8s.io", path, Event, limit=limit, fieldSelector="reason=Scheduled")
         ).items
 
     async def lacks(self, rights: Iterable[Right], account: tuple[str, str] | None) -> list[Right]:
-        """The rights that an account, given by namespace and name, does not have; without it those who ask."""
+        """The rights that a ServiceAccount, given by namespace and name, lacks; with None, the client's own user."""
         return [right for right in rights if not await self._may(right, account)]
 
     async def _may(self, right: Right, account: tuple[str, str] | None) -> bool:
@@ -181,7 +183,7 @@ class Cluster:
         return _decode(request, await self._api.call(request, TIMEOUT_S), _Review).status.allowed
 
     async def _find(self, resource: str, path: str, kind: type[T]) -> T | None:
-        """An object, or None if there is none."""
+        """The object at a path; None if there is none."""
         try:
             return await self._get(resource, path, kind)
         except RefusedError as error:

@@ -1,4 +1,4 @@
-"""What is known of a setup, and what could not be read."""
+"""The facts about a setup that checks need, and why some could not be read."""
 
 from __future__ import annotations
 
@@ -17,68 +17,73 @@ from extender.rollouts.registration import Registration
 
 
 class Unread(NamedTuple):
-    """What could not be read."""
+    """In the place of a fact that could not be read."""
 
     reason: str
 
 
 class Entry(NamedTuple):
-    """The entry of `extenders` that is this extender's."""
+    """The entry for this extender among the `extenders` of a KubeSchedulerConfiguration."""
 
     at: int
+    """The position of the entry, counted from 0."""
     extender: Extender
-    """What it says; its `bindVerb` may be that of another entry."""
+    """The content of the entry, with the `bindVerb` of `binder` if there is one."""
     binder: tuple[int, Extender] | None = None
-    """The position of the entry of `bindVerb`, and what that says, if bind has one of its own."""
+    """Position and content of a second entry for this extender, which has its `bindVerb` alone."""
 
     @property
     def binding(self) -> Entry:
-        """The entry by which bind is asked for."""
+        """The entry that has the `bindVerb`, if one has."""
         return Entry(*self.binder) if self.binder else self
 
     @property
     def is_loopback(self) -> bool:
-        """Whether kube-scheduler asks on its own machine, or in its own pod."""
+        """Whether kube-scheduler asks on loopback: on its own machine, or in its own pod."""
         return is_loopback(self.extender.address[0])
 
     def key(self, name: str = "") -> str:
-        """The path of a key of it."""
+        """The path of the entry, or of one of its keys, as in `extenders[0].weight`."""
         at = self.binding.at if name == "bindVerb" else self.at
         return f"extenders[{at}].{name}".rstrip(".")
 
 
 class Account(NamedTuple):
-    """The account of the extender, and which of the rights that it needs it does not have."""
+    """The account with which the extender uses the API server."""
 
     name: str
     lacks: Sequence[Right]
+    """The rights that the extender needs and the account does not have."""
 
 
 class Activity(NamedTuple):
-    """What a running extender has been asked since it started."""
+    """How often a running extender has been asked since it started."""
 
     started: datetime
     verbs: Mapping[str, int]
-    """The number of requests, by verb."""
+    """The number of requests by verb."""
 
 
 class Readiness(NamedTuple):
-    """What a running extender says of itself at /readyz."""
+    """What a running extender says at /readyz."""
 
     failed: Sequence[str]
+    """The conditions that do not hold, each with its cause."""
     warnings: Sequence[str]
+    """The conditions that hold with a warning, each with the warning."""
 
 
 class SchedulerFile(NamedTuple):
-    """Where the scheduler has its configuration from."""
+    """The file or ConfigMap from which kube-scheduler has its configuration."""
 
     name: str
     written: datetime | None
+    """When the ConfigMap was last written; None if unknown."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What was read. Checks take its fields by their names."""
+    """All that was read of a setup. The parameters of checks are named as these fields."""
 
     scheduler: SchedulerConfig | Unread
     scheduler_file: SchedulerFile | Unread
@@ -93,16 +98,17 @@ class Facts:
     """The API groups that have PodGroups."""
     account: Account | Unread
     wake_object: bool | Unread
-    """Whether there is the object that wakes pods."""
+    """Whether the object exists that wakes pods."""
     nodes: int | Unread
-    """How many the cluster has."""
+    """Number of nodes in the cluster."""
     unscheduled: Sequence[Pod] | Unread
-    """Pods without a node, or the first of them."""
+    """Pods without a node; some of them if there are many."""
     scheduled: Sequence[Event] | Unread
-    """Events about pods that were scheduled, or some of them."""
+    """Events about pods that were scheduled; some of them if there are many."""
     activity: Activity | Unread
     readiness: Readiness | Unread
     entry: Entry | Unread = field(init=False)
+    """The entry for this extender in `scheduler`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "entry", find_entry(self.scheduler, self.extender))
@@ -131,7 +137,10 @@ SOURCES: Final = {
 
 
 def find_entry(scheduler: SchedulerConfig | Unread, extender: Registration | Unread) -> Entry | Unread:
-    """The entry at the extender's address; otherwise the only one there is."""
+    """The entry for the extender: the one with its port, or the only one.
+
+    Two entries with the same address are one if filter and bind are apart. Unread if there is no entry or a choice.
+    """
     if isinstance(scheduler, Unread):
         return scheduler
     entries = [Entry(at, each) for at, each in enumerate(scheduler.extenders)]

@@ -1,4 +1,4 @@
-"""Reads all that checks look at; what cannot be read is said, not guessed."""
+"""Reads the facts that checks need. For a fact that cannot be read, an Unread says why; nothing is guessed."""
 
 from __future__ import annotations
 
@@ -29,28 +29,33 @@ T = TypeVar("T")
 SCHEDULER: Final = "this kube-scheduler; --scheduler-config names its configuration"
 CONFIG_MAP: Final = "configmap/"
 MAX_CONFIG_BYTES: Final = 1 << 20
+"""Bytes of a file with a KubeSchedulerConfiguration."""
 
 
 class UsageError(Exception):
-    """An option names what cannot be used. `str()` says why."""
+    """A file or ConfigMap that an option names cannot be used. `str()` says why."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where to look."""
+    """Where the facts are read, as the options of `kwx doctor` say."""
 
     namespace: str
-    """The extender's."""
+    """The namespace of the extender."""
     scheduler_config: str | None
     """A file, or `configmap/NAME` or `configmap/NAMESPACE/NAME`; by default what kube-scheduler's pod mounts."""
     config: Path | None
-    """The extender's configuration; by default what runs at `server` is asked."""
+    """The extender's configuration file; by default the extender that runs at `server` is asked."""
     server: str
+    """The URL of the running extender's admin address."""
     token: str | None
+    """A bearer token of the admin API."""
     tls: ssl.SSLContext
-    """By what the running extender is known, and what it is shown."""
+    """By which certificates the running extender is trusted, and which one it is shown."""
     kubeconfig: Path | None
+    """The kubeconfig of the cluster; by default the one that kubectl would use."""
     context: str | None
+    """The context of the kubeconfig; by default its current one."""
 
 
 async def gather(places: Places) -> Facts:
@@ -88,7 +93,7 @@ async def gather(places: Places) -> Facts:
 
 
 def _extender(places: Places) -> tuple[Registration | Unread, ClusterConfig | None]:
-    """What the extender is, and how it reaches the cluster if a file says so."""
+    """The registration of the extender, and its `cluster` section if its configuration file was given."""
     if places.config is None:
         return _try(Running(places.server, places.token, places.tls).registration), None
     with closing(load(places.config)) as loaded:
@@ -104,7 +109,7 @@ def _connect(places: Places) -> ApiServer:
 async def _scheduler(
     places: Places, cluster: Cluster | Unread, workload: Workload | Unread
 ) -> tuple[SchedulerConfig | Unread, SchedulerFile | Unread]:
-    """The scheduler's configuration, and where it is."""
+    """kube-scheduler's configuration, and where it was found."""
     given = places.scheduler_config
     if given and not given.startswith(CONFIG_MAP):
         return _decoded(_read(Path(given)), given), SchedulerFile(given, None)
@@ -120,7 +125,10 @@ async def _scheduler(
 async def _mounted(
     cluster: Cluster | Unread, names: Sequence[tuple[str, str]], where: str, mend: str = ""
 ) -> tuple[SchedulerConfig | Unread, SchedulerFile | Unread]:
-    """The first configuration in some ConfigMaps, and which of them has it."""
+    """The first configuration in ConfigMaps of namespace and name, and which of them has it.
+
+    `where` and `mend` are the beginning and the end of the reason if none has one.
+    """
     for namespace, name in names:
         found = await _ask(cluster, partial(_config_map, namespace, name))
         if isinstance(found, Unread):
@@ -178,7 +186,10 @@ async def _account(
     group_apis: frozenset[str] | Unread,
     own: ClusterConfig | None,
 ) -> Account | Unread:
-    """Whose rights count: those of the extender's pod; without one, those of the kubeconfig of its configuration."""
+    """The extender's account, and the rights that it lacks.
+
+    It is the ServiceAccount of the extender's pod; without a pod, the user of the kubeconfig in its configuration.
+    """
     if isinstance(extender, Unread):
         return extender
     if isinstance(group_apis, Unread):
@@ -200,14 +211,14 @@ async def _account(
 
 
 def _first_scheduler(loads: Sequence[Workload] | Unread, places: Places) -> Workload | Unread:
-    """The kube-scheduler whose configuration is looked at, unless another one is named."""
+    """The kube-scheduler whose configuration is read if no option names one."""
     if isinstance(loads, Unread):
         return loads
     return next((load for load in loads if load.scheduler), _nowhere(SCHEDULER, places))
 
 
 def _scheduler_workload(loads: Sequence[Workload] | Unread, entry: Entry | Unread, places: Places) -> Workload | Unread:
-    """The kube-scheduler that has the configuration: with the extender in its pod if it asks on loopback."""
+    """The kube-scheduler that has the configuration: if it asks on loopback, the one with the extender in its pod."""
     if isinstance(loads, Unread) or isinstance(entry, Unread):
         return _first_scheduler(loads, places)
     beside = [load for load in loads if load.scheduler and load.has_extender]

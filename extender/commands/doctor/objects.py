@@ -1,4 +1,4 @@
-"""Objects of the cluster, as far as checks look at them."""
+"""Objects of the API server, with the fields that checks need. Names are those of the API."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class _Object(Struct, frozen=True, rename="camel"):
 
 
 class Owner(_Object, frozen=True):
-    """What has made an object."""
+    """A metav1.OwnerReference: the object that has made another one."""
 
     kind: str = ""
 
 
 class FieldsEntry(_Object, frozen=True):
-    """A write of an object."""
+    """A metav1.ManagedFieldsEntry: a write of an object."""
 
     time: datetime | None = None
 
 
 class Metadata(_Object, frozen=True):
-    """An object's."""
+    """A metav1.ObjectMeta."""
 
     name: str = ""
     namespace: str = ""
@@ -69,28 +69,28 @@ class Container(_Object, frozen=True):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Its command line, as far as the pod says it."""
+        """The command line of the container, as far as the pod says it."""
         return self.command + self.args
 
     @property
     def is_scheduler(self) -> bool:
-        """Whether it runs a kube-scheduler."""
+        """Whether the container runs a kube-scheduler."""
         program = self.words[0] if self.words else self.image.split("@")[0].split(":")[0]
         return program.rsplit("/", 1)[-1] == _PROGRAM
 
     @property
     def is_extender(self) -> bool:
-        """Whether it runs `kwx serve`."""
+        """Whether the container runs `kwx serve`."""
         return "serve" in self.words[:2] and (self.words[0].rsplit("/", 1)[-1] in {"serve", "kwx"})
 
     @property
     def version(self) -> Version | None:
-        """The minor of Kubernetes that the tag of the image tells."""
+        """The minor of Kubernetes in the tag of the image; None if the tag is no version."""
         found = _VERSION.search(self.image.rsplit("/", 1)[-1])
         return Version(int(found[1]), int(found[2])) if found else None
 
     def flag(self, name: str) -> str | None:
-        """The value of a flag of the command line."""
+        """The value of a flag of the command line; None if the flag is not there."""
         for word, following in zip(self.words, (*self.words[1:], ""), strict=True):
             key, has_value, value = word.lstrip("-").partition("=")
             if word.startswith("-") and key == name:
@@ -111,11 +111,11 @@ class Volume(_Object, frozen=True):
 
 
 class SchedulingGate(_Object, frozen=True):
-    """What has to be taken away before a pod is scheduled."""
+    """A gate that has to be removed before a pod is scheduled."""
 
 
 class PodSpec(_Object, frozen=True):
-    """A pod's."""
+    """The spec of a pod."""
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -128,7 +128,7 @@ class PodSpec(_Object, frozen=True):
 
 
 class PodStatus(_Object, frozen=True):
-    """A pod's."""
+    """The status of a pod."""
 
     phase: str = ""
     start_time: datetime | None = None
@@ -143,13 +143,13 @@ class Pod(_Object, frozen=True):
 
 
 class Template(_Object, frozen=True):
-    """What a Deployment makes pods of."""
+    """The template of which a Deployment makes pods."""
 
     spec: PodSpec = PodSpec()
 
 
 class DeploymentSpec(_Object, frozen=True):
-    """A Deployment's."""
+    """The spec of a Deployment."""
 
     replicas: int = 1
     template: Template = Template()
@@ -169,10 +169,9 @@ class ServicePort(_Object, frozen=True):
 
 
 class ServiceSpec(_Object, frozen=True):
-    """A Service's."""
+    """The spec of a Service."""
 
     ports: tuple[ServicePort, ...] = ()
-    cluster_ip: str = field(default="", name="clusterIP")
 
 
 class Service(_Object, frozen=True):
@@ -186,8 +185,9 @@ class NamedService(NamedTuple):
     """The Service that a URL names."""
 
     name: str
-    """Its namespace and name; empty if the URL names none."""
+    """`NAMESPACE/NAME` of the Service; empty if the URL names none."""
     found: Service | None
+    """The Service; None if it does not exist."""
 
 
 class ConfigMap(_Object, frozen=True):
@@ -198,7 +198,7 @@ class ConfigMap(_Object, frozen=True):
 
     @property
     def written(self) -> datetime | None:
-        """When it was last written, as far as that is known."""
+        """When the ConfigMap was last written; None if unknown."""
         times = [each.time for each in self.metadata.managed_fields if each.time]
         return max(times, default=self.metadata.creation_timestamp)
 
@@ -211,7 +211,7 @@ class Event(_Object, frozen=True):
 
 
 class Workload(NamedTuple):
-    """A Deployment, or a pod that none has made."""
+    """A Deployment, or a pod that no Deployment has made."""
 
     kind: str
     namespace: str
@@ -219,19 +219,19 @@ class Workload(NamedTuple):
     replicas: int
     pod: PodSpec
     started: datetime | None
-    """When the oldest of its pods started; None where none has."""
+    """When the oldest pod of the workload started; None if none has."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"
 
     @property
     def containers(self) -> tuple[Container, ...]:
-        """All that run, sidecars included."""
+        """The containers and init containers, which may be sidecars."""
         return self.pod.init_containers + self.pod.containers
 
     @property
     def scheduler(self) -> Container | None:
-        """The container that runs a kube-scheduler."""
+        """The container that runs a kube-scheduler; None if none does."""
         return next((each for each in self.containers if each.is_scheduler), None)
 
     @property

@@ -1,4 +1,4 @@
-"""What was found, for people and for programs."""
+"""The result of all checks, for people and for programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STYLES: Final[Mapping[str, str]] = {"error": "red", "warning": "yellow", "info"
 
 
 def table(examination: Examination) -> Iterator[Part]:
-    """A line a finding with its mend below, then what was left out, then how many of each."""
+    """A line for each finding with its mend below, then the checks that were left out, then how many of each."""
     if examination.findings:
         rows = [(each.severity.value, each.check, f"{each.cause}\n→ {each.mend}") for each in examination.findings]
         yield Table(("Severity", "Check", "Finding"), rows, styles=_STYLES)
@@ -26,7 +26,7 @@ def table(examination: Examination) -> Iterator[Part]:
 
 
 def document(examination: Examination) -> dict[str, Any]:
-    """The same for JSON."""
+    """The result as JSON output has it."""
     return {
         "checks": examination.checks,
         "findings": [
@@ -38,7 +38,7 @@ def document(examination: Examination) -> dict[str, Any]:
 
 
 def _unread(examination: Examination) -> Iterator[tuple[str, str, str]]:
-    """What could not be read, how many checks were left out for that, and why; a line a reason."""
+    """What could not be read, how many checks were left out for that, and why; one item for each reason."""
     reasons = dict.fromkeys(reason for each in examination.left_out for reason in each.unread.values())
     for reason in reasons:
         concerned = [each for each in examination.left_out if reason in each.unread.values()]

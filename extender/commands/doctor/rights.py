@@ -1,4 +1,4 @@
-"""What the extender's account has to be allowed."""
+"""The rights that the extender's account needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Right(NamedTuple):
     subresource: str = ""
     name: str = ""
     namespace: str = ""
-    """Empty for all namespaces."""
+    """The namespace of the right; empty for all namespaces."""
 
     def __str__(self) -> str:
         resource = f"{self.resource}/{self.subresource}" if self.subresource else self.resource
@@ -27,7 +27,10 @@ class Right(NamedTuple):
 
 
 def needed(extender: Registration, group_apis: Collection[str], namespace: str, *, binds: bool) -> Iterator[Right]:
-    """What the extender does with an API server. `binds` is whether kube-scheduler asks it to."""
+    """The rights that an extender needs for its plugins; `namespace` is its own.
+
+    `group_apis` are the API groups that have PodGroups; `binds` says whether kube-scheduler asks the extender to bind.
+    """
     if not extender.is_connected:
         return
     yield from (Right(verb, "nodes") for verb in ("list", "watch"))

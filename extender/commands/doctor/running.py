@@ -1,4 +1,4 @@
-"""Reads from a running extender, at its admin address, what checks look at."""
+"""Reads the facts that checks need from a running extender, at its admin address."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from extender.rollouts.registration import Registration
 
 TIMEOUT_S: Final = 10.0
 MAX_CHARACTERS: Final = 300
-"""Of a line that a server writes."""
+"""Characters that are taken of a line of /readyz."""
 
 _CALLS: Final = "kwx_verb_phase_seconds_count"
 _FIRST_PHASE: Final = "decode"
@@ -33,12 +33,12 @@ class Running:
         self._token = token
 
     def registration(self) -> Registration:
-        """What kube-scheduler's configuration has to fit."""
+        """What kube-scheduler's configuration of extenders must fit."""
         with AdminClient(self._server, self._token, self._tls) as client:
             return client.get("/registration", Registration)
 
     def activity(self) -> Activity:
-        """What it was asked."""
+        """How often the extender was asked since it started."""
         verbs: Counter[str] = Counter()
         started = 0.0
         for sample in self.samples():
@@ -51,7 +51,7 @@ class Running:
         return Activity(datetime.fromtimestamp(started, timezone.utc), verbs)
 
     def samples(self) -> list[Sample]:
-        """Its metrics."""
+        """The samples of all metrics."""
         try:
             families = list(text_string_to_metric_families(self._text("/metrics")))
         except (ValueError, KeyError) as error:
@@ -59,7 +59,7 @@ class Running:
         return [sample for family in families for sample in family.samples]
 
     def readiness(self) -> Readiness:
-        """What it says of itself."""
+        """What /readyz says."""
         lines = [line[:MAX_CHARACTERS] for line in self._text("/readyz?verbose").splitlines()]
         failed = [line.removeprefix("[-]") for line in lines if line.startswith("[-]")]
         return Readiness(failed, [line.removeprefix("[+]") for line in lines if " ok, but " in line])

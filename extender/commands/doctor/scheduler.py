@@ -1,4 +1,4 @@
-"""A KubeSchedulerConfiguration, as far as an extender has to do with it."""
+"""A KubeSchedulerConfiguration, with the fields that matter to an extender."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Camel(Struct, frozen=True, rename="camel"):
 
 
 class TlsConfig(_Camel, frozen=True):
-    """How kube-scheduler meets the extender by TLS."""
+    """How kube-scheduler asks the extender by TLS."""
 
     insecure: bool = False
     ca_file: str = ""
@@ -44,7 +44,7 @@ class TlsConfig(_Camel, frozen=True):
 
 
 class ManagedResource(_Camel, frozen=True):
-    """A resource of which pods have to ask for one, so that the extender is asked about them."""
+    """A resource: if an entry names any, kube-scheduler asks the extender only about pods that request one of them."""
 
     name: str = ""
     ignored_by_scheduler: bool = False
@@ -68,12 +68,12 @@ class Extender(_Camel, frozen=True):
 
     @property
     def url(self) -> SplitResult:
-        """Where it is."""
+        """The parsed `urlPrefix`."""
         return urlsplit(self.url_prefix)
 
     @property
     def address(self) -> tuple[str, int | None]:
-        """Host and port of the URL; no port where it has none or a bad one."""
+        """Host and port of the URL; the port is None if it is malformed."""
         try:
             port = self.url.port
         except ValueError:
@@ -83,7 +83,7 @@ class Extender(_Camel, frozen=True):
 
     @property
     def verbs(self) -> dict[str, str]:
-        """The last part of the URL of each verb that is asked for, by the verb's name."""
+        """The last part of the URL by the name of the verb, for each verb that kube-scheduler asks for."""
         given = {
             "filter": self.filter_verb,
             "prioritize": self.prioritize_verb,
@@ -94,7 +94,7 @@ class Extender(_Camel, frozen=True):
 
     @property
     def seconds(self) -> float:
-        """How long kube-scheduler waits for an answer."""
+        """Seconds that kube-scheduler waits for an answer."""
         return duration(self.http_timeout or "0") or DEFAULT_TIMEOUT_S
 
 
@@ -106,7 +106,7 @@ class PluginEntry(_Camel, frozen=True):
 
 
 class PluginSet(_Camel, frozen=True):
-    """What a profile changes of an extension point's plugins."""
+    """What a profile changes of the plugins of an extension point."""
 
     enabled: tuple[PluginEntry, ...] = ()
     disabled: tuple[PluginEntry, ...] = ()
@@ -128,7 +128,7 @@ class SchedulerProfile(_Camel, frozen=True):
 
 
 class LeaderElection(_Camel, frozen=True):
-    """Which of several schedulers works."""
+    """How several kube-schedulers elect the one that works."""
 
     leader_elect: bool = True
     resource_name: str = ""
@@ -141,7 +141,7 @@ class LeaderElection(_Camel, frozen=True):
 
 
 class SchedulerConfig(_Camel, frozen=True):
-    """A KubeSchedulerConfiguration with what kube-scheduler makes of what is left out."""
+    """A KubeSchedulerConfiguration, with kube-scheduler's defaults for the keys that are left out."""
 
     api_version: str = ""
     leader_election: LeaderElection = LeaderElection()
@@ -149,15 +149,15 @@ class SchedulerConfig(_Camel, frozen=True):
     profiles: tuple[SchedulerProfile, ...] = (SchedulerProfile(),)
     extenders: tuple[Extender, ...] = ()
     unknown_keys: tuple[str, ...] = ()
-    """Paths of keys of `extenders` that no extender has."""
+    """Paths of the keys of `extenders` that kube-scheduler does not know."""
 
     @property
     def asked(self) -> list[int]:
-        """Positions in `extenders`, in the order in which they are asked: those that are ignorable come last."""
+        """Positions in `extenders` in the order in which kube-scheduler asks them: ignorable ones come last."""
         return sorted(range(len(self.extenders)), key=lambda at: self.extenders[at].ignorable)
 
     def nodes_to_find(self, profile: SchedulerProfile, nodes: int) -> int:
-        """After how many feasible nodes kube-scheduler looks for no more (`numFeasibleNodesToFind`)."""
+        """After how many feasible nodes of `nodes` kube-scheduler stops searching (`numFeasibleNodesToFind`)."""
         own = profile.percentage_of_nodes_to_score
         percentage = (self.percentage_of_nodes_to_score if own is None else own) or 0
         percentage = percentage or max(50 - nodes // 125, MIN_PERCENTAGE_TO_FIND)
@@ -199,7 +199,7 @@ def _unknown_keys(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """A key without a value is as one that is not there."""
+    """A document without the keys that have no value, which count as absent."""
     if isinstance(value, dict):
         return {key: _without_nulls(each) for key, each in value.items() if each is not None}
     return [_without_nulls(each) for each in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""By how much the scores of two nodes would have to differ for the other one to win."""
+"""By how much a score would have to differ for the second node to win."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wasm_runtime.abi import MAX_NODE_SCORE
 
 
 def margins(winner: NodeDecisionView, second: NodeDecisionView) -> Iterator[str]:
-    """For each plugin by whose scores alone the second could win: how many points that takes."""
+    """For each plugin whose score alone could let the second node win: by how many points it would have to differ."""
     pairs = list(zip(winner.scores, second.scores, strict=True))
     lead = sum(first.weight * (first.score - other.score) for first, other in pairs)
     for first, other in pairs:

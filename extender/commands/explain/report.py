@@ -15,7 +15,7 @@ from extender.scheduling.judgements import Outcome
 from extender.telemetry.printable import printable
 
 MAX_SHOWN: Final = 5
-"""Nodes, and reasons of each plugin, that are shown; the rest is in the JSON."""
+"""Nodes, and reasons of each plugin, that are shown; the JSON has all."""
 
 WIDTH: Final = 10
 """Characters of a label."""
@@ -29,14 +29,17 @@ _NUMBERS: Final = {"Nodes", "Total", "Answer"}
 TRIED_AGAIN: Final = "kube-scheduler tries the pod again."
 
 _AFTER_FAILURE: Final = {"prioritize": "kube-scheduler goes on without these scores."}
-"""What a failure of a verb leads to, if not to another attempt."""
+"""What kube-scheduler does after a failure of a verb, where it does not try the pod again."""
 
 _PLACED: Final = {Outcome.BOUND: "bound", Outcome.NOT_BOUND: "bind failed", Outcome.WAITING: "waits on Permit"}
 """What is said of the node that the pod goes to; where it is bound by kube-scheduler alone it is expected there."""
 
 
 def pod(attempts: Sequence[DecisionView], most: int = MAX_SHOWN) -> Iterator[Part]:
-    """The last attempt to schedule a pod, with `most` nodes and reasons; of earlier ones, how they ended."""
+    """The last attempt to schedule a pod, with at most `most` nodes and reasons, and how earlier attempts ended.
+
+    `attempts` has the latest first.
+    """
     last, *earlier = attempts
     profile = f" of profile {last.profile}" if last.profile else ""
     yield _line(f"Pod {last.namespace}/{last.name}{profile}: {_outcome(last)}")
@@ -70,7 +73,7 @@ def pod(attempts: Sequence[DecisionView], most: int = MAX_SHOWN) -> Iterator[Par
 
 
 def pod_on_node(attempts: Sequence[DecisionView], name: str) -> Iterator[Part]:
-    """What became of a node in each attempt to schedule a pod, the latest first."""
+    """What was said of the node `name` in each attempt to schedule a pod, the latest first."""
     last = attempts[0]
     yield _line(f"Pod {last.namespace}/{last.name} on node {name}; {_outcome(last)}")
     rows = []
@@ -80,7 +83,7 @@ def pod_on_node(attempts: Sequence[DecisionView], name: str) -> Iterator[Part]:
 
 
 def node(decisions: Sequence[DecisionView], name: str) -> Iterator[Part]:
-    """What was decided about a node for the last pods."""
+    """What was decided about the node `name` for the last pods."""
     if not decisions:
         yield _line(
             f"Of the pods that are remembered, none was asked about for node {name}: {OWN_FILTERS.format('it')}"
@@ -120,7 +123,7 @@ def _is_preemption_alone(decision: DecisionView) -> bool:
 
 
 def rejections(decision: DecisionView, most: int = MAX_SHOWN) -> Table:
-    """Why the plugins took nodes out: the first reasons, and how many more there are."""
+    """Why the plugins rejected nodes: the first `most` reasons, and how many more there are."""
     rows = [
         (str(each.nodes), each.plugin or "the extender", "cannot help" if each.is_final else "may help", each.reason)
         for each in decision.rejections[:most]
@@ -131,7 +134,7 @@ def rejections(decision: DecisionView, most: int = MAX_SHOWN) -> Table:
 
 
 def scores(decision: DecisionView, scored: Sequence[NodeDecisionView], most: int = MAX_SHOWN) -> Table:
-    """The best of the nodes that were scored, and the one that the pod goes to."""
+    """The best `most` of the nodes that were scored, and the node that the pod goes to."""
     plugins = [f"{each.plugin} x{each.weight}" for each in scored[0].scores]
     chosen = _chosen(decision)
     shown = [each for at, each in enumerate(scored) if at < most or each.name == chosen]
@@ -153,7 +156,7 @@ def scores(decision: DecisionView, scored: Sequence[NodeDecisionView], most: int
 
 
 def _reasons(decision: DecisionView) -> Iterator[str]:
-    """Why the pod is there, or nowhere."""
+    """Why the pod is on its node, or has none."""
     asked, answered = decision.nodes_asked, decision.nodes_answered
     name = _chosen(decision)
     chosen = next((each for each in decision.nodes if each.name == name), None)
@@ -179,7 +182,7 @@ def _reasons(decision: DecisionView) -> Iterator[str]:
 
 
 def _compared(decision: DecisionView, chosen: NodeDecisionView, total: float) -> Iterator[str]:
-    """Why the chosen node, and what would have to differ for another one to win."""
+    """Why the chosen node has won, with its `total` score, and what would have to differ for another node to win."""
     others = [each for each in decision.nodes if each.total is not None and each.name != chosen.name]
     if not others:
         yield f"{chosen.name} was the only node with a score."

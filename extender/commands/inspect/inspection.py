@@ -1,4 +1,4 @@
-"""Finding out about a module. Of the guest nothing is run but its start and enqueue, within a plugin's limits."""
+"""Inspects a module. Only the start and the enqueue of the guest run, within a plugin's limits."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from wasm_runtime.module.validate import validate
 from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
 MEANT: Final = (*abi.EXPORTS, *abi.RESIDENT, abi.MEMORY, *abi.START)
-"""Every export that means something."""
+"""The exports that a host knows."""
 LIKENESS: Final = 0.75
-"""How like one of them a name must be to be taken for a slip of it, from 0 to 1 (`difflib`)."""
+"""Similarity from 0 to 1 (`difflib`) at which a name is taken for a misspelled one of MEANT."""
 
 ACTIONS: Final = (
     "Add",
@@ -59,11 +59,11 @@ NOT_STARTED: Final = "does not start here, so it is not known whether it would t
 
 
 class InspectionError(Exception):
-    """The file is no module that could be looked into. `str()` says why."""
+    """The file is no module that can be inspected. `str()` says why."""
 
 
 class Started(NamedTuple):
-    """What a guest has shown by its start and enqueue."""
+    """What the start and the enqueue of a guest have shown."""
 
     pages: int | None = None
     has_left: bool = False
@@ -72,7 +72,7 @@ class Started(NamedTuple):
 
 
 def inspect(path: Path, guest_config: str = "") -> InspectionReport:
-    """All that can be known of the module in a file, and of a configuration for it. Raises InspectionError."""
+    """Inspects the module in a file, and the guestConfig for it. Raises InspectionError."""
     binary, module, compilation = _load(path)
     wasm = binary.content
     problems = _problems(module)
@@ -119,7 +119,7 @@ def _load(path: Path) -> tuple[Blob, Module, Compilation]:
 
 
 class _Witness(CompileCache):
-    """The compile cache, which tells what became of the one module that was asked for."""
+    """The compile cache, which notes whether it had the module."""
 
     had_it = True
     code_bytes = 0
@@ -155,7 +155,7 @@ def _problems(module: Module) -> list[str]:
 
 
 def _told(wasm: bytes, guest_config: str) -> tuple[Metadata, Schema | None, list[str]]:
-    """What a module says of itself, its schema, and what is wrong with that or, by it, with a configuration."""
+    """The metadata of a module, its schema, and what is wrong with the schema or, by the schema, with a guestConfig."""
     try:
         told = metadata.read(wasm)
         schema = guest_schema.read(bytes(told.config_schema)) if told.config_schema else None
@@ -200,7 +200,7 @@ def _extension_points(exports: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _meant(name: str) -> str | None:
-    """The export that an author who chose that name may have had in mind."""
+    """The export that an author may have meant by a name; None if none is similar."""
     known = {_letters(each): each for each in MEANT}
     near = difflib.get_close_matches(_letters(name), known, n=1, cutoff=LIKENESS)
     return known[near[0]] if near else None

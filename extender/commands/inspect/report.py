@@ -1,4 +1,4 @@
-"""What an inspection tells, as data."""
+"""The result of an inspection, as JSON output has it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import msgspec
 
 
 class IgnoredExport(msgspec.Struct):
-    """An export that means nothing to a host."""
+    """An export that no host knows."""
 
     name: str
     did_you_mean: str | None
-    """The export of the ABI that it looks like."""
+    """The export of the ABI with a similar name, if there is one."""
 
 
 class RegisteredEvent(msgspec.Struct):
@@ -27,53 +27,53 @@ class Memory(msgspec.Struct):
 
     minimum_pages: int
     maximum_pages: int | None
-    """None: as much as the plugin's memoryLimit allows."""
+    """The limit that the module declares; None if only the plugin's memoryLimit bounds the memory."""
     started_pages: int | None
-    """After its start; None if it has not started."""
+    """Pages after the guest's start; None if the guest could not be started."""
 
 
 class Compilation(msgspec.Struct):
     """How the module was compiled."""
 
     milliseconds: float
-    """Until the code was ready to be run; the start of the compiler's process is part of it."""
+    """Time until the code could be run, with the start of the compiler's process."""
     from_cache: bool
     """Whether the compile cache had the code."""
     code_bytes: int
 
 
 class InspectionReport(msgspec.Struct):
-    """All that is known of a module."""
+    """The result of an inspection."""
 
     module: str
-    """Its file."""
+    """The path of the module's file."""
     digest: str
     size: int
-    """Bytes."""
+    """Bytes of the module."""
     language: str
-    """`unknown` where nothing tells."""
+    """The language that the module was written in; `unknown` if nothing in the module tells."""
     tools: list[str]
     sdk: str
-    """Language and version of the library that it was written with; empty where it does not say."""
+    """Language and version of the library that the module was written with; empty if the module does not say."""
     extension_points: dict[str, list[str]]
     """The exports that serve each extension point, in the order of a scheduling cycle."""
     resident_exports: list[str]
-    """The exports by which it learns of nodes and pods, and keeps what it needs of each."""
+    """The exports by which the guest is told of nodes, pods and groups, and keeps what it needs of each."""
     ignored_exports: list[IgnoredExport]
     imports: dict[str, list[str]]
-    """Names by module."""
+    """Names of the imports by their module."""
     node_data: list[str]
-    """Imports by which it may ask for more of a node than its name."""
+    """Imports by which the guest may ask for more of a node than its name."""
     cluster_events: list[RegisteredEvent] | None
-    """None if it has not started; empty if it names none, which means all."""
+    """The events that enqueue registers; None if the guest could not be started, empty if it names none: then all."""
     config_schema: dict[str, Any] | None
-    """JSON Schema of its guestConfig, if it has one that can be used."""
+    """The JSON Schema of the module's guestConfig, if it has one that can be used."""
     portable: bool
-    """Whether it does the same in the upstream host, as far as can be told."""
+    """Whether the module does the same in kube-scheduler-wasm-extension's host, as far as can be told."""
     obstacles: list[str]
-    """Why it does not."""
+    """Why the module does not do the same there."""
     memory: Memory | None
-    """None if it exports no memory of its own."""
+    """The linear memory; None if the module exports none of its own."""
     compilation: Compilation
     problems: list[str]
-    """Why it cannot be a plugin here."""
+    """Why the module cannot be a plugin of this extender; empty if it can."""

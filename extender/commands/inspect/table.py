@@ -22,7 +22,7 @@ WIDTH: Final = 18
 
 
 def lines(report: InspectionReport) -> Iterator[str]:
-    """What is known of a module, a label and a fact a line."""
+    """All about a module; each line has a label and a fact."""
     for label, facts in _facts(report).items():
         for at, fact in enumerate(cut(facts, MAX_ROWS) or ["none"]):
             yield f"{'' if at else label:{WIDTH}}{shorten(printable(fact), MAX_TEXT)}".rstrip()
@@ -74,7 +74,7 @@ def _events(events: list[RegisteredEvent] | None) -> list[str]:
 
 
 def _config(schema: Mapping[str, Any] | None) -> list[str]:
-    """The keys of the first level, with what they may be; a schema may hold anything, and be of any form."""
+    """The top-level keys of a schema, with what they may be. The schema is the author's and may have any form."""
     if schema is None:
         return ["not known, as the module has no schema of it"]
     properties = schema.get("properties")

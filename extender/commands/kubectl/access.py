@@ -43,7 +43,7 @@ DEFAULT_NAMESPACE: Final = "default"
 
 
 class Access(NamedTuple):
-    """A cluster, an extender in it, and who we are there."""
+    """Which extender of which cluster is asked, and as which user."""
 
     kubeconfig: KubeconfigOption = None
     context: ContextOption = None
@@ -58,7 +58,7 @@ class Access(NamedTuple):
 
 @contextmanager
 def reach(access: Access) -> Iterator[Remote]:
-    """The extender, by a port-forward that lasts as long as the context. What cannot be done ends the command."""
+    """The extender, by a port-forward that lasts as long as the context. A failure ends the command with status 1."""
     try:
         configuration = _configuration(access.kubeconfig, access.context)
         api = ApiServer(lambda: configuration, "the kubeconfig")
@@ -77,7 +77,7 @@ def reach(access: Access) -> Iterator[Remote]:
 
 
 def default_namespace(kubeconfig: Path | None, context: str | None) -> str:
-    """The namespace that kubectl would take: that of the context."""
+    """The namespace that kubectl would use: that of the kubeconfig's context."""
     try:
         files = kubeconfig_files(kubeconfig)
         if not files:
@@ -91,6 +91,6 @@ def default_namespace(kubeconfig: Path | None, context: str | None) -> str:
 
 
 def _configuration(kubeconfig: Path | None, context: str | None) -> Configuration:
-    """As kubectl would find it. Raises AccessError."""
+    """How the cluster is reached, as kubectl would find it. Raises AccessError."""
     files = kubeconfig_files(kubeconfig)
     return from_kubeconfigs(files, context) if files else from_service_account()

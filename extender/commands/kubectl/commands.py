@@ -37,11 +37,13 @@ from extender.commands.plugin.remote import LOCAL, Remote, reached_by
 from extender.commands.top import top
 
 PODS: Final = {"", "pod", "pods", "po"}
+"""Names of the kind Pod before a slash, as in kubectl; without one a target is a pod."""
+
 NODES: Final = {"node", "nodes", "no"}
-"""What a kind may be called, as kubectl has it."""
+"""Names of the kind Node, as in kubectl."""
 
 OF_NODES: Final = {WideView.JSON: ObjectView.JSON, WideView.YAML: ObjectView.YAML}
-"""How a node is shown, where a pod would be shown like this; the rest is a table."""
+"""The output of a node for the output that the option asks for; for others it is a table."""
 
 
 PodNamespaceOption = Annotated[
@@ -54,7 +56,7 @@ ExtenderNamespaceOption = Annotated[
 
 
 def _in_cluster(command: Callable[..., None]) -> Callable[..., None]:
-    """The same command, with an extender that is found in the cluster and reached by a port-forward."""
+    """A command of `kwx` whose extender is found in the cluster, and reached by a port-forward."""
     return reached_by(command, Access, reach)
 
 

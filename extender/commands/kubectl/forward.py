@@ -19,7 +19,7 @@ from extender.commands.kubectl.pods import ExtenderPod
 
 LOOPBACK: Final = "127.0.0.1"
 CHUNK: Final = 64 * 1024
-"""Bytes that are read at once."""
+"""Bytes that are read at a time."""
 
 
 class Forward(ThreadingMixIn, TCPServer):
@@ -27,7 +27,7 @@ class Forward(ThreadingMixIn, TCPServer):
 
     daemon_threads = True
     problem: str | None = None
-    """Why the last connection that failed did."""
+    """Why a connection failed last; None if none has failed."""
 
     def __init__(self, configuration: Configuration, pod: ExtenderPod) -> None:
         self._configuration = configuration
@@ -36,7 +36,7 @@ class Forward(ThreadingMixIn, TCPServer):
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port on loopback."""
         return int(self.server_address[1])
 
     def relay(self, client: socket.socket) -> None:
@@ -77,22 +77,26 @@ class _Connection(BaseRequestHandler):
 
 
 def _carry(one: socket.socket, other: socket.socket) -> None:
+    """Carries bytes both ways until one side ends or fails."""
     opposite = {one: other, other: one}
     while True:
         ready, _, _ = select.select(list(opposite), [], [])
-        for each in ready:
-            try:
-                data = each.recv(CHUNK)
-                if data:
-                    opposite[each].sendall(data)
-            except OSError:
-                return
-            if not data:
-                return
+        if not all(_pass_on(each, opposite[each]) for each in ready):
+            return
+
+
+def _pass_on(source: socket.socket, target: socket.socket) -> bool:
+    """Passes on bytes that have come; False once a side has ended or failed."""
+    try:
+        data = source.recv(CHUNK)
+        target.sendall(data)
+    except OSError:
+        return False
+    return bool(data)
 
 
 def _cause(error: ApiException) -> str:
-    """What the API server says; the client's own error quotes the whole answer, headers included."""
+    """The message of the API server; `str(error)` would quote the whole answer, headers included."""
     refusal = error.__context__ or error
     try:
         return str(json.loads(getattr(refusal, "resp_body", ""))["message"])

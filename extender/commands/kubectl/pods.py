@@ -13,7 +13,7 @@ from extender.commands.plugin.client import RemoteError
 SELECTOR: Final = "app.kubernetes.io/name in (kwx-extender, kwx-scheduler)"
 """The pods of both overlays of the manifests."""
 PORT: Final = ("admin", 8889)
-"""The name of the admin API's port in the manifests, and the number of one that has no port of that name."""
+"""The name of the admin API's port in the manifests, and its number where no port has this name."""
 MAX_SHOWN: Final = 10
 
 
@@ -31,7 +31,7 @@ class ExtenderPod(NamedTuple):
 async def find(api: ApiServer, namespace: str | None, name: str | None) -> ExtenderPod:
     """The running pod of the extender in a namespace, or in all; `name` chooses one of several.
 
-    Raises ClusterError, and RemoteError where there is none, or a choice.
+    Raises ClusterError, and RemoteError where there is no such pod, or several.
     """
     try:
         pods = await Cluster(api).pods(namespace, SELECTOR)
@@ -41,7 +41,7 @@ async def find(api: ApiServer, namespace: str | None, name: str | None) -> Exten
 
 
 def extenders(pods: Iterable[Pod]) -> Iterator[ExtenderPod]:
-    """The pods that run one and are not about to go."""
+    """The pods that run an extender and are not being deleted."""
     for pod in pods:
         if pod.status.phase != "Running" or pod.metadata.deletion_timestamp:
             continue
@@ -51,7 +51,7 @@ def extenders(pods: Iterable[Pod]) -> Iterator[ExtenderPod]:
 
 
 def choose(found: Sequence[ExtenderPod], namespace: str | None, name: str | None) -> ExtenderPod:
-    """The only one, or that of a name. Raises RemoteError."""
+    """The only pod, or the pod with a name. Raises RemoteError if there is no such pod, or several."""
     where = f"in namespace {namespace}" if namespace else "in any namespace"
     named = [each for each in found if name in {None, each.name}]
     if not named:

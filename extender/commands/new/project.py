@@ -15,20 +15,20 @@ from extender.commands.build.metadata import VERSION
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 ALL: Final = "all"
-"""The templates of all languages."""
+"""The folder of the templates that all languages share."""
 
 LIBRARY: Final = "guest"
-"""The folder of a plugin that has the library: what is built does not change when kwx does."""
+"""The folder of a plugin with a copy of the library, so that a new release of kwx does not change what is built."""
 
 NAME: Final = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
-"""Names that may be a plugin's, a Go module's and a crate's."""
+"""Names that a plugin, a Go module and a crate may have."""
 
 GO_PATH: Final = "kwx.dev/guest"
 """The path of the library as a Go module."""
 
 PLACEHOLDER: Final = "PLUGIN_NAME"
 DOT: Final = "dot."
-"""How the name of a template begins whose file's begins with a dot."""
+"""The prefix of templates whose files have names that begin with a dot."""
 
 
 class ProjectError(Exception):
@@ -66,7 +66,7 @@ def _copy(templates: Path, folder: Path, name: str) -> None:
 
 
 def _go(folder: Path, name: str) -> None:
-    """The library as a Go module of its own beside the plugin's, which requires what it requires."""
+    """Puts the library into the folder as a Go module of its own; the plugin's module requires what it requires."""
     sources = SDK / "go"
     shutil.copytree(sources, folder / LIBRARY, ignore=shutil.ignore_patterns("examples", "*_test.go"))
     shutil.copy(sources / "go.sum", folder / "go.sum")
@@ -76,14 +76,14 @@ def _go(folder: Path, name: str) -> None:
 
 
 def _rust(folder: Path, name: str) -> None:
-    """The library as a crate, and the plugin as another one. `kwx build` does without Cargo; editors do not."""
+    """Makes the library and the plugin crates of their own. `kwx build` does without Cargo; editors do not."""
     shutil.copytree(SDK / "rust" / "src", folder / LIBRARY / "src")
     shutil.copy(SDK / "rust" / "Cargo.toml", folder / LIBRARY)
     (folder / "Cargo.toml").write_text(f'[package]\nname = "{name}"\n{_CARGO}', encoding="utf-8")
 
 
 def _typescript(folder: Path, _name: str) -> None:
-    """The library as an npm package. `kwx build` does without npm's folders; editors do not."""
+    """Makes the library an npm package. `kwx build` does without npm's folders; editors do not."""
     shutil.copytree(SDK / "assemblyscript" / "guest", folder / LIBRARY, ignore=shutil.ignore_patterns("node_modules"))
 
 
@@ -103,7 +103,7 @@ _LIBRARIES: Final[Mapping[str, Callable[[Path, str], None]]] = {
     "rust": _rust,
     "typescript": _typescript,
 }
-"""What puts the library into a folder, by the language."""
+"""Functions that put the library into the folder of a plugin with a name, by language."""
 
 LANGUAGES = Enum("LANGUAGES", {name: name for name in _LIBRARIES}, type=str)  # type: ignore[misc]
-"""Those that a new plugin may be written in."""
+"""The languages that a new plugin may be written in."""

@@ -27,7 +27,7 @@ T = TypeVar("T")
 _MEND: Final = "is that the admin address (server.adminAddress) of an extender?"
 
 _NO_ANSWER: Final = "Server disconnected without sending a response"
-"""How httpx tells of a server that ends a connection at the first bytes, such as one that expects TLS."""
+"""The message of httpx for a server that closes a connection at the first bytes, such as one that expects TLS."""
 
 _TLS_MEND: Final = "if it has server.adminTLS, name its CA by --ca-file, and begin its URL with https://"
 
@@ -38,7 +38,7 @@ JUDGE_TIMEOUT_S: Final = 300.0
 """Seconds that a judgement may take: a module is compiled for it, and guests learn all nodes and pods."""
 
 MAX_QUOTED_CHARACTERS: Final = 500
-"""Characters that are shown of an answer that is not the admin API's."""
+"""Characters that a message quotes of an answer that is not the admin API's."""
 
 
 class RemoteError(Exception):
@@ -46,14 +46,13 @@ class RemoteError(Exception):
 
 
 class AdminClient:
-    """Asks the extender at an URL; a context manager. Every call raises RemoteError.
+    """Asks the extender at a URL; a context manager that closes its connections. Every call raises RemoteError.
 
-    Neither proxies nor netrc files of the environment are looked at: they would get the token, or put another in its
-    place.
+    Proxies and netrc files of the environment are ignored: they would get the token, or replace it.
     """
 
     def __init__(self, server: str, token: str | None = None, tls: ssl.SSLContext | None = None) -> None:
-        """`tls` is how the extender is known and what it is shown; by default the system's CAs, and nothing."""
+        """`tls` has the CAs that are trusted and the client's certificate; by default the system's CAs, and none."""
         self._server = server
         self._client = httpx.Client(
             base_url=f"{server.rstrip('/')}{PREFIX}",
@@ -72,25 +71,25 @@ class AdminClient:
         self._client.close()
 
     def get(self, path: str, kind: type[T], **query: str | int | None) -> T:
-        """What is at a path: a view, or a list of them."""
+        """The view, or list of views, at a path below PREFIX; `kind` is its type. Values that are None are left out."""
         return self._ask("GET", path, kind, query)
 
-    def post(self, path: str, order: Mapping[str, Any], **query: str | None) -> RolloutView:
-        """Gives an order, and returns the rollout that it has begun."""
-        return self._ask("POST", path, RolloutView, query, json=_given(order))
+    def post(self, path: str, body: Mapping[str, Any], **query: str | None) -> RolloutView:
+        """Posts a swap or a rollback, and returns the rollout that it has begun. Values that are None are left out."""
+        return self._ask("POST", path, RolloutView, query, json=_given(body))
 
     def put_module(self, plugin: str, module: bytes, signature: str | None, query: Mapping[str, Any]) -> RolloutView:
-        """Uploads a module, and returns the rollout that it has begun."""
+        """Uploads a module with its signature, if it has one, and returns the rollout that this has begun."""
         headers = _given({"Content-Type": "application/wasm", "X-Signature": signature})
         return self._ask("PUT", f"{plugin_path(plugin)}/module", RolloutView, query, content=module, headers=headers)
 
     def judge(self, supposition: Mapping[str, Any], **query: str | int | None) -> WhatIfView:
-        """What the plugins would say of a pod now."""
+        """What the plugins would say of a pod now; `supposition` is a JudgeRequest of the admin API."""
         body, timeout = _given(supposition), httpx.Timeout(SILENCE_TIMEOUT_S, read=JUDGE_TIMEOUT_S)
         return self._ask("POST", "/judge", WhatIfView, query, json=body, timeout=timeout)
 
     def follow(self, rollout: int, wait: str) -> Iterator[RolloutView]:
-        """A rollout after each of its steps, until it is over or the time is up."""
+        """A rollout after each of its steps, until it is over or the duration `wait`, such as `5m`, is."""
         query = {"rollout": rollout, "wait": wait}
         try:
             with connect_sse(self._client, "GET", "/events", params=query) as events:
@@ -107,7 +106,7 @@ class AdminClient:
 
     @contextmanager
     def stream(self, path: str, query: Mapping[str, str | int | None], *, silence: float) -> Iterator[Iterator[bytes]]:
-        """The bytes at a path as they come; for `silence` seconds there may be none."""
+        """The bytes at a path as they come, which may pause for `silence` seconds."""
         timeout = httpx.Timeout(SILENCE_TIMEOUT_S, read=silence + SILENCE_TIMEOUT_S)
         try:
             with self._client.stream("GET", path, params=_given(query), timeout=timeout) as answer:
@@ -162,7 +161,7 @@ def _root(error: BaseException) -> BaseException:
 
 
 def plugin_path(plugin: str) -> str:
-    """The path of a plugin."""
+    """The path of a plugin below PREFIX."""
     return f"/plugins/{quote(plugin, safe='')}"
 
 

@@ -18,12 +18,12 @@ from rich.text import Text
 
 from extender.admin.api.views import PluginView, RevisionView, RolloutView
 from extender.commands import terminal
+from extender.commands.option_group import check_duration
 from extender.commands.output import ListView, ListViewOption, ObjectView, ObjectViewOption, fail, write
 from extender.commands.plugin import table
 from extender.commands.plugin.client import AdminClient, RemoteError, plugin_path
 from extender.commands.plugin.remote import LOCAL, Remote, asks_extender, connect, read
 from extender.commands.terminal import Part
-from extender.config import quantity
 from extender.config.yaml_loader import BoundedLoader
 from extender.rollouts.revision import RolloutStage
 from extender.telemetry.printable import printable
@@ -36,14 +36,6 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
-
-
-def _check_duration(text: str) -> str:
-    try:
-        quantity.seconds(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-    return text
 
 
 ProfileOption = Annotated[
@@ -60,7 +52,7 @@ NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Start the rollout
 TimeoutOption = Annotated[
     str,
     typer.Option(
-        metavar="DURATION", callback=_check_duration, help="Longest wait for the end of the rollout, as in 90s."
+        metavar="DURATION", callback=check_duration, help="Longest wait for the end of the rollout, as in 90s."
     ),
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the plugin.", show_default=False)]
@@ -200,12 +192,13 @@ def rollback(
 
 
 def read_signature(file: Path) -> str:
-    """A signature as a header can carry it."""
+    """The signature in a file as the header X-Signature carries it: text on one line, anything else in base64."""
     content = read(file, "'--signature'")
     return "".join(content.decode().splitlines()).strip() if content.isascii() else base64.b64encode(content).decode()
 
 
 def _settings(given: Iterable[str]) -> dict[str, Any]:
+    """The values of `--set` by their keys. Raises BadParameter."""
     settings: dict[str, Any] = {}
     for each in given:
         key, separator, text = each.partition("=")
@@ -226,7 +219,10 @@ def _common(reason: str, expect: str | None) -> dict[str, str | None]:
 
 
 def _finish(client: AdminClient, begun: RolloutView, output: ObjectView, timeout: str | None) -> None:
-    """Waits for a rollout that has begun unless there is no time for that, and shows how it has ended."""
+    """Waits for a rollout at most `timeout`, or not at all if that is None, and shows how far it has come.
+
+    Ends the command with status 1 if the rollout has failed, or goes on after `timeout`.
+    """
     rollout = _follow(client, begun, timeout) if timeout and not begun.is_over else begun
     _print(output, rollout, table.outcome)
     if rollout.stage is RolloutStage.FAILED:
@@ -236,7 +232,10 @@ def _finish(client: AdminClient, begun: RolloutView, output: ObjectView, timeout
 
 
 def _follow(client: AdminClient, begun: RolloutView, timeout: str) -> RolloutView:
-    """The rollout as it is when it is over, or when the time is up. Its steps are told on standard error."""
+    """The rollout when it is over, or as it is after `timeout`. Prints its steps to standard error.
+
+    Ctrl-C ends the command with status 130; the rollout goes on.
+    """
     last = begun
     console = Console(stderr=True)
     try:

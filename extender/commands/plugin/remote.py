@@ -70,7 +70,7 @@ SERVER: Final = "http://127.0.0.1:8889"
 
 
 class Remote(NamedTuple):
-    """A running extender, and who we are there. Its fields are options of each command that `asks_extender`."""
+    """How a running extender is reached. The fields are options of each command that `asks_extender`."""
 
     server: ServerOption = SERVER
     token_file: TokenOption = None
@@ -83,20 +83,20 @@ LOCAL: Final = Remote()
 
 
 def asks_extender(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options by which it finds an extender, in the place of its parameter `remote`."""
+    """A command with the options of Remote in the place of its parameter `remote`."""
     return reached_by(command, Remote, nullcontext)
 
 
 def reached_by(
     command: Callable[..., None], kind: Any, reach: Callable[[Any], AbstractContextManager[Remote]]
 ) -> Callable[..., None]:
-    """Gives a command the options of `kind`, of which `reach` makes the remote, in the place of its `remote`."""
+    """A command with the options of `kind` in the place of its parameter `remote`, which `reach` makes of them."""
     return with_options(command, "remote", kind, reach)
 
 
 @contextmanager
 def connect(remote: Remote) -> Iterator[AdminClient]:
-    """A client of the extender; what it cannot do ends the command with status 1."""
+    """A client of the extender. A RemoteError in the block ends the command with status 1."""
     token = read_token(remote.token_file) if remote.token_file else None
     tls = read_tls(remote)
     try:
@@ -107,7 +107,7 @@ def connect(remote: Remote) -> Iterator[AdminClient]:
 
 
 def read_token(file: Path) -> str:
-    """The token in a file; a file of no use is wrong usage."""
+    """The token in a file. Raises BadParameter for a file that cannot be used."""
     text = read(file, "'--token-file'").decode(errors="replace").strip()
     if not text or not text.isascii() or not text.isprintable() or set(text) & set(" ,"):
         raise typer.BadParameter(f"{file}: expected a token and nothing else", param_hint="'--token-file'")
@@ -115,7 +115,7 @@ def read_token(file: Path) -> str:
 
 
 def read_tls(remote: Remote) -> ssl.SSLContext:
-    """By what the extender is known, and what it is shown; files of no use are wrong usage."""
+    """The CAs that are trusted and the client's certificate. Raises BadParameter for files that cannot be used."""
     text = read(remote.ca_file, "'--ca-file'").decode(errors="replace") if remote.ca_file else None
     try:
         context = ssl.create_default_context(cadata=text)
@@ -135,7 +135,7 @@ def read_tls(remote: Remote) -> ssl.SSLContext:
 
 
 def read(file: Path, option: str) -> bytes:
-    """The content of a file that an option names."""
+    """The content of a file that an option names. Raises BadParameter for a file that cannot be read."""
     try:
         return file.read_bytes()
     except OSError as error:

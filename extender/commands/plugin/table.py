@@ -1,4 +1,4 @@
-"""What the admin API answers, for people to read."""
+"""The answers of the admin API about plugins, for people to read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from extender.rollouts.revision import RolloutStage
 from extender.telemetry.printable import printable
 
 SHORT: Final = 12
-"""Hexadecimal digits of a digest that are shown; the API takes them as well."""
+"""Hexadecimal digits of a digest that are shown; they suffice for the API, too."""
 
 WIDTH: Final = 9
 """Characters of a label."""
@@ -49,7 +49,7 @@ _NUMBERS: Final = {"Weight", "Judged", "Alike", "Different", "Failed", "Failures
 
 
 def plugins(found: Sequence[PluginView], *, is_wide: bool = False) -> Iterator[Part]:
-    """A line a plugin; below them what is not as it should be."""
+    """A row for each plugin, and below them the conditions that do not hold."""
     headings = ["Plugin", "Profile", "Revision", "State", "Failures", "Source"]
     rows = [
         [
@@ -75,7 +75,7 @@ def plugins(found: Sequence[PluginView], *, is_wide: bool = False) -> Iterator[P
 
 
 def plugin(found: PluginView) -> Iterator[Text]:
-    """What is known of a plugin, a label and a fact a line."""
+    """All about a plugin; each line has a label and a fact."""
     revision = found.revision
     facts = {
         "Plugin": found.name,
@@ -98,12 +98,12 @@ def plugin(found: PluginView) -> Iterator[Text]:
 
 
 def revision(found: RevisionView) -> Iterator[Text]:
-    """What is known of a revision, a label and a fact a line."""
+    """All about a revision; each line has a label and a fact."""
     return _facts_lines({"Stage": found.stage.value, **_facts(found)})
 
 
 def revisions(found: Sequence[RevisionView], *, is_wide: bool = False) -> Iterator[Part]:
-    """A line a revision, the newest first."""
+    """A row for each revision, the newest first."""
     shown: Callable[[str | None], str] = (lambda digest: digest or "") if is_wide else short
     rows = [[shown(each.id), each.stage.value, shown(each.module), each.origin] for each in found]
     headings = ["Revision", "Stage", "Module", "Origin"]
@@ -115,7 +115,7 @@ def revisions(found: Sequence[RevisionView], *, is_wide: bool = False) -> Iterat
 
 
 def history(found: Sequence[RolloutView]) -> Iterator[Part]:
-    """A paragraph a rollout, the newest first."""
+    """A paragraph for each rollout, the newest first."""
     rows = [(when(each.start_time), _story(each)) for each in found]
     yield _table(("Started (UTC)", "Rollout"), rows)
 
@@ -129,7 +129,7 @@ def _story(rollout: RolloutView) -> str:
 
 
 def outcome(rollout: RolloutView) -> Iterator[Part]:
-    """How a rollout has ended, and what the probe has seen."""
+    """How a rollout has ended, and the report of its probe."""
     yield _line(f"{_about(rollout)}: {_revision(rollout)} {_ENDS[rollout.stage]}")
     if rollout.report:
         yield from report(rollout.report)

@@ -1,4 +1,4 @@
-"""Replaying a recording: of which pods and nodes one side says something else than the other."""
+"""Replays a recording: which pods and nodes the two sides judge differently."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from wasm_runtime.guests.guest import Pod
 from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
 Word = str | int | float
-"""What is said of a node: a verdict, or a score."""
+"""The judgement about a node: a verdict, or a score."""
 
 
 class Difference(NamedTuple):
-    """What the two sides say of a node for a pod."""
+    """A node that the two sides judge differently for a pod."""
 
     seconds: float
-    """Since the recording began."""
+    """Seconds from the beginning of the recording to the pod."""
     pod: str
     verb: str
     node: str
-    """Empty if it is about all of them."""
+    """The name of the node; empty if all nodes are meant."""
     baseline: Word
     module: Word
 
 
 class Replayed(NamedTuple):
-    """How a replay went."""
+    """The result of a replay."""
 
     pods: int
     different: int
-    """Pods of which the two say different things."""
+    """Number of pods that the two sides judge differently."""
     differences: Sequence[Difference]
 
 
@@ -51,10 +51,11 @@ class _Failed(NamedTuple):
 def replay(
     recording: Recording, baseline: Side, module: Side, *, profile: str | None = None, plugin: str | None = None
 ) -> Replayed:
-    """Lets two sides judge all pods of a recording, each on the nodes as they were then, and compares them.
+    """Lets two sides judge all pods of a recording, each on the nodes as they were then, and compares the judgements.
 
-    Of configurations it is the profile of that name, by default the one that was recorded; `plugin` is whose place a
-    module takes beside a configuration. Scores are compared on the nodes that both let the pod on. Raises ReplayError.
+    `profile` is the profile of configurations that judges, by default the one that was recorded. `plugin` is the plugin
+    that a module replaces beside a configuration. Scores are compared on nodes that both sides let pass. Raises
+    ReplayError.
     """
     table = NodeTable()
     table.put(recording.nodes.items())
@@ -110,7 +111,7 @@ def _differences(
 
 
 def _filter(side: Profile, pod: Pod, nodes: Nodes, *, names_plugins: bool) -> Sequence[Word] | _Failed:
-    """What is said of each node."""
+    """The verdict on each node, or why there is none."""
     try:
         tell_plugins(side, pod, nodes)
         verdict = filter_verb.run(side, pod, nodes)
@@ -121,7 +122,7 @@ def _filter(side: Profile, pod: Pod, nodes: Nodes, *, names_plugins: bool) -> Se
 
 
 def _verdicts(verdict: Verdict, *, names_plugins: bool) -> dict[str, str]:
-    """Of the nodes that do not pass, by the first plugin to reject each."""
+    """The rejections by the nodes' names; each is by the first plugin that rejects the node."""
     words: dict[str, str] = {}
     for each in verdict.filtered:
         by = f" by {each.plugin}" if names_plugins else ""
@@ -133,7 +134,7 @@ def _verdicts(verdict: Verdict, *, names_plugins: bool) -> dict[str, str]:
 
 
 def _score(side: Profile, pod: Pod, nodes: Nodes, *, names_plugins: bool) -> Sequence[Word] | _Failed:
-    """The score of each node in 0..100; of several plugins the mean by their weights."""
+    """The score of each node in 0..100, the weighted mean of several plugins; or why there is none."""
     try:
         totals = prioritize.run(side, pod, nodes)
     except PluginFailedError as error:
@@ -144,5 +145,5 @@ def _score(side: Profile, pod: Pod, nodes: Nodes, *, names_plugins: bool) -> Seq
 
 
 def _failed(error: PluginFailedError, *, names_plugins: bool) -> _Failed:
-    """The cause without the revision, which differs anyway."""
+    """The failure without the revision, which always differs between the sides."""
     return _Failed(f"{error.fields['plugin']}: {error.__cause__}" if names_plugins else str(error.__cause__))

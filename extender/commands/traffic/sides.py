@@ -21,7 +21,7 @@ from extender.sources.source import fetch_now
 from wasm_runtime.compile.cache import CacheError
 
 CONFIGURATIONS: Final = frozenset({".yaml", ".yml"})
-"""How the names of configuration files end; all other files are modules."""
+"""Suffixes of configuration files; all other files are modules."""
 
 
 class ReplayError(Exception):
@@ -29,21 +29,21 @@ class ReplayError(Exception):
 
 
 class Side(NamedTuple):
-    """What judges."""
+    """What judges on one side: a module, or a profile of a configuration."""
 
     file: Path
     """A module or a configuration file."""
     guest_config: str = ""
-    """Of a module."""
+    """The guestConfig of a module."""
 
     @property
     def is_configuration(self) -> bool:
-        """Whether it is a whole profile."""
+        """Whether `file` is a configuration."""
         return self.file.suffix in CONFIGURATIONS
 
 
 class _Part(NamedTuple):
-    """A plugin of a side, and where its paths begin."""
+    """A plugin of a side, and the folder that its relative paths begin at."""
 
     config: PluginConfig
     folder: Path
@@ -51,7 +51,7 @@ class _Part(NamedTuple):
 
 @contextmanager
 def loaded(baseline: Side, module: Side, profile: str, plugin: str | None) -> Iterator[tuple[Profile, Profile]]:
-    """Both sides. A module beside a configuration takes the place of a plugin: of its own name, or of `plugin`.
+    """The profiles of both sides. A module beside a configuration replaces a plugin: `plugin`, or the one of its name.
 
     Raises ReplayError.
     """
@@ -87,7 +87,7 @@ def _parts(side: Side, profile: str, beside: Side | None, plugin: str | None) ->
 
 
 def _replaced(config: PluginConfig, name: str, own: _Part, side: Side, folder: Path) -> _Part:
-    """A plugin; the one of that name with the other module, whose digest and signature are not yet known."""
+    """A plugin of a configuration; the plugin `name` with the module of the other side, without digest and key."""
     if config.name != name:
         return _Part(config, folder)
     other = {"guest_url": own.config.guest_url, "digest": None, "source": own.config.source}

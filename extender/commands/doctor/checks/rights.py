@@ -15,7 +15,10 @@ BIND: Final = "manifests/components/bind"
 
 
 def _lacking(resource: str, subresource: str, outcome: str, mend: str) -> Callable[[Account], Iterator[Problem]]:
-    """What finds rights on a resource that an account lacks."""
+    """A `find` of Check: the rights on a resource that the extender's account lacks.
+
+    `outcome` says what comes of it, and `mend` is the manifest that gives the rights.
+    """
 
     def find(account: Account) -> Iterator[Problem]:
         lacks = [each for each in account.lacks if (each.resource, each.subresource) == (resource, subresource)]

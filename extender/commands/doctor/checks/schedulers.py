@@ -13,7 +13,7 @@ from extender.commands.doctor.scheduler import SchedulerConfig
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 
 OLDEST, NEWEST = Version(1, 34), Version(1, 37)
-"""Of the kube-schedulers that are supported."""
+"""The minors of kube-scheduler that are supported, both included."""
 
 
 def _api_version(scheduler: SchedulerConfig) -> Iterator[Problem]:

@@ -20,7 +20,7 @@ WEIGHTS: Final = {
     "NodeResourcesBalancedAllocation": 1,
     "ImageLocality": 1,
 }
-"""Of the in-tree plugins that score (`pkg/scheduler/apis/config/v1/default_plugins.go`)."""
+"""Default weights of the in-tree plugins that score (`pkg/scheduler/apis/config/v1/default_plugins.go`)."""
 
 KUBE_RANGE: Final = 10
 """kube-scheduler multiplies scores of extenders, which are to be 0 to 10, by ten (`MaxExtenderPriority`)."""
@@ -61,7 +61,7 @@ def _too_little(scheduler: SchedulerConfig, entry: Entry, extender: Registration
 
 
 def _weights(profile: SchedulerProfile) -> dict[str, int]:
-    """The weights of the in-tree plugins that score (`mergePluginSet`)."""
+    """The weights of the in-tree plugins that score in a profile, as kube-scheduler merges them (`mergePluginSet`)."""
     weights = dict(WEIGHTS)
     for changes in (profile.plugins.multi_point, profile.plugins.score) if profile.plugins else ():
         disabled = {each.name for each in changes.disabled}

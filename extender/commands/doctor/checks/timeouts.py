@@ -10,7 +10,7 @@ from extender.commands.doctor.facts import Entry
 from extender.rollouts.registration import GROUP_BIND_S, Registration
 
 LONG_FACTOR: Final = 4
-"""httpTimeout is long if it is more than so many times what the extender needs."""
+"""An httpTimeout is too long if it is more than this factor times the time that the extender needs."""
 
 
 def _judging(entry: Entry, extender: Registration) -> Iterator[Problem]:

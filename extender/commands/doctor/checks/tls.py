@@ -11,7 +11,7 @@ from extender.config.urls import is_loopback
 from extender.rollouts.registration import Registration
 
 _INVALID: Final = ("has expired on", "is not valid before")
-"""What the extender says of its certificate."""
+"""How the extender says at /readyz that its certificate is not valid now."""
 
 
 def _without_ca(entry: Entry) -> Iterator[Problem]:

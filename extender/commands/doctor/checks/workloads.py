@@ -77,7 +77,7 @@ def _none(extender_workload: Workload) -> Iterator[Problem]:
 
 
 def _places(scheduler: SchedulerConfig, workload: Workload) -> bool:
-    """Whether a scheduler places the pods of a workload. Those of the kubelet it does not."""
+    """Whether a scheduler places the pods of a workload; the kubelet's static pods are placed by none."""
     names = {profile.scheduler_name for profile in scheduler.profiles}
     return workload.kind == "Deployment" and workload.pod.scheduler_name in names
 
