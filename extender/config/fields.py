@@ -11,7 +11,7 @@ from pydantic.alias_generators import to_camel
 
 
 class Model(BaseModel):
-    """A section of the configuration file: unknown keys are refused."""
+    """A section of the configuration file. Its keys are in camelCase; unknown keys are refused."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, arbitrary_types_allowed=True)
 

@@ -13,12 +13,12 @@ from typing import Any, Final, NoReturn
 
 MAX_SCHEMA_BYTES: Final = 64 * 1024
 MAX_PROBLEMS: Final = 20
-"""Problems of a guestConfig that are told."""
+"""Problems of a guestConfig that are listed."""
 MAX_PROBLEM_CHARS: Final = 500
 
 _REFERENCES: Final = {"$ref", "$dynamicRef", "$recursiveRef"}
 _REGEX_BYTES: Final = 1 << 20
-"""Bytes that a compiled pattern may have."""
+"""Bytes of memory that a compiled pattern may use."""
 
 Schema = dict[str, Any]
 
@@ -68,7 +68,7 @@ def _problem(error: Any) -> str:
 
 
 def _validator(schema: Schema) -> Any:
-    """Raises ValueError."""
+    """A validator of jsonschema_rs for a schema. Raises ValueError for one that is no JSON Schema."""
     import jsonschema_rs  # noqa: PLC0415 - most modules have no schema
 
     options = jsonschema_rs.RegexOptions(size_limit=_REGEX_BYTES, dfa_size_limit=_REGEX_BYTES)
@@ -76,7 +76,7 @@ def _validator(schema: Schema) -> Any:
 
 
 def _retrieve(uri: str) -> NoReturn:
-    """Nothing is fetched for a schema."""
+    """Refuses to fetch a schema that another one refers to."""
     raise ValueError(f"{uri} is not fetched")
 
 

@@ -1,4 +1,4 @@
-"""Reads the configuration file, and says all that is wrong with it."""
+"""Reads the configuration file, and lists everything that is wrong with it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ConfigError(Exception):
         super().__init__("\n".join(f"{file}: {problem}" for problem in problems))
         self.problems = problems
         self.plugins = plugins or {}
-        """What can be read of the plugins all the same, by key."""
+        """The plugins that can be read all the same, by key, without those of their keys that have problems."""
 
 
 class _StrictLoader(BoundedLoader):
@@ -76,7 +76,7 @@ def guest_path(file: Path, plugin: PluginConfig) -> Path:
 
 
 def _cross_section_problems(configuration: ExtenderConfiguration) -> Iterator[str]:
-    """What a plugin or profile asks for that needs something elsewhere in the file."""
+    """Problems of keys of a profile or plugin that need other sections of the file."""
     for at, profile in enumerate(configuration.profiles):
         if profile.simulator_results:
             where = key(("profiles", at, "simulatorResults"))
@@ -91,7 +91,7 @@ def _cross_section_problems(configuration: ExtenderConfiguration) -> Iterator[st
 
 
 def _duplicates(content: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with names that must differ."""
+    """Problems of names that must differ."""
     yield from _twice("profiles", _items(content, "profiles"))
     for at, profile in enumerate(_items(content, "profiles")):
         yield from _twice(f"profiles[{at}].plugins", _items(profile, "plugins"))
@@ -105,7 +105,7 @@ def _twice(where: str, items: Sequence[Any]) -> Iterator[str]:
 
 
 def _usable(content: Mapping[str, Any]) -> Iterator[tuple[str, PluginConfig]]:
-    """The plugins of a file that has problems, without those of their keys that have."""
+    """The plugins of a file that has problems, by key, without those of their keys that have problems."""
     for at, profile in enumerate(_items(content, "profiles")):
         for index, plugin in enumerate(_items(profile, "plugins")):
             try:
@@ -139,11 +139,11 @@ _MESSAGES: Final = {
     "tuple_type": "expected a list",
     "too_short": "expected at least one item",
 }
-"""Instead of pydantic's, which speak of Python's types."""
+"""Messages by pydantic's type of an error, whose own messages name types of Python."""
 
 
 def describe(error: Mapping[str, Any]) -> str:
-    """An error of pydantic's in words: where, and what was expected."""
+    """The problem that an error of pydantic's describes: the path of the key, and what was expected."""
     where = key(error["loc"])
     if error["type"] == "extra_forbidden":
         return f"{where}: unknown key{_nearest(error['loc'])}"
@@ -155,7 +155,7 @@ def describe(error: Mapping[str, Any]) -> str:
 
 
 def key(path: tuple[str | int, ...]) -> str:
-    """The path of a key as in `profiles[0].plugins[1].name`."""
+    """The path of a key as messages name it: `profiles[0].plugins[1].name`."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".")
 
@@ -175,7 +175,7 @@ _SECTIONS: Final[Mapping[tuple[str, ...], type[BaseModel]]] = {
 
 
 def _nearest(path: tuple[str | int, ...]) -> str:
-    """The key of the same section that was meant, if one looks like it."""
+    """A hint at a similar key of the same section; empty if there is none."""
     section = _SECTIONS[tuple(part for part in path[:-1] if isinstance(part, str))]
     names = [str(field.alias) for field in section.model_fields.values()]
     near = difflib.get_close_matches(str(path[-1]), names, n=1)

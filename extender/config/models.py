@@ -30,7 +30,7 @@ MIN_STACK_BYTES: Final = 64 * KIBIBYTE
 _DEFAULTS: Final = Settings("")
 """The limits of a guest that the runtime sets by itself."""
 MAX_TOP_NODES: Final = 100
-"""So many nodes are the least for which kube-scheduler itself stops looking for more (`minFeasibleNodesToFind`)."""
+"""The largest `topNodes`: the feasible nodes that kube-scheduler looks for at least (`minFeasibleNodesToFind`)."""
 
 
 class FailurePolicy(str, Enum):

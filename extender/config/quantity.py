@@ -11,7 +11,7 @@ _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _BYTES: Final = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 
 MAX_DURATION_S: Final = 3600.0
-"""Seconds; longer durations are mistakes."""
+"""The longest duration that a configuration may have; longer ones are mistakes."""
 
 
 def seconds(text: object) -> float:

@@ -82,7 +82,7 @@ class ServerConfig(Model):
 
     @property
     def may_bind(self) -> bool:
-        """Whether only kube-scheduler can ask for a bind: off loopback by its certificate."""
+        """Whether only kube-scheduler can ask for a bind: on loopback, or by a client certificate."""
         return is_loopback(self.address.host) or (self.tls is not None and self.tls.client_ca_file is not None)
 
     @model_validator(mode="after")

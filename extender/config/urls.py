@@ -18,18 +18,18 @@ _PATTERN: Final = re.compile(
     r"(?::(?P<tag>\w[\w.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?",
     re.ASCII,
 )
-"""Names and tags as the OCI distribution specification has them."""
+"""The URL of an artifact; names and tags are as the OCI distribution specification allows."""
 
 
 class Reference(NamedTuple):
-    """An artifact: its registry, its repository, and a tag or the digest of its manifest."""
+    """The address of an artifact: its registry, its repository, and a tag or the digest of its manifest."""
 
     registry: str
     repository: str
     tag: str
-    """Followed; `latest` where none is given. Not looked at where there is a digest."""
+    """The tag that is followed, `latest` by default. A digest makes it irrelevant."""
     digest: str | None
-    """Of the manifest."""
+    """The digest of the manifest, if the URL has one."""
 
     @classmethod
     def parse(cls, url: str) -> Reference:
@@ -69,7 +69,7 @@ def _check_login(url: str, mend: str) -> None:
 
 
 def is_web(url: httpx.URL) -> bool:
-    """Whether a web server can be asked for a URL."""
+    """Whether a URL is one of http or https, with a host and a valid port."""
     return url.scheme in {"http", "https"} and bool(url.raw_host) and (url.port is None or 0 < url.port < 65_536)
 
 
@@ -100,17 +100,17 @@ def check_url(url: str) -> None:
 
 
 def public(url: str) -> str:
-    """The URL of a source as everybody may see it: without a query, which may hold a token."""
+    """The URL of a source that may be shown to everybody: without the query, which may hold a token."""
     return url.partition("?")[0] if url.startswith(("http://", "https://")) else url
 
 
 def quoted(url: str) -> str:
-    """What may be a URL, without what may be a login or a token in it."""
+    """A text that may be a malformed URL, without what may be a login or a token."""
     return re.sub(r"^([^/@]*//)?[^/]*@", r"\1", url.partition("?")[0])
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, in IPv6 also by an address that stands for one of IPv4."""
+    """Whether a host is this machine: `localhost`, or a loopback address, also an IPv4 address mapped to IPv6."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

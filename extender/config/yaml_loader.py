@@ -1,4 +1,4 @@
-"""YAML from outside, whose aliases do not make much of little."""
+"""YAML from outside, with a bound on what its aliases stand for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 import yaml
 
 MAX_ALIASED: Final = 1_000_000
-"""Characters that all aliases of a document stand for, those within what they stand for included."""
+"""Characters that all aliases of a document may stand for, with the aliases in them expanded."""
 
 
 class BoundedLoader(yaml.SafeLoader):
@@ -20,10 +20,10 @@ class BoundedLoader(yaml.SafeLoader):
         super().__init__(stream)
         self._size = self._aliased = 0
         self._sizes: dict[int, int] = {}
-        """Of each node that is complete, by its identity."""
+        """The number of characters of each complete node, by the node's `id()`."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """As PyYAML has it; raises ComposerError."""
+        """Overrides PyYAML's, and raises ComposerError for aliases beyond the bound."""
         is_alias = self.check_event(yaml.AliasEvent)
         before = self._size
         node = super().compose_node(parent, index)

@@ -1,4 +1,4 @@
-"""Histograms that cost little to count in."""
+"""Histograms of durations in which counting costs little."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _BOUNDS: Final = (*map(floatToGoString, BUCKETS), "+Inf")
 
 
 class Durations(NamedTuple):
-    """What was counted under the values of the labels since the start, for people."""
+    """A summary of a series since the start, for people."""
 
     labels: tuple[str, ...]
     times: int
     mean: float
-    """Seconds."""
+    """The mean in seconds."""
     median: float
-    """The upper bound in seconds of the bucket that it is in; infinite beyond the last."""
+    """The upper bound in seconds of the median's bucket; infinite in the last bucket."""
     p99: float
-    """The same, of which 99 of 100 are not above."""
+    """The upper bound in seconds of the 99th percentile's bucket."""
 
 
 class Series:
-    """What was counted under the values of the labels. May be used from any thread."""
+    """The durations that were counted under one combination of labels. May be used from any thread."""
 
     __slots__ = ("_buckets", "_lock", "_total")
 
@@ -46,14 +46,14 @@ class Series:
         self._lock = threading.Lock()
 
     def count(self, seconds: float) -> None:
-        """Counts a value."""
+        """Counts a duration."""
         at = bisect_left(BUCKETS, seconds)
         with self._lock:
             self._buckets[at] += 1
             self._total += seconds
 
     def read(self) -> tuple[list[int], float]:
-        """How many values were up to each bound, and the sum of all."""
+        """How many durations were at most each of BUCKETS and infinity, and the sum of all in seconds."""
         with self._lock:
             return list(accumulate(self._buckets)), self._total
 
@@ -72,11 +72,11 @@ class Histogram(Collector):
         self._series: dict[tuple[str, ...], Series] = {}
 
     def series(self, *values: str) -> Series:
-        """What is counted under the values of the labels."""
+        """The series under these values of the labels, which begins if there is none."""
         return self._series.setdefault(values, Series())
 
     def durations(self) -> list[Durations]:
-        """What was counted until now, by the labels; nothing of those without a value."""
+        """A summary of each series with durations, sorted by the values of the labels."""
         found: list[Durations] = []
         for labels, series in sorted(self._series.items(), key=lambda each: each[0]):
             counts, total = series.read()
@@ -86,7 +86,7 @@ class Histogram(Collector):
         return found
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
-        """What was counted until now."""
+        """The metric as Prometheus reads it."""
         family = HistogramMetricFamily(self._name, self._help_text, labels=self._labels)
         for values, series in list(self._series.items()):
             counts, total = series.read()

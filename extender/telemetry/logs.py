@@ -1,4 +1,4 @@
-"""The log: a line an event on standard error, for people on a terminal, JSON elsewhere."""
+"""The log: a line for each event on standard error, for people on a terminal, in JSON elsewhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def _make_printable(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Keeps what guests and clients have said from being more than text on a terminal."""
+    """Makes texts of guests and clients harmless for a terminal."""
     return {key: _printable(value) for key, value in event.items()}
 
 

@@ -1,4 +1,4 @@
-"""What is measured, for Prometheus."""
+"""All metrics, for Prometheus and for the pages of latencies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wasm_runtime.engine import Span
 
 
 class VerbPhases(NamedTuple):
-    """Where the parts of a verb are counted."""
+    """The series of the phases of one verb."""
 
     decode: Series
     nodes: Series
@@ -23,7 +23,7 @@ class VerbPhases(NamedTuple):
 
 
 class VerbResults(NamedTuple):
-    """Where the results of a verb are counted."""
+    """The counters of the results of one verb."""
 
     success: Counter
     unschedulable: Counter
@@ -32,16 +32,16 @@ class VerbResults(NamedTuple):
 
 
 class _GuestSeries(NamedTuple):
-    """Where is counted what verbs take in a plugin."""
+    """The series of one plugin's guests."""
 
     waits: Series
     syncs: Series
     runs: dict[str, Series]
-    """By the export."""
+    """Seconds in each export, by its name."""
 
 
 class Metrics:
-    """What verbs and guests take, and how the caches of the cluster do. May be used from any thread.
+    """The metrics of verbs, guests, rollouts, TLS and the caches of the cluster. May be used from any thread.
 
     The labels are the verbs, the phases, the exports of the ABI, the plugins of the configuration, the resources that
     are watched, the servers, and how lists, watches, rollouts, handshakes and wakes end, so their number is bounded by
@@ -60,37 +60,19 @@ class Metrics:
         self._runs = self._add(Histogram("kwx_guest_seconds", "In a guest and its host functions.", "plugin", "export"))
         self._guests: dict[str, _GuestSeries] = {}
         self._caches: dict[str, tuple[Callable[[], int], Callable[[], float]]] = {}
-        self._waiting_pods = Gauge("kwx_waiting_pods", "Pods that wait on Permit.", ("plugin",), registry=self.registry)
-
-        self._reads = Counter(
-            "kwx_cluster_reads",
-            "Lists and watches that ended.",
-            ("resource", "verb", "end"),
-            registry=self.registry,
+        self._waiting_pods = self._gauge("kwx_waiting_pods", "Pods that wait on Permit.", "plugin")
+        self._reads = self._counter("kwx_cluster_reads", "Lists and watches that ended.", "resource", "verb", "end")
+        self._results = self._counter("kwx_verb_results", "How verbs were answered.", "verb", "result")
+        self._rollouts = self._counter(
+            "kwx_rollouts", "Attempts to bring a revision live that ended.", "profile", "plugin", "end"
         )
-        self._results = Counter(
-            "kwx_verb_results", "How verbs were answered.", ("verb", "result"), registry=self.registry
+        self._handshakes = self._counter("kwx_tls_handshakes", "TLS handshakes that ended.", "server", "end")
+        self._certificate_days = self._gauge("kwx_tls_days_left", "Days until a certificate expires.", "server", "file")
+        self._certificates_outdated = self._gauge(
+            "kwx_tls_outdated", "Whether new certificates cannot be used.", "server"
         )
-        self._rollouts = Counter(
-            "kwx_rollouts",
-            "Attempts to bring a revision live that ended.",
-            ("profile", "plugin", "end"),
-            registry=self.registry,
-        )
-        self._handshakes = Counter(
-            "kwx_tls_handshakes", "TLS handshakes that ended.", ("server", "end"), registry=self.registry
-        )
-        self._certificate_days = Gauge(
-            "kwx_tls_days_left", "Days until a certificate expires.", ("server", "file"), registry=self.registry
-        )
-        self._certificates_outdated = Gauge(
-            "kwx_tls_outdated", "Whether new certificates cannot be used.", ("server",), registry=self.registry
-        )
-        self._wakes = Counter(
-            "kwx_wakes",
-            "Writes to the API server that have kube-scheduler try rejected pods again.",
-            ("end",),
-            registry=self.registry,
+        self._wakes = self._counter(
+            "kwx_wakes", "Writes to the API server that have kube-scheduler try rejected pods again.", "end"
         )
 
     def expect_rollouts(self, profile: str, plugin: str, ends: Iterable[str]) -> None:
@@ -103,27 +85,27 @@ class Metrics:
         self._rollouts.labels(profile, plugin, end).inc()
 
     def expect_waits(self, plugin: str, count: Callable[[str], float]) -> None:
-        """Adds how many pods wait on Permit of a plugin, which are counted when somebody asks."""
+        """Adds the gauge of pods that wait on Permit of a plugin; `count` is called for each scrape."""
         self._waiting_pods.labels(plugin).set_function(partial(count, plugin))
 
     def count_list_or_watch(self, resource: str, verb: str, end: str) -> None:
-        """Counts a list or a watch of the API server that ended."""
+        """Counts a list or a watch (`verb`) of a resource that ended in a way (`end`)."""
         self._reads.labels(resource, verb, end).inc()
 
     def count_wake(self, end: str) -> None:
-        """Counts a write that has rejected pods tried again, or was to."""
+        """Counts a write that makes kube-scheduler retry rejected pods, by how the write ended."""
         self._wakes.labels(end).inc()
 
     def add_plugins(self, read: Callable[[], Iterable[PluginSample]]) -> None:
-        """Adds what is known of the plugins that are live; read when somebody asks."""
+        """Adds the metrics of the plugins that are live; `read` is called for each scrape."""
         self.registry.register(PluginCollector(read))
 
     def add_readiness(self, is_ready: Callable[[], bool]) -> None:
-        """Adds whether verbs can be answered; read when somebody asks."""
-        Gauge("kwx_ready", "Whether verbs can be answered.", registry=self.registry).set_function(is_ready)
+        """Adds the gauge of readiness; `is_ready` is called for each scrape."""
+        self._gauge("kwx_ready", "Whether verbs can be answered.").set_function(is_ready)
 
     def results(self, verb: str) -> VerbResults:
-        """Where the results of a verb are counted."""
+        """The counters of the results of a verb."""
         return VerbResults(*[self._results.labels(verb, result) for result in VerbResults._fields])
 
     def expect_handshakes(self, server: str, ends: Iterable[str]) -> None:
@@ -138,17 +120,17 @@ class Metrics:
     def add_certificate_gauges(
         self, server: str, days_left: Mapping[str, Callable[[], float]], is_outdated: Callable[[], float]
     ) -> None:
-        """Adds the days until each of a server's certificates expires, and whether new ones cannot be used."""
+        """Adds the gauges of a server's certificates; all functions are called for each scrape."""
         for file, read in days_left.items():
             self._certificate_days.labels(server, file).set_function(read)
         self._certificates_outdated.labels(server).set_function(is_outdated)
 
     def phases(self, verb: str) -> VerbPhases:
-        """Where the phases of a verb are counted."""
+        """The series of the phases of a verb."""
         return VerbPhases(*[self._phases.series(verb, phase) for phase in VerbPhases._fields])
 
     def observe_guest(self, plugin: str, waited: float, spans: Sequence[Span]) -> None:
-        """Counts what a verb took in a plugin."""
+        """Counts the seconds that a verb waited for a guest of a plugin, and those of each call of the guest."""
         waits, syncs, runs = self._guests.get(plugin) or self._guest(plugin)
         waits.count(waited)
         for export, sync_seconds, run_seconds in spans:
@@ -172,25 +154,30 @@ class Metrics:
         return self._runs.durations()
 
     def caches(self) -> Mapping[str, tuple[float, float]]:
-        """How many objects are kept of each resource, and for how many seconds they may be outdated."""
+        """How many objects each cache holds, and for how many seconds they may be outdated, by resource."""
         return {resource: (size(), outdated()) for resource, (size, outdated) in self._caches.items()}
 
     def add_cache_gauges(self, resource: str, size: Callable[[], int], outdated: Callable[[], float]) -> None:
-        """Adds how many objects are kept, and for how many seconds they may be outdated; read when somebody asks."""
+        """Adds the gauges of a resource's cache: its objects, and for how many seconds they may be outdated."""
         self._caches[resource] = size, outdated
         gauges: dict[str, tuple[str, Callable[[], float]]] = {
             f"kwx_{resource}": (f"The cluster's {resource} that are known.", size),
             f"kwx_{resource}_outdated_seconds": (f"For how long the {resource} may be outdated.", outdated),
         }
         for name, (help_text, read) in gauges.items():
-            Gauge(name, help_text, registry=self.registry).set_function(read)
+            self._gauge(name, help_text).set_function(read)
 
     def add_ledger_gauge(self, states: Iterable[str], count: Callable[[str], float]) -> None:
-        """Adds how many pods the ledger has in each state, which is counted when somebody asks."""
-        help_text = "Pods that are on nodes, or expected there."
-        gauge = Gauge("kwx_ledger_pods", help_text, ("state",), registry=self.registry)
+        """Adds the gauge of pods in each state of the ledger; `count` is called for each scrape."""
+        gauge = self._gauge("kwx_ledger_pods", "Pods that are on nodes, or expected there.", "state")
         for state in states:
             gauge.labels(state).set_function(partial(count, state))
+
+    def _counter(self, name: str, help_text: str, *labels: str) -> Counter:
+        return Counter(name, help_text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, help_text: str, *labels: str) -> Gauge:
+        return Gauge(name, help_text, labels, registry=self.registry)
 
     def _add(self, histogram: Histogram) -> Histogram:
         self.registry.register(histogram)

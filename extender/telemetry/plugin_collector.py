@@ -1,4 +1,4 @@
-"""What is measured of plugins that are live, read when somebody asks."""
+"""Metrics of the plugins that are live, read for each scrape."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 
 class PluginSample(NamedTuple):
-    """What is known of a plugin now."""
+    """The state of a plugin at a scrape."""
 
     profile: str
     plugin: str
@@ -18,18 +18,18 @@ class PluginSample(NamedTuple):
     """Calls without an answer, by the kind of failure: all kinds, so that the first failure is an increase."""
     rejected_nodes: int
     revision: str
-    """Empty while nothing serves."""
+    """The id of the active revision; empty while none serves."""
     module: str
 
 
 class PluginCollector(Collector):
-    """Tells of the plugins that are configured now, so the number of series is bounded by the configuration."""
+    """Has series of the plugins that are configured now alone, so their number is bounded by the configuration."""
 
     def __init__(self, read: Callable[[], Iterable[PluginSample]]) -> None:
         self._read = read
 
     def collect(self) -> Iterator[Metric]:
-        """What is so now."""
+        """The metrics of all plugins, as Prometheus reads them."""
         place = ("profile", "plugin")
         failures = CounterMetricFamily(
             "kwx_plugin_failures", "Calls of a plugin without an answer.", labels=(*place, "kind")

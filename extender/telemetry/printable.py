@@ -8,17 +8,17 @@ from typing import Final
 
 
 def printable(text: str) -> str:
-    """A text of others on one line: nothing in it moves the cursor, or is taken for anything but text."""
+    """A foreign text on one line, without characters that a terminal would obey."""
     return "".join(character if character.isprintable() else " " if character.isspace() else "�" for character in text)
 
 
 def printable_lines(text: str) -> str:
-    """The same of a text that may have several lines."""
+    """A foreign text with its line breaks, without other characters that a terminal would obey."""
     return "\n".join(map(printable, text.splitlines()))
 
 
 def escaped(encoded: str) -> str:
-    """JSON of others that says the same, in which nothing but its own line breaks moves the cursor."""
+    """Equivalent JSON whose only control characters are line breaks between its tokens."""
     return _UNPRINTABLE.sub(lambda found: _escape(found[0]), encoded)
 
 
