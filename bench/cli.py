@@ -87,7 +87,7 @@ def _interrupt(_: int, __: FrameType | None) -> NoReturn:
 
 
 def _require_extra() -> None:
-    """Ends a command that can do nothing without the extra bench."""
+    """Ends the command with status 1 if the libraries of the extra bench are missing."""
     missing = [name for name in EXTRA if find_spec(name) is None]
     if missing:
         fail(f"{', '.join(missing)} not found: install the extra bench, in a checkout by pip install '.[bench]'")
@@ -213,12 +213,12 @@ def _numbers(given: str | None) -> Sequence[int]:
 
 
 def _program() -> str:
-    """How this program can be called again."""
+    """How the user has called this program, for messages."""
     return "kwx" if which("kwx") else shlex.join([sys.executable, "-m", "extender"])
 
 
 def _command(program: str = "kwx") -> str:
-    """What was typed, without where results go."""
+    """The command line that was typed, without the options that say where results go."""
     words = ["bench", *sys.argv[1 + (sys.argv[1:2] == ["bench"]) :]]
     if "--folder" in words:
         at = words.index("--folder")
@@ -227,7 +227,7 @@ def _command(program: str = "kwx") -> str:
 
 
 def _run(level: str, given: Path | None, output: View, measure: Callable[[Path], Run]) -> None:
-    """Measures into a folder, and says where the results are."""
+    """Measures a level into a folder, and says where the results are."""
     from bench import report  # noqa: PLC0415 - plots take a second to import
 
     folder = given or Path("kwx-bench", f"{level}-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
@@ -253,7 +253,7 @@ def _run(level: str, given: Path | None, output: View, measure: Callable[[Path],
 
 
 def _going_on(folder: Path) -> Iterator[str]:
-    """Where a run is, if it has begun, and what to type to go on with it, in lines."""
+    """Lines that say where an interrupted run is, and what to type to go on with it; none if it has not begun."""
     if (folder / FILE).exists():
         place = shlex.quote(str(folder))
         yield f"what was measured is in {place}"
@@ -317,7 +317,7 @@ def bench_schema() -> None:
 
 
 def _headroom() -> Path:
-    """The example, which is measured where no module is given: beside this file in a wheel, else where it is built."""
+    """The module headroom, which is measured by default: beside this file in a wheel, else where it is built."""
     here = Path(__file__).parent
     packed = here / HEADROOM.name
     return packed if packed.exists() else here.parent / HEADROOM

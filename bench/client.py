@@ -21,7 +21,7 @@ Request = Sequence[bytes]
 
 
 class Answer(NamedTuple):
-    """What came back, and when."""
+    """The answer to a request."""
 
     elapsed: float
     """Milliseconds from the first byte sent to the last one read."""

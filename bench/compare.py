@@ -44,7 +44,7 @@ from extender.telemetry.printable import printable
 
 THRESHOLD: Final = 0.05
 FALSE_CHANGES: Final = 0.05
-"""The part of comparisons that may tell a change where there is none."""
+"""The share of comparisons that may report a change where there is none."""
 
 Figure = Literal["median", "p99"]
 FIGURES: Final[Mapping[Figure, float]] = {"median": 0.5, "p99": 0.99}
@@ -55,7 +55,7 @@ HEAD: Final = ("case", "variant", "metric", "before", "after", "controls", "chan
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A figure of a variant in both runs."""
+    """A figure of a variant, and how it changed between the runs."""
 
     case: str
     variant: str
@@ -78,14 +78,14 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What has changed from one run to another."""
 
     threshold: float
-    """The smallest part of a figure that is told as a change."""
+    """The smallest relative change that is reported."""
     between_runs: dict[str, float]
     """By metric, the part by which figures differ from run to run beyond what rounds tell: a standard deviation.
 
     It is BETWEEN_RUNS where no case has two controls that would tell.
     """
     changes: list[Change]
-    """Of each variant that this project runs, told or not."""
+    """The changes of each variant that this project runs, reported or not."""
     remarks: list[str]
     """Sentences: how the runs differ, and what was left out."""
 
@@ -105,21 +105,21 @@ class _Move(NamedTuple):
 
     case: str
     series: Series
-    """In the second run."""
+    """The series in the second run."""
     figure: Figure
     control: bool
     before: float
     after: float
     log: float
-    """Of after divided by before; nan if one is 0."""
+    """The logarithm of after divided by before; nan if one of them is 0."""
     drawn: Floats
-    """The same of rounds drawn anew in each run."""
+    """The same logarithm for rounds drawn anew in each run."""
     rounds: int
-    """Of the run that has fewer; 0 if they are too few for an interval."""
+    """Rounds of the run that has fewer; 0 if they are too few for an interval."""
 
     @property
     def group(self) -> tuple[str, str]:
-        """Those of the same case and metric have the same controls."""
+        """Case and metric: figures with the same two have the same controls."""
         return self.case, self.series.metric
 
 
@@ -128,16 +128,16 @@ class _Controls(NamedTuple):
 
     logs: Floats
     drawn: Floats
-    """A row for each control."""
+    """The draws of each control, in rows."""
 
     @property
     def log(self) -> float:
-        """Of all together; nan without any."""
+        """The mean logarithm of all controls; nan without any."""
         return float(np.median(self.logs)) if len(self.logs) else math.nan
 
     @property
     def together(self) -> Floats:
-        """The same of each draw."""
+        """The mean over all controls, for each draw."""
         return np.asarray(np.median(self.drawn, axis=0))
 
 
@@ -259,13 +259,13 @@ class _Noise(NamedTuple):
 
     variance: float
     freedom: int
-    """How many independent values that is known from."""
+    """Degrees of freedom: how many independent values the noise is known from."""
 
 
 BETWEEN_RUNS: Final = 0.05
-"""What is taken for the noise between runs where controls cannot tell: as much as is told as a change."""
+"""The noise between runs that is assumed where controls cannot tell."""
 ASSUMED: Final = _Noise(BETWEEN_RUNS**2, 4)
-"""As vague as what five runs tell."""
+"""The assumed noise, as uncertain as an estimate from five runs."""
 
 
 def _between(groups: Sequence[_Controls]) -> _Noise:
@@ -284,7 +284,7 @@ def _between(groups: Sequence[_Controls]) -> _Noise:
 
 
 def _squares(rows: Floats) -> Floats:
-    """Of the distances from each column's mean, their sum."""
+    """The sum of squared distances from each column's mean."""
     return np.asarray(((rows - rows.mean(axis=0)) ** 2).sum(axis=0))
 
 
@@ -293,9 +293,9 @@ class _Measure(NamedTuple):
 
     log: float
     reach: float
-    """Of its interval, to each side."""
+    """Half the width of the interval."""
     chance: float
-    """That it moved at least as far by chance."""
+    """Probability of a move at least as large by chance."""
 
 
 def _measure(move: _Move, controls: _Controls, between: _Noise) -> _Measure:
@@ -317,7 +317,7 @@ def _measure(move: _Move, controls: _Controls, between: _Noise) -> _Measure:
 
 
 def _told(chances: Sequence[float]) -> list[bool]:
-    """Which are no chance, if in one of twenty comparisons any of them may be: Holm (1979)."""
+    """Which moves are significant, if FALSE_CHANGES of the comparisons may have any false one: Holm (1979)."""
     known = sorted(chance for chance in chances if not math.isnan(chance))
     fits = (chance * (len(known) - at) <= FALSE_CHANGES for at, chance in enumerate(known))
     rejected = sum(takewhile(bool, fits))

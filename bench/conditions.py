@@ -1,4 +1,4 @@
-"""What the machine is like: once, between rounds, and whether it was quiet enough for what was measured."""
+"""The machine, its condition between rounds, and whether it was quiet enough for the measurements."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ COMMAND_TIMEOUT_S: Final = 10.0
 
 WORK: Final = bytes(1 << 16)
 WORK_TIMES: Final = 32
-"""The yardstick: 2 MiB to hash, which takes some 2 ms."""
+"""How often the yardstick's work, hashing 2 MiB in some 2 ms, is repeated."""
 LOOKS_AT_YARDSTICK: Final = 5
 
 MAIN: Final = ("cycle", "throughput", "pod", "gang")
 """Metrics whose figures tell how noisy a run was: those that people look at first."""
 FEWEST_FOR_DRIFT: Final = 6
-"""Rounds of which the halves are compared."""
+"""Rounds from which the halves of a run are compared."""
 
 
 def machine() -> Machine:
@@ -60,14 +60,14 @@ def _cpu() -> str:
 
 
 def _cores() -> int:
-    """Those that this process may use, by its affinity and by the quota of its control groups."""
+    """The number of cores that this process may use, by its affinity and by the quota of its control groups."""
     process = psutil.Process()
     allowed = len(process.cpu_affinity()) if hasattr(process, "cpu_affinity") else psutil.cpu_count() or 1
     return max(1, min(allowed, math.floor(min(quota(CGROUPS, Path("/proc/self/cgroup")), allowed))))
 
 
 def taken_from(cores: int, host: int, others: float) -> float:
-    """Cores that others take of those that the harness may use: what those that it may not use do not give them."""
+    """Cores that other programs take from the harness: what they use beyond the cores that it may not use."""
     return max(0.0, others - (host - cores))
 
 
@@ -87,30 +87,30 @@ def quota(root: Path, membership: Path) -> float:
 
 
 class _Spent(NamedTuple):
-    """Seconds until some moment."""
+    """CPU seconds of the machine until some moment."""
 
     at: float
     steal: float
-    """That a hypervisor gave to others, of all cores' time."""
+    """Seconds that a hypervisor gave to other machines."""
     all: float
-    """Of all cores' time, idle or not."""
+    """Seconds of all cores, idle or not."""
     busy: float
-    """That processes took, those of the kernel for interrupts left out: the harness's own packets are among these."""
+    """Seconds that processes took, without the kernel's for interrupts, which the harness's own packets cause."""
     own: float
-    """That the harness took, and its descendants."""
+    """Seconds that the harness and its descendants took."""
 
 
 class Watch:
-    """Looks at the machine between rounds, to tell what else it did meanwhile. A look takes some 15 ms."""
+    """Observes between rounds what else the machine did meanwhile. A look takes some 15 ms."""
 
     def __init__(self, begun: datetime | None = None) -> None:
-        """Watches from now on a run that began then, if that was not now."""
+        """Watches from now on a run that began at `begun`, by default now."""
         self._begun = begun or datetime.now(timezone.utc)
         self._cores = _cores(), psutil.cpu_count() or 1
         self._last = self._spent()
 
     def look(self, case: str, round: int) -> Condition:  # noqa: A002 - as it is called in the document
-        """What it was like since the last look, and is now."""
+        """The condition of the machine since the last look."""
         last, now = self._last, self._spent()
         yardstick = _yardstick()
         # What the yardstick took is neither a round's nor anybody else's.
@@ -136,7 +136,7 @@ class Watch:
 
 
 def _taken(process: psutil.Process) -> float:
-    """Seconds that a process took, and its children that have ended; macOS does not tell of these."""
+    """CPU seconds of a process and of its children that have ended; macOS does not report the latter."""
     with suppress(psutil.Error):
         times = process.cpu_times()
         return float(times.user + times.system + times.children_user + times.children_system)
@@ -144,12 +144,12 @@ def _taken(process: psutil.Process) -> float:
 
 
 def _part(amount: float, whole: float) -> float:
-    """Clocks that tick 100 times a second may say less than nothing."""
+    """`amount` as a part of `whole`, at least 0: differences of clocks with 100 ticks a second may be negative."""
     return max(0.0, amount / whole) if whole > 0 else 0.0
 
 
 def _yardstick() -> float:
-    """Microseconds of a fixed piece of work, the median of some."""
+    """Microseconds of a fixed piece of work, in the median of WORK_TIMES repetitions."""
     return statistics.median(_work() for _ in range(LOOKS_AT_YARDSTICK)) * 1e6
 
 
@@ -174,12 +174,12 @@ class Noise(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """Something that is looked at many times, and shows noise where it is above a limit."""
+    """A value that is observed many times, and shows noise where it is above a limit."""
 
     values: Callable[[Run], Sequence[float]]
     limit: float
     reason: str
-    """With `over` of `all` that were above the limit, and the `worst`."""
+    """A format of the sentence that says so, with `over` of `all` values above the limit, and the `worst`."""
 
 
 SIGNS: Final = (
@@ -217,7 +217,7 @@ SIGNS: Final = (
         "the worst by {worst:.0%}: let the machine become as warm as it gets, and run again",
     ),
 )
-"""What shows noise. Below 10% most differences that people ask about are still told apart."""
+"""The signs of noise. Below 10% of noise most differences that people ask about can still be told apart."""
 
 NOISY: Final = 0.05
 TOO_NOISY: Final = 1 / 3
@@ -253,7 +253,7 @@ def _pairs(run: Run, case: Case) -> Iterator[tuple[Series, Series]]:
 
 
 def _width(series: Series, base: Series) -> float:
-    """By which part the upper bound of the ratio of both is above it; nan with too few rounds."""
+    """By which part the upper bound of the ratio of both exceeds the ratio; nan with too few rounds."""
     found = ratio(series, base)
     return found.high / found.value - 1
 

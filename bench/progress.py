@@ -50,7 +50,7 @@ class Meter:
             self._bar.stop()
 
     def say(self, what: str) -> None:
-        """Tells what is being done now."""
+        """Shows what is being done now."""
         if self._bar:
             self._bar.update(self._task, description=what)
         else:

@@ -32,17 +32,17 @@ PARTS: Final[Mapping[str, str]] = {
     "encode": "extender: encode",
     "clientDecode": "client: decode the answer",
 }
-"""What a verb's time is made of, in its order, for people. A variant has those parts that it can tell apart."""
+"""The parts of a verb's time in order, and what people call them. A variant has the parts that it can tell apart."""
 
 QUIET: Final = " quiet"
-"""What metrics end with that were measured without what goes on in a case."""
+"""The suffix of metrics that were measured in turns without the activity of a case."""
 
 HISTOGRAMS: Final = ("attempt", "algorithm")
 """Metrics whose means are exact, while percentiles, as `attempt p99`, are of histograms with few buckets."""
 
 
 PERCENTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
-"""Those of HISTOGRAMS that are told, by what their metrics end with."""
+"""The percentiles of HISTOGRAMS that are kept, by the suffix of their metrics."""
 
 
 def is_coarse(metric: str) -> bool:
@@ -60,7 +60,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     name: str
     title: str
-    """For people."""
+    """What people call the variant."""
     kind: Literal["in-process", "extender"]
     """Whether a plugin is called in the scheduler's process, or over HTTP; `stock` has none and is in-process."""
     wasm: bool
@@ -96,7 +96,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     metric: str
     unit: Unit
     seconds: list[float]
-    """Since the beginning, of each sample."""
+    """The time of each sample, in seconds since the first one began."""
     values: list[float]
     marks: list[float]
     """Seconds at which a module was swapped."""
@@ -109,17 +109,17 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     title: str
     nodes: int
     settings: dict[str, int | float | str | bool] = {}
-    """What else makes the set-up: `plugins`, `nodeBytes`, `updatesPerSecond`, `load` …"""
+    """Further settings: `plugins`, `nodeBytes`, `updatesPerSecond`, `load` …"""
     rounds: int
-    """Those that are asked for."""
+    """The number of rounds that are asked for."""
     series: list[Series] = []
     timelines: list[Timeline] = []
     left_out: dict[str, str] = {}
-    """Variants that were not measured here, and why."""
+    """Variants that were not measured in this case, and why."""
 
     @property
     def done(self) -> int:
-        """Rounds that all series have."""
+        """The number of rounds that all series have."""
         return min((len(each.rounds) for each in self.series), default=0)
 
     def add(
@@ -145,11 +145,11 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What the machine was like between two rounds."""
 
     seconds: float
-    """Since the run began, pauses included."""
+    """Seconds since the run began, pauses included."""
     case: str
     round: int
     load: float
-    """Processes that ran or waited for a core, on average over the last minute."""
+    """The load average: processes that ran or waited for a core, over the last minute."""
     yardstick: float
     """Microseconds that a fixed piece of work took on one core."""
     steal: float
@@ -163,12 +163,12 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the figures depend on."""
+    """The machine that a run was measured on."""
 
     cpu: str
     cores: int
     memory: int
-    """Bytes."""
+    """Bytes of main memory."""
     system: str
     """As `Linux 6.1 x86_64`."""
 
@@ -182,22 +182,22 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What a person would type to do the same."""
     preset: Preset
     begun: str
-    """RFC 3339, UTC."""
+    """When the run began, in RFC 3339, UTC."""
     ended: str = ""
-    """Empty while there is more to do."""
+    """When the run was done, in RFC 3339, UTC; empty while rounds are missing."""
     machine: Machine
     versions: dict[str, str]
     """Of what was measured: `kwx`, `python`, `wasmtime`, `go`, `kubernetes` …"""
     module: str = ""
     """The digest of the guest that was measured, and its file's name."""
     workload: str = ""
-    """In words: what was asked, of which nodes."""
+    """What was asked about which nodes, in words."""
     variants: list[Variant]
     cases: list[Case] = []
     conditions: list[Condition] = []
 
     def variant(self, name: str) -> Variant:
-        """The variant of a name."""
+        """The variant with a name."""
         return next(each for each in self.variants if each.name == name)
 
     @property
@@ -206,7 +206,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return datetime.fromisoformat(self.begun.replace("Z", "+00:00"))  # CPython 3.10 does not read the Z.
 
     def case(self, name: str) -> Case | None:
-        """The case of a name, if it is known."""
+        """The case with a name; None if the run has none."""
         return next((each for each in self.cases if each.name == name), None)
 
     def save(self, folder: Path) -> None:

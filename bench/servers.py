@@ -7,7 +7,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -37,7 +37,7 @@ class Ports(NamedTuple):
     verbs: int
     admin: int
     process: int
-    """Its id."""
+    """The id of the extender's process."""
 
 
 @contextmanager
@@ -49,24 +49,34 @@ def running(
     says_ready: bool = False,
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[int]:
-    """A process that listens on a port, and `says_ready` there if it can; its id. Raises ServerError."""
+    """The id of a process that listens on a port; with `says_ready`, once it answers `/readyz` there.
+
+    `tls` is how `/readyz` is asked, where the port has TLS. Raises ServerError if the process is not there in time.
+    """
     with (
         TemporaryFile() as log,
         subprocess.Popen(leashed(command), stderr=log, stdin=subprocess.DEVNULL, env=environment) as process,
     ):
         try:
-            deadline = time.monotonic() + START_TIMEOUT
-            while problem := _missing(port, tls, says_ready=says_ready):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    if process.returncode is not None:
-                        problem = f"it ended with status {process.returncode}"
-                    log.seek(0)
-                    written = log.read().decode(errors="replace")
-                    raise ServerError(f"{' '.join(map(str, command))} did not start: {problem}\n{written}")
-                time.sleep(POLL)
+            if problem := _wait_for(process, lambda: _missing(port, tls, says_ready=says_ready)):
+                log.seek(0)
+                written = log.read().decode(errors="replace")
+                raise ServerError(f"{' '.join(map(str, command))} did not start: {problem}\n{written}")
             yield process.pid
         finally:
             end(process)
+
+
+def _wait_for(process: subprocess.Popen[bytes], missing: Callable[[], str]) -> str:
+    """Waits until nothing is missing. Returns what still is if the process ends before, or START_TIMEOUT is over."""
+    deadline = time.monotonic() + START_TIMEOUT
+    while problem := missing():
+        if process.poll() is not None:
+            return f"it ended with status {process.returncode}"
+        if time.monotonic() > deadline:
+            return problem
+        time.sleep(POLL)
+    return ""
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -122,7 +132,7 @@ def listens(port: int) -> bool:
 
 
 def _missing(port: int, tls: ssl.SSLContext | None, *, says_ready: bool) -> str:
-    """What a server on a port is to be waited for; empty if nothing."""
+    """Why a server on a port is not ready yet; empty if it is."""
     if not listens(port):
         return f"nothing listens on port {port}"
     if not says_ready:
@@ -135,7 +145,7 @@ def _missing(port: int, tls: ssl.SSLContext | None, *, says_ready: bool) -> str:
 
 
 def get(port: int, path: str, tls: ssl.SSLContext | None = None) -> tuple[int, str]:
-    """Status and text of an answer. Raises ServerError."""
+    """Status and text of the answer to a GET. Raises ServerError."""
     try:
         with closing(_connection(port, tls)) as connection:
             connection.request("GET", path)

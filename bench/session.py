@@ -30,7 +30,7 @@ _SAME: Final = {
     "versions": "the versions of what is measured",
     "workload": "the workload",
 }
-"""What a run that goes on has in common with the one that was begun, for people."""
+"""Fields of a run that must not change when it goes on, and what messages call them."""
 
 
 def now() -> str:
@@ -39,7 +39,7 @@ def now() -> str:
 
 
 def versions(upstream: Path | None = None) -> dict[str, str]:
-    """What is measured, and by what; `upstream` is a checkout. Raises BuildError if there is no Go."""
+    """The versions of all that a run measures, by name; `upstream` is a checkout. Raises BuildError without a Go."""
     found = {"python": platform.python_version(), "source": source(bench, extender, wasm_runtime)}
     if upstream:
         found["upstream"] = _commit(upstream)

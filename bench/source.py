@@ -1,4 +1,4 @@
-"""Code that is told apart by what it says: a version number does not change with it."""
+"""Digests of code, which change with every edit, as version numbers do not."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from types import ModuleType
 from typing import Final
 
 DIGITS: Final = 12
-"""Of a digest: enough to tell one state from others."""
+"""Digits of a digest that are kept."""
 
 
 def source(*packages: ModuleType) -> str:
-    """What tells one state of packages from others, be they released or not."""
+    """The digest of the sources of packages, released or not."""
     state = hashlib.sha256()
     for package in packages:
         state.update(contents(Path(package.__path__[0]), "*.py"))
@@ -20,6 +20,6 @@ def source(*packages: ModuleType) -> str:
 
 
 def contents(folder: Path, *patterns: str) -> bytes:
-    """Names and contents of the files below a folder that are like one of the patterns, in an order of their own."""
+    """Names and contents of the files below a folder that match one of the patterns, in a fixed order."""
     files = sorted(each for pattern in patterns for each in folder.rglob(pattern))
     return b"".join(f"{file.relative_to(folder)}\n".encode() + file.read_bytes() for file in files)

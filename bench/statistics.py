@@ -25,7 +25,7 @@ Rounds = Sequence[Sequence[float]]
 CONFIDENCE: Final = 0.95
 DRAWS: Final = 2000
 FEWEST_ROUNDS: Final = 5
-"""With fewer there is no interval."""
+"""Rounds from which a figure has an interval."""
 FEWEST_BEYOND: Final = 5
 """Samples beyond a percentile: with fewer, chance alone says where it is, and it has no interval."""
 FAR_OUT: Final = 3.0
@@ -151,7 +151,7 @@ def estimate(value: float, drawn: Floats, rounds: int) -> Estimate:
 
 
 def standard_error(drawn: Floats, rounds: int) -> float:
-    """Of an estimate, from what draws of so many rounds made of it."""
+    """The standard error of an estimate, from its values in draws of so many rounds."""
     return float(np.std(drawn) * math.sqrt(rounds / (rounds - 1)))
 
 
@@ -201,7 +201,7 @@ def _drawn(rounds: int, stream: int) -> Integers:
 
 
 def logarithms(values: ArrayLike) -> Floats:
-    """Of values, nan for those that have none."""
+    """The logarithms of values; nan for values that have none."""
     numbers = np.asarray(values, dtype=np.float64)
     return np.log(numbers, out=np.full_like(numbers, math.nan), where=numbers > 0)
 

@@ -27,19 +27,20 @@ def free_port() -> int:
     """
     with _giving:
         for port in random.sample(PORT_RANGE, len(PORT_RANGE)):
-            if port not in _given and _claim(port):
-                _given.add(port)
-                if _is_free(port):
-                    return port
+            if _claim(port) and _is_free(port):
+                return port
     raise OSError(f"no free port on {LOOPBACK} in {PORT_RANGE}")
 
 
 def _claim(port: int) -> bool:
-    """Whether no other process has claimed the port. The kernel ends a claim with the process."""
+    """Claims a port; False if a call in this or another process has it. The kernel ends a claim with the process."""
+    if port in _given:
+        return False
     try:
         fcntl.lockf(_claims(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
     except (BlockingIOError, PermissionError):
         return False
+    _given.add(port)
     return True
 
 

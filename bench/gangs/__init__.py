@@ -1,1 +1,1 @@
-"""How long a gang takes from its last member created until all are bound, by ours and by what else there is."""
+"""How long a gang takes from the creation of its last member until all are bound, by our extender and by others."""

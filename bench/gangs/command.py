@@ -36,12 +36,12 @@ PRESETS: Final[Mapping[Preset, _Preset]] = {
 
 
 class Options(NamedTuple):
-    """What was asked for."""
+    """The options of the command."""
 
     preset: Preset
     command: str
     policy: Path
-    """The guest."""
+    """The module that decides in the variants with our extender."""
     variants: Sequence[str] = ()
 
 
@@ -78,7 +78,7 @@ def run(options: Options, folder: Path) -> Run:
 
 
 def plan(options: Options) -> Plan:
-    """What will be measured. Raises PlanError."""
+    """What will be measured, by the options. Raises PlanError."""
     if unknown := set(options.variants) - WAYS.keys():
         raise PlanError(f"no variants: {', '.join(sorted(unknown))}; there are {', '.join(WAYS)}")
     variants = [name for name in WAYS if name in options.variants or not options.variants]

@@ -14,39 +14,39 @@ from wasm_runtime.protobuf import encode_pod
 
 LABEL: Final = "scheduling.x-k8s.io/pod-group"
 TIMEOUT_S: Final = 60
-"""For which members may wait for each other: no gang that is measured takes so long."""
+"""Seconds for which members may wait for each other: no gang that is measured takes so long."""
 
 
 class Gang(NamedTuple):
     """A gang whose members are created together."""
 
     members: Sequence[str]
-    """Names of pods."""
+    """The names of the member pods."""
     group: bytes
     """The body of the request that creates its PodGroup, in JSON."""
     pods: Sequence[bytes]
-    """The same of each pod, in protobuf."""
+    """The body of the request that creates each pod, in protobuf."""
 
 
 class Kind(NamedTuple):
-    """An API that has PodGroups."""
+    """How one of the APIs with PodGroups describes a gang."""
 
     version: str
-    """Its group and version."""
+    """The API's group and version."""
     spec: Callable[[int], Mapping[str, Any]]
-    """That of a PodGroup of so many members, all of which are needed."""
+    """Makes the spec of a PodGroup that needs all of so many members."""
     label: Callable[[str], Mapping[str, Any]]
-    """What the metadata of the members has of it, by the PodGroup's name."""
+    """Makes the metadata by which members name a PodGroup."""
     member: Callable[[str], Mapping[str, Any]]
-    """The same of their specs."""
+    """Makes the part of the spec by which members name a PodGroup."""
 
     @property
     def path(self) -> str:
-        """Where PodGroups are created."""
+        """The path of the API server at which PodGroups are created."""
         return f"/apis/{self.version}/namespaces/{NAMESPACE}/podgroups"
 
     def gang(self, name: str, size: int) -> Gang:
-        """A gang of so many members."""
+        """A gang of `size` members, whose PodGroup has this name."""
         group = {"apiVersion": self.version, "kind": "PodGroup", "metadata": {"name": name}, "spec": self.spec(size)}
         members = [f"{name}-{at}" for at in range(size)]
         return Gang(members, msgspec.json.encode(group), [self._pod(member, name) for member in members])
@@ -64,11 +64,11 @@ LABELLED: Final = Kind(
     label=lambda group: {"labels": {LABEL: group}},
     member=lambda _: {},
 )
-"""Those of scheduler-plugins, which coscheduling reads and the extender as well."""
+"""PodGroups of scheduler-plugins, which coscheduling and the extender read."""
 NATIVE: Final = Kind(
     version="scheduling.k8s.io/v1beta1",
     spec=lambda size: {"schedulingPolicy": {"gang": {"minCount": size}}},
     label=lambda _: {},
     member=lambda group: {"schedulingGroup": {"podGroupName": group}},
 )
-"""Those of Kubernetes itself."""
+"""PodGroups of Kubernetes itself."""

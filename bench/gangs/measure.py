@@ -35,12 +35,12 @@ METRIC: Final = "gang"
 WARM_UP: Final = 8
 """Members of the gang of each start that does not count: connections, caches and compilers are cold."""
 LATEST: Final = 60.0
-"""Seconds within which a gang must be bound: it has room."""
+"""Seconds within which a gang must be bound; the nodes have room for it."""
 SETTLE: Final = 0.5
 """Seconds for schedulers to hear that the last gang has ended and that the next one's PodGroup is there."""
 LOOK_EVERY: Final = 0.005
 CRD: Final = Path("config", "crd", "bases", "scheduling.x-k8s.io_podgroups.yaml")
-"""Of scheduler-plugins: its PodGroup."""
+"""The CustomResourceDefinition of PodGroup in scheduler-plugins."""
 CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WAKE: Final = {
     "/api/v1/namespaces": {"metadata": {"name": waker.NAMESPACE}},
@@ -60,21 +60,21 @@ class Plan(NamedTuple):
     sizes: Sequence[int]
     """Members of a gang."""
     variants: Sequence[str]
-    """Keys of WAYS."""
+    """The variants: keys of WAYS."""
     rounds: int
     gangs: int
-    """Of each size in a round."""
+    """Gangs of each size in a round."""
     policy: Path
-    """The guest."""
+    """The module of the variants with our extender."""
 
 
 class Ground(NamedTuple):
-    """Where rounds are played."""
+    """The control plane and the nodes on which rounds are played."""
 
     setup: Setup
     api: Api
     numbers: Iterator[int]
-    """Those of gangs, so that no name comes again."""
+    """Numbers for the names of gangs, so that no name occurs twice."""
 
 
 def steps(run: Run, plan: Plan) -> int:
@@ -183,7 +183,7 @@ def _wait(bindings: Bindings, gang: Gang, created: float, processes: Mapping[str
 
 
 def _take(cases: Sequence[Case], name: str, found: Mapping[int, Sequence[Mapping[str, float]]]) -> None:
-    """Adds a round of a variant."""
+    """Adds the figures of a variant's round to the cases."""
     for case in cases:
         gangs = found[int(case.name)]
         for metric in gangs[0]:

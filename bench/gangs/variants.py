@@ -27,33 +27,33 @@ API_SERVER_FLAGS: Final = (
     "--runtime-config=scheduling.k8s.io/v1beta1=true",
     "--disable-admission-plugins=PodGroupProtection",  # Nobody would take its finalizer off again.
 )
-"""Has the API server keep PodGroups of its own, which it does not by default."""
+"""Flags by which the API server has PodGroups of its own, which it does not by default."""
 
 
 class Setup(NamedTuple):
-    """A control plane, and what is put beside it."""
+    """A control plane, and the programs that variants add to it."""
 
     control_plane: ControlPlane
     policy: Path
-    """The guest."""
+    """The module of the variants with our extender."""
     coscheduling: Path | None
-    """The scheduler that has the plugin compiled in, where it is measured."""
+    """The scheduler with coscheduling compiled in; None if no variant needs it."""
 
 
 class Way(NamedTuple):
-    """How a variant is made."""
+    """How a variant is set up."""
 
     variant: Variant
     kind: Kind
     """How its gangs are described."""
     flags: Sequence[str] = ()
-    """Of the scheduler."""
+    """Flags of the scheduler."""
     profile: Mapping[str, Any] = {}
-    """What the scheduler's profile has beside its name."""
+    """Keys of the scheduler's profile beside its name."""
     is_extended: bool = False
-    """Whether the extender decides."""
+    """Whether our extender decides."""
     is_compiled_in: bool = False
-    """Whether the scheduler is that with the plugin."""
+    """Whether the scheduler is the one with coscheduling compiled in."""
 
 
 def _named(name: str, title: str, *, ours: bool = False) -> Variant:
@@ -61,7 +61,7 @@ def _named(name: str, title: str, *, ours: bool = False) -> Variant:
 
 
 ON: Final = ("--feature-gates=GenericWorkload=true",)
-"""Has kube-scheduler place groups by itself, which it does not by default."""
+"""Flags by which kube-scheduler places groups itself, which it does not by default."""
 
 WAYS: Final[Mapping[str, Way]] = {
     each.variant.name: each
@@ -88,7 +88,7 @@ WAYS: Final[Mapping[str, Way]] = {
         ),
     )
 }
-"""By their names, in the order of reports."""
+"""The variants by their names, in the order of reports."""
 
 
 def build_coscheduling(variants: Sequence[str]) -> Path | None:
@@ -119,7 +119,7 @@ def starting(name: str, setup: Setup) -> Iterator[Mapping[str, Process]]:
 
 
 def _extender(setup: Setup, folder: Path, at_end: Callable[[Callable[[], None]], object]) -> tuple[Process, str]:
-    """An extender that is ready, and where its verbs are."""
+    """The process of an extender that is ready, and the URL of its verbs."""
     plugin = {"name": "gang", "guestURL": f"file://{setup.policy}"}
     sections: dict[str, Any] = {
         "cluster": {"mode": "kubeconfig", "kubeconfig": str(setup.control_plane.kubeconfig())},

@@ -23,11 +23,11 @@ from tests.certificates import Issued
 
 NODES: Final = 100
 TIMEOUT_S: Final = 5.0
-"""After which kube-scheduler gives up."""
+"""Seconds after which kube-scheduler gives up."""
 PAUSE_S: Final = 0.2
-"""Before one who does no good comes again."""
+"""Seconds before a bad client comes again."""
 START_S: Final = 60.0
-"""For a process to begin."""
+"""Seconds that a process may take to begin."""
 
 NO_CONNECTION: Final = "no connection"
 """How the problem of a client begins that was not let in: a busy machine may not end its handshake in time. With TLS
@@ -38,33 +38,33 @@ Writer: TypeAlias = asyncio.StreamWriter
 
 
 class Place(NamedTuple):
-    """A port with TLS, and what its clients know and show."""
+    """A port with TLS, with the CA and the certificate of its clients."""
 
     port: int
     ca: Path
     shown: Issued
 
     def tls(self) -> ssl.SSLContext:
-        """A client's context."""
+        """The SSL context of a client."""
         context = ssl.create_default_context(cafile=str(self.ca))
         context.load_cert_chain(self.shown.cert, self.shown.key)
         return context
 
 
 class Load(NamedTuple):
-    """What has become of the requests of some clients."""
+    """How the requests of some clients were answered."""
 
     asked: int
     answered_ms: list[float]
     refused_ms: list[float]
-    """Of those with a whole answer that says why there is no other."""
+    """Milliseconds until each complete answer that refuses a request."""
     problems: Counter[str]
-    """What was said to these, and what has befallen those that had no whole answer in time."""
+    """The reasons of refusals, and what happened to requests without a complete answer in time."""
     seconds: float
 
     @property
     def lost(self) -> int:
-        """Requests without a whole answer in time."""
+        """Requests without a complete answer in time."""
         return self.asked - len(self.answered_ms) - len(self.refused_ms)
 
 
@@ -131,12 +131,12 @@ async def connect(place: Place, tls: ssl.SSLContext | None, patience_s: float = 
 
 
 def head(path: str, length: int) -> bytes:
-    """Of a request with a body."""
+    """The head of a request with a body of `length` bytes."""
     return b"POST %s HTTP/1.1\r\nHost: extender\r\nContent-Length: %d\r\n\r\n" % (path.encode(), length)
 
 
 async def read_answer(reader: Reader) -> tuple[int, bytes]:
-    """Status and body. Raises EOFError where it is not whole."""
+    """Status and body of an answer. Raises EOFError for an incomplete one."""
     top = await reader.readuntil(b"\r\n\r\n")
     length = int(top.partition(b"content-length: ")[2].split(b"\r\n", 1)[0])
     return int(top.split(None, 2)[1]), await reader.readexactly(length)
@@ -196,11 +196,11 @@ BAD: Final[dict[Callable[[Reader, Writer], Awaitable[None]], bool]] = {
     stall: False,
     babble: False,
 }
-"""What they do, and whether they have shown their certificate before."""
+"""What bad clients do, and whether they do it after the TLS handshake."""
 
 
 def be_bad(place: Place, clients: int) -> None:
-    """So many that do no good, in turn, until the process is ended; who is left comes again."""
+    """Runs so many bad clients, of all kinds in turn, until the process is ended. One that is cut off comes again."""
     uvloop.run(_be_bad(place, clients))
 
 

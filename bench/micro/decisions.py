@@ -6,7 +6,8 @@ Where two plugins filter, reasons end in the plugin's name.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -38,16 +39,22 @@ def main() -> None:
     ]
     for verb, name, texts in cases:
         with ExitStack() as stack:
-            ports = []
-            for kept in KEPT:
-                folder = Path(stack.enter_context(TemporaryDirectory(prefix="kwx-bench-")))
-                for at, text in enumerate(texts):
-                    (folder / f"guest-{at}.wasm").write_bytes(wasmtime.wat2wasm(text))
-                plugins = [{"name": f"guest-{at}", "guestURL": f"file://./guest-{at}.wasm"} for at in range(len(texts))]
-                sections = {"profiles": [{"name": "default", "plugins": plugins}], "server": {"decisions": kept}}
-                ports.append(stack.enter_context(configured(folder, sections)).verbs)
+            ports = [stack.enter_context(_extender(texts, kept)) for kept in KEPT]
             without, kept_ms = (percentiles(times)[0] for times in measure(ports, COUNT, f"/{verb}"))
         print(f"| {verb} | {name} | {without:.3f} | {kept_ms:.3f} | {kept_ms / without:.3f} |", flush=True)
+
+
+@contextmanager
+def _extender(texts: Sequence[str], kept: int) -> Iterator[int]:
+    """The port of an extender with a plugin for each text of a module, which keeps decisions about so many pods."""
+    with TemporaryDirectory(prefix="kwx-bench-") as name:
+        folder = Path(name)
+        for at, text in enumerate(texts):
+            (folder / f"guest-{at}.wasm").write_bytes(wasmtime.wat2wasm(text))
+        plugins = [{"name": f"guest-{at}", "guestURL": f"file://./guest-{at}.wasm"} for at in range(len(texts))]
+        sections = {"profiles": [{"name": "default", "plugins": plugins}], "server": {"decisions": kept}}
+        with configured(folder, sections) as ports:
+            yield ports.verbs
 
 
 if __name__ == "__main__":

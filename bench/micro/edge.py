@@ -31,7 +31,7 @@ from bench.servers import Ports, configure, running
 
 MEBIBYTE: Final = 1024 * 1024
 DESCRIPTORS: Final = 256
-"""What the extender may open."""
+"""File descriptors that the extender may open."""
 NODES: Final = 100
 PAUSE: Final = 0.002
 """Seconds between two questions of those who go on."""
@@ -50,7 +50,7 @@ class Attack(NamedTuple):
     begin: Callable[[Ports], object]
     """Returns when all is in place, with what has to be kept."""
     seconds: float
-    """How long the others are watched meanwhile."""
+    """Seconds for which the other clients are watched meanwhile."""
 
 
 def half(size: int) -> bytes:
@@ -163,7 +163,7 @@ def main() -> None:
 
 
 def run(attack: Attack) -> dict[str, float]:
-    """What one attack costs: the memory that is left, and at the most; how those who go on are answered; the rest."""
+    """The figures of one attack: memory afterwards and at most, and how the other clients were answered."""
     with extender() as ports:
         watch = Watch(ports)
         with watch.going_on():
@@ -207,7 +207,7 @@ def resident(ports: Ports) -> float:
 
 @contextmanager
 def _attacking(attack: Attack, ports: Ports) -> Iterator[None]:
-    """From when all is in place."""
+    """A process that attacks, once everything is in place, until the end of the context."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     attacker = context.Process(target=_attack, args=(attack, ports, theirs), daemon=True)
@@ -244,7 +244,7 @@ def _client(port: int, timeout: float = 60) -> http.client.HTTPConnection:
 
 
 class Watch:
-    """Those who go on, how they are answered, and what the extender takes meanwhile."""
+    """Two clients that go on during an attack, how they are answered, and the extender's memory meanwhile."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports

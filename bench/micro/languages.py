@@ -29,6 +29,7 @@ from wasm_runtime import Nodes, NodeTable, Plugin, Settings, WasmtimeEngine
 from wasm_runtime.abi import RESIDENT
 from wasm_runtime.blob import Blob
 from wasm_runtime.engine import MEBIBYTE, Module, NoHandle
+from wasm_runtime.guests.guest import Pod
 from wasm_runtime.protobuf import encode_node, encode_pod
 
 COUNTS: Final = (500, 5_000)
@@ -47,7 +48,7 @@ class Source(NamedTuple):
     """The policy in a language."""
 
     language: str
-    """As `kwx build` calls it."""
+    """The name of the language in `kwx build`."""
     file: str
     text: Callable[[], str]
     keeps: bool = True
@@ -59,7 +60,7 @@ class Compiled:
 
     def __init__(self) -> None:
         self.seconds: dict[bytes, float] = {}
-        """Of the processor, by module."""
+        """CPU seconds of the compilation, by module."""
         self._engine = WasmtimeEngine()
         self._modules: dict[bytes, Module] = {}
 
@@ -113,7 +114,7 @@ def started(module: Module) -> float:
 
 
 def measure(engine: Compiled, modules: Mapping[str, bytes], count: int) -> Rounds:
-    """Has all guests judge that many nodes, in turns."""
+    """The medians of rounds in which all guests judge so many nodes, in turns."""
     table = NodeTable()
     table.put((objects.node_name(at), encode_node(objects.node(at, version=1))) for at in range(count))
     request = Nodes(table, [objects.node_name(at) for at in range(count)])
@@ -127,13 +128,18 @@ def measure(engine: Compiled, modules: Mapping[str, bytes], count: int) -> Round
             pod = pod_of(encode_pod(waiting(at)))
             for key, plugin in plugins.items():
                 plugin.maintain(table)  # Collects garbage, for which no verb is to pay.
-                begun = time.thread_time()
-                with plugin.guest(pod, request, "filter") as (guest, deadline):
-                    guest.filter(request, deadline)
-                with plugin.guest(pod, request, "score") as (guest, deadline):
-                    guest.score(request, deadline)
-                times[key].append((time.thread_time() - begun) / count * 1e6)
+                times[key].append(_judge(plugin, pod, request) / count * 1e6)
     return {key: statistics.median(each) for key, each in times.items()}
+
+
+def _judge(plugin: Plugin, pod: Pod, nodes: Nodes) -> float:
+    """CPU seconds of Filter and Score about a pod, on all nodes."""
+    begun = time.thread_time()
+    with plugin.guest(pod, nodes, "filter") as (guest, deadline):
+        guest.filter(nodes, deadline)
+    with plugin.guest(pod, nodes, "score") as (guest, deadline):
+        guest.score(nodes, deadline)
+    return time.thread_time() - begun
 
 
 def variants(modules: Mapping[str, bytes]) -> Iterator[tuple[tuple[str, bool], bytes]]:
@@ -150,12 +156,12 @@ def beside(judged: Rounds, key: tuple[str, bool]) -> str:
 
 
 def template(*parts: str) -> Callable[[], str]:
-    """That of `kwx new`."""
+    """Reads the template of `kwx new`."""
     return lambda: TEMPLATES.joinpath(*parts).read_text(encoding="utf-8")
 
 
 def of_readme(fence: str) -> Callable[[], str]:
-    """The first plugin in a language there."""
+    """Reads the first plugin in a language from the README."""
     return lambda: re.findall(rf"```{fence}\n(.*?)```", _indented(), re.DOTALL)[0]
 
 

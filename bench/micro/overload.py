@@ -22,22 +22,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
-import psutil
 import uvloop
 
 from bench.controlplane.ports import LOOPBACK, free_port
 from bench.micro import crowd
 from bench.micro.crowd import Load, Place
+from bench.micro.edge import resident
 from bench.micro.webhook import bodies, machine, percentiles
 from bench.servers import Ports, configured
 from tests.certificates import Authority
 from tests.extender import guests
-from wasm_runtime.engine import MEBIBYTE
 
 CLIENTS: Final = 100
-"""Of each kind."""
+"""Clients of each kind: those that ask filter, and bad ones."""
 FACTOR: Final = 5
-"""How many times what can be answered is asked for."""
+"""By which factor the load exceeds what can be answered."""
 SECONDS: Final = 15.0
 CALIBRATION_S: Final = 4.0
 CALIBRATING: Final = 8
@@ -45,14 +44,14 @@ CALIBRATING: Final = 8
 PLUGINS: Final = {"slow": "300", "quick": "2"}
 """Thousands of rounds that the guest turns for each node."""
 PAUSE_S: Final = 0.01
-"""Between two looks at health and memory."""
+"""Seconds between two looks at health and memory."""
 WELL_IN_A_ROW: Final = 5
 CALM_S: Final = 60.0
-"""In which all has to be as before."""
+"""Seconds within which everything must be as before."""
 
 
 class Figures(NamedTuple):
-    """What came of one overload."""
+    """The figures of one overload."""
 
     capacity: float
     """Requests that were answered in a second before."""
@@ -60,7 +59,7 @@ class Figures(NamedTuple):
     livez_ms: list[float]
     livez_missed: int
     idle_ms: list[float]
-    """Of the process that does nothing else, in the same time."""
+    """Milliseconds of the answers of a process that does nothing else, in the same time."""
     before_mib: float
     peak_mib: float
     after_mib: float
@@ -108,7 +107,7 @@ HEADINGS: Final = (
 
 
 def cells(figures: Figures) -> list[str]:
-    """As in HEADINGS."""
+    """The cells of a table with HEADINGS."""
     load = figures.load
     values = (
         figures.capacity,
@@ -178,11 +177,6 @@ def extender(rounds: str) -> Iterator[tuple[Ports, Place]]:
             yield ports, Place(ports.verbs, authority.file, shown)
 
 
-def resident(ports: Ports) -> float:
-    """The extender's memory, in MiB."""
-    return float(psutil.Process(ports.process).memory_info().rss / MEBIBYTE)
-
-
 def be_idle(port: int) -> None:
     """Answers whoever asks, until the process is ended."""
     uvloop.run(_be_idle(port))
@@ -199,7 +193,7 @@ async def _be_idle(port: int) -> None:
 
 
 class Watch:
-    """How health is answered meanwhile, and what the extender takes."""
+    """How health is answered during an overload, and the extender's memory meanwhile."""
 
     def __init__(self, ports: Ports, place: Place, idle_port: int) -> None:
         self._ports = ports

@@ -41,13 +41,13 @@ GO: Final = ROOT / "tests" / "sdk_guest" / "occupied.go"
 """A guest in standard Go that keeps each node with its pods."""
 
 ALL_INSTANCES: Final = 8
-"""What a plugin may have by default."""
+"""Guests that a plugin may have by default."""
 ONE: Final = "gpu-pack"
 ALL: Final = f"gpu-pack with {ALL_INSTANCES} guests in turn"
 GPUS: Final = 8
 ELSEWHERE_NODES: Final = 100
 ELSEWHERE_PODS: Final = 2_000
-"""Of the other cluster: what a change costs does not grow with it."""
+"""Pods of the other cluster; the cost of a change does not depend on their number."""
 ROUNDS: Final = 12
 REQUESTS: Final = 20
 """Pods of a round."""

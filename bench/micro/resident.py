@@ -46,7 +46,7 @@ class Figures(NamedTuple):
     filter: float
     score: float
     told: float
-    """Of one node that has changed, alone, with what the host does for it."""
+    """Microseconds for announcing one changed node, with the host's part."""
 
 
 def main() -> None:

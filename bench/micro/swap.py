@@ -54,7 +54,7 @@ class Swap(NamedTuple):
     """A file was exchanged, and its module went live."""
 
     at: float
-    """On the clock of `time.monotonic`."""
+    """When the file was exchanged, on the clock of `time.monotonic`."""
     version: int
     memory: float
     """MB that are resident once the new version has answered."""
@@ -69,7 +69,7 @@ class Turn(NamedTuple):
 
 
 class Served(NamedTuple):
-    """What clients were answered."""
+    """The answers that clients have got."""
 
     cycles: list[Cycle]
     failures: list[str]
@@ -202,7 +202,7 @@ def _ask(port: int, nodes: int, name: str, stopped: Any, seen: Any, served: Any)
 
 
 def figures(turns: Sequence[Turn], served: Served) -> dict[str, Any]:
-    """What came of it. Times are milliseconds, but for those until a new version answers, which are seconds."""
+    """The figures of all turns. Times are in milliseconds; those until a new version answers are in seconds."""
     swaps = [swap for turn in turns for swap in turn.swaps]
     memory = [swap.memory for swap in swaps]
     until = until_live(swaps, served.cycles)

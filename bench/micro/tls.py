@@ -39,14 +39,14 @@ REQUESTS: Final = 50
 """Requests of one round of one server."""
 NODES: Final = 100
 PAUSE_S: Final = 0.002
-"""Between two requests of the client that goes on while others come."""
+"""Seconds between two requests of the client that is measured while others connect."""
 SECONDS: Final = 8.0
 BURST: Final = 50
 HOUR_S: Final = 3600.0
 
 
 ASK_TIMEOUT_S: Final = 600.0
-"""Of all rounds of one size."""
+"""Seconds for all rounds of one size."""
 
 
 class Side(NamedTuple):
@@ -55,16 +55,16 @@ class Side(NamedTuple):
     port: int
     tls: ssl.SSLContext | None
     process: int = 0
-    """Its id, where its time is asked for."""
+    """The id of the server's process; 0 if its CPU time is not measured."""
 
     @property
     def url(self) -> str:
-        """Where filter is asked."""
+        """The URL of filter."""
         return f"{'https' if self.tls else 'http'}://{LOOPBACK}:{self.port}/filter"
 
     @property
     def cpu_s(self) -> float:
-        """What it has taken of the processor, in all threads."""
+        """CPU seconds of the server, in all threads."""
         times = psutil.Process(self.process).cpu_times()
         return float(times.user + times.system)
 
@@ -76,13 +76,13 @@ class Side(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """How one server has answered."""
+    """The figures of one server."""
 
     rounds: list[list[float]]
     """Milliseconds of each request, by round."""
     client_cpu_ms: float
     server_cpu_ms: float
-    """Of the processor, for each request."""
+    """CPU milliseconds of the server per request."""
 
 
 def main() -> None:

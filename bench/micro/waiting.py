@@ -49,15 +49,15 @@ REQUESTS: Final = 40
 """Pods of a round."""
 WARM_UP: Final = 100
 PAUSE_S: Final = 0.02
-"""Between two filters, as between two pods of a scheduler."""
+"""Seconds between two filters, as between two pods of a scheduler."""
 BIND_PAUSE_S: Final = 0.01
-"""Between two binds, so that they come one after the other, as those of a scheduler do."""
+"""Seconds between two binds, so that they come one after the other, as those of a scheduler do."""
 CHANGES: Final = 50
-"""Of pods, a second, in the second comparison."""
+"""Changes of pods a second in the second comparison."""
 SETTLE_S: Final = 2.0
-"""For changes to begin or to end, and for memory to be given back."""
+"""Seconds for changes to begin or to end, and for memory to be given back."""
 START_TIMEOUT_S: Final = 60.0
-"""For all pods to wait."""
+"""Seconds within which all pods must wait."""
 
 
 class Side(NamedTuple):
@@ -68,7 +68,7 @@ class Side(NamedTuple):
 
     @property
     def threads(self) -> int:
-        """How many it has."""
+        """The number of threads of the extender."""
         return psutil.Process(self.ports.process).num_threads()
 
 

@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def machine() -> str:
-    """What the figures depend on."""
+    """A line on the machine and the versions that figures depend on."""
     versions = ", ".join(f"{name} {version(name)}" for name in ("wasmtime", "uvicorn", "msgspec"))
     return f"{platform.machine()}, {os.cpu_count()} cores, CPython {platform.python_version()}, {versions}"
 
@@ -129,7 +129,7 @@ def bodies(count: int) -> Iterator[bytes]:
 
 
 def percentiles(times: Sequence[float]) -> tuple[float, float]:
-    """p50 and p99."""
+    """The p50 and the p99 of times, in their unit; at least two times are needed."""
     cuts = statistics.quantiles(times, n=100)
     return cuts[49], cuts[98]
 

@@ -36,7 +36,7 @@ PODS: Final = 10
 VERBS: Final = ("filter", "prioritize")
 ROUNDS: Final = 8
 SECONDS: Final = 2
-"""Of a server in a round; wrk takes whole ones."""
+"""Seconds of a server in a round; wrk takes whole seconds."""
 ROOT: Final = Path(__file__).parents[2]
 
 BY_NAME: Final = """
@@ -80,7 +80,7 @@ SCRIPT: Final = """
 
 
 class Figures(NamedTuple):
-    """Of one server in one round, in milliseconds."""
+    """The figures of one server in one round, in milliseconds."""
 
     p50: float
     p99: float
@@ -101,10 +101,16 @@ def main() -> None:
     for count in options.nodes:
         with api_server(count) as cluster:
             for guest in GUESTS:
-                with TemporaryDirectory(prefix="kwx-bench-") as name, servers(cluster, guest, Path(name)) as ports:
-                    for verb in VERBS:
-                        script = ask_for(verb, count, Path(name))
-                        print(row(guest, count, verb, measure(ports, script, options)), flush=True)
+                for line in _rows(cluster, guest, count, options):
+                    print(line, flush=True)
+
+
+def _rows(cluster: Cluster, guest: str, count: int, options: argparse.Namespace) -> Iterator[str]:
+    """A row for each verb, about the nodes of a cluster."""
+    with TemporaryDirectory(prefix="kwx-bench-") as name, servers(cluster, guest, Path(name)) as ports:
+        for verb in VERBS:
+            script = ask_for(verb, count, Path(name))
+            yield row(guest, count, verb, measure(ports, script, options))
 
 
 @contextmanager

@@ -47,39 +47,39 @@ TICK: Final = 0.005
 POD_NODES: Final = 5_000
 """Pods are spread over this many nodes, be they there or not."""
 GPU_POD_EVERY: Final = 10
-"""Of so many pods of a node one asks for a GPU, if nodes have some."""
+"""One in so many pods of a node asks for a GPU, if nodes have GPUs."""
 RATES: Final = {"/updates": "nodes", "/pod-updates": "pods"}
-"""By the path of a request: what is updated at the rate that it has."""
+"""The resource whose rate of updates a request sets, by the request's path."""
 
 
 class Cluster(NamedTuple):
-    """A running stand-in."""
+    """A running stand-in for an API server."""
 
     port: int
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The URL of the stand-in."""
         return f"http://{LOOPBACK}:{self.port}"
 
     def write_kubeconfig(self, folder: Path) -> Path:
-        """Writes a kubeconfig for it into a folder."""
+        """Writes a kubeconfig for the stand-in into a folder, and returns its path."""
         return write_kubeconfig(folder / "kubeconfig", {"server": self.url})
 
     def update(self, rate: float) -> None:
-        """Updates as many nodes a second from now on, one after the other."""
+        """Updates `rate` nodes a second from now on, one after the other; 0 ends the updates."""
         self._ask("PUT", f"/updates?rate={rate}")
 
     def update_pods(self, rate: float) -> None:
-        """Updates as many pods a second from now on, one after the other."""
+        """Updates `rate` pods a second from now on, one after the other; 0 ends the updates."""
         self._ask("PUT", f"/pod-updates?rate={rate}")
 
     def updates(self) -> int:
-        """How often a node has been updated so far, those included that were put."""
+        """How many updates of nodes there were so far, with those by `put`."""
         return int(self._ask("GET", "/updates"))
 
     def put(self, nodes: bytes) -> None:
-        """Puts newer nodes, a protobuf v1.NodeList, into the place of those that have their names."""
+        """Replaces nodes by newer ones of the same names, given as a protobuf v1.NodeList."""
         self._ask("PUT", "/nodes", nodes)
 
     def _ask(self, method: str, target: str, body: bytes | None = None) -> bytes:
@@ -128,7 +128,7 @@ class RefusedError(Exception):
 
 
 class Collection:
-    """The objects of one resource, which keep their places, and the changes of late."""
+    """The objects of one resource, each at a fixed index, and the latest changes."""
 
     def __init__(self, kind: str, items: list[bytes]) -> None:
         """`items` are bare protobuf."""

@@ -34,16 +34,16 @@ UPSTREAM: Final = Path(__file__).with_name("upstream")
 COSCHEDULING: Final = Path(__file__).with_name("coscheduling")
 ROUNDTRIP: Final = Path(__file__).with_name("roundtrip")
 SCHEDULER_PLUGINS: Final = "sigs.k8s.io/scheduler-plugins"
-"""What COSCHEDULING compiles in, as its go.mod requires it."""
+"""The Go module of coscheduling, which the go.mod of COSCHEDULING requires."""
 
 LDFLAGS: Final = SCHEDULERS[NEWEST].ldflags
-"""Those of the stock scheduler, so that the one with the plugin says the same version."""
+"""The linker's flags of the stock scheduler, so that the one with coscheduling reports the same version."""
 
 MOST_KEPT: Final = 3
-"""Builds of a program: those of other sources are worth their 50 MB while somebody goes back and forth."""
+"""Builds of a program that are kept, some 50 MB each, for a developer who switches between sources."""
 
 LEFT_ALONE: Final = 86_400.0
-"""Seconds for which a build stays that was wanted: a run takes its programs from there until it ends."""
+"""Seconds after its last use for which a build stays: a run uses its programs until it ends."""
 
 
 def program(name: Program) -> Path:
@@ -140,7 +140,7 @@ def _scheduler_of(checkout: Path) -> Path:
 
 
 def _modules_of(checkout: Path) -> tuple[Path, ...]:
-    """The folders that its scheduler is built of."""
+    """The folders of a checkout that its scheduler is built of."""
     return checkout / "scheduler", checkout / "kubernetes"
 
 

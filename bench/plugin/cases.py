@@ -30,11 +30,11 @@ class Effort(NamedTuple):
     rounds: int
     """A multiple of `workload.PERIOD`: each kind of pod is the first one as often."""
     seconds: float
-    """Of a variant in a round."""
+    """Seconds of a variant in a round."""
     starts: int
     """Rounds of cold starts."""
     most_whole: int
-    """Nodes beyond which no request carries them whole: it would take seconds."""
+    """The largest number of nodes that requests carry whole: more would take seconds."""
 
 
 class CaseSpec(NamedTuple):
@@ -45,25 +45,25 @@ class CaseSpec(NamedTuple):
     nodes: int
     plugins: int = 1
     large: bool = False
-    """Nodes of 40 KB."""
+    """Whether nodes have 40 KB."""
     node_bytes: int = 4_000
-    """What a node has, if it is not large."""
+    """Bytes of a node, if it is not large."""
     updates: int = 0
-    """A second."""
+    """Updates of nodes a second."""
     kind: Kind = "rounds"
 
     def rounds(self, effort: Effort) -> int:
-        """How many rounds it is measured in."""
+        """The number of rounds of the case."""
         return effort.starts if self.kind == "cold" else effort.rounds
 
     @property
     def weight(self) -> int:
-        """How long a round of it takes, roughly, beside one of others."""
+        """Rough duration of a round, relative to other cases."""
         return {"rounds": 3 if self.updates else 1, "swaps": 2, "cold": 10}[self.kind]
 
     @property
     def settings(self) -> dict[str, int | float | str | bool]:
-        """What makes the case, but for the number of nodes."""
+        """The settings of the case in a run, without the number of nodes."""
         return {
             "plugins": self.plugins,
             "nodeBytes": 40_000 if self.large else self.node_bytes,

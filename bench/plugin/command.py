@@ -22,7 +22,7 @@ JUDGES: Final = frozenset({"preFilter", "filter", "score"})
 
 
 class Options(NamedTuple):
-    """What was asked for."""
+    """The options of the command."""
 
     preset: Preset
     command: str
@@ -100,7 +100,7 @@ def _variants(options: Options) -> Sequence[str]:
 
 
 def _checked(options: Options) -> InspectionReport:
-    """What the module is. Raises RunError or InspectionError."""
+    """The inspection of the module. Raises RunError or InspectionError for one that cannot be measured."""
     for kind, given, known in (("case", options.cases, CASES), ("variant", options.variants, WAYS)):
         unknown = [name for name in given if name not in known]
         if unknown:

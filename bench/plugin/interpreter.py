@@ -1,4 +1,4 @@
-"""The interpreter that has wasmer: what it runs, which `python -m bench.plugin.interpreter` tells of its own."""
+"""The Python interpreter that has wasmer. `python -m bench.plugin.interpreter` describes its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bench import plugin
 from bench.source import source
 
 MODULES: Final = ("wasmer", "wasmer_compiler_cranelift", "bench.plugin.worker")
-"""What it must be able to import."""
+"""Modules that the interpreter must be able to import."""
 
 
 class InterpreterError(Exception):
@@ -27,12 +27,12 @@ class InterpreterError(Exception):
 
 
 class Interpreter(msgspec.Struct, frozen=True):
-    """What an interpreter runs."""
+    """The versions of what an interpreter runs."""
 
     python: str
     wasmer: str
     source: str
-    """The digest of our code."""
+    """The digest of the code of bench, extender and wasm_runtime."""
 
 
 @cache
@@ -62,7 +62,7 @@ def look(python: Path) -> Interpreter:
 
 
 def versions(python: Path | None) -> dict[str, str]:
-    """What a run tells of it: nothing where wasmer cannot be measured."""
+    """The versions that a run records of an interpreter; none without one."""
     try:
         found = look(python) if python else None
     except InterpreterError:
@@ -71,12 +71,12 @@ def versions(python: Path | None) -> dict[str, str]:
 
 
 def own() -> str:
-    """What tells the code that wasmer is measured with from other code."""
+    """The digest of the code that measures wasmer."""
     return source(plugin, extender, wasm_runtime)
 
 
 def main() -> None:
-    """Tells of this interpreter. Raises ImportError."""
+    """Prints what this interpreter runs, as JSON. Raises ImportError."""
     for name in MODULES:
         import_module(name)
     told = Interpreter(platform.python_version(), version("wasmer"), own())

@@ -1,4 +1,4 @@
-"""What rounds came to, taken into a case of a run."""
+"""Takes the results of rounds into a case of a run."""
 
 from __future__ import annotations
 

@@ -24,13 +24,13 @@ from bench.progress import Meter
 from bench.run import QUIET, Case, Run, RunError
 
 SWAPS: Final = 2
-"""Swaps of a round."""
+"""Swaps in a round."""
 BESIDE: Final = 2.0
 """Seconds of a round in which no module is swapped."""
 
 
 class Means(NamedTuple):
-    """What is measured, and by what."""
+    """What is measured, and the programs that measure it."""
 
     guest: MeasuredModule
     variants: Sequence[str]
@@ -93,7 +93,7 @@ def _setup(spec: CaseSpec, means: Means, folder: Path) -> Setup:
 
 @contextmanager
 def _ready(setup: Setup, names: Sequence[str], case: Case, *, has_peers: bool) -> Iterator[dict[str, Started]]:
-    """The variants that answer alike, warm. Raises DifferentAnswersError where they must, and RunError."""
+    """The started variants that answer alike, warmed up. Raises DifferentAnswersError where all must, and RunError."""
     names = [name for name in names if name not in case.left_out]
     with starting(setup, names) as (started, left_out):
         _leave_out(case, left_out, case.done)
@@ -148,7 +148,7 @@ def take_turns(
 
 
 def _swaps(_: CaseSpec, means: Means, setup: Setup, ledger: Ledger) -> Iterator[int]:
-    """Our extender while its module is swapped. Nothing else can swap one."""
+    """Measures our extender while its module is swapped, as no other variant can be. Yields each round's number."""
     case = ledger.case
     for name in means.variants:
         if name != "kwx":
@@ -168,13 +168,13 @@ def _swaps(_: CaseSpec, means: Means, setup: Setup, ledger: Ledger) -> Iterator[
 
 
 def _until(end: float, done: threading.Event, cycles: Iterator[Cycle]) -> Iterator[Cycle]:
-    """Cycles until a time has come, or something is done."""
+    """Cycles until `end`, on the clock of `time.monotonic`, or until `done` is set."""
     while time.monotonic() < end and not done.is_set():
         yield next(cycles)
 
 
 def _cold(_: CaseSpec, means: Means, setup: Setup, ledger: Ledger) -> Iterator[int]:
-    """Starts, without and with compiled code in the cache."""
+    """Measures starts, without and with compiled code in the cache. Yields the number of each round that is done."""
     case = ledger.case
     case.left_out.update(
         {name: "it starts as the one that answers all nodes" for name in means.variants if name in TOP}

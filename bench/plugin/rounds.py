@@ -1,4 +1,4 @@
-"""Rounds of cycles: what they took, and what that is made of."""
+"""Rounds of scheduling cycles: how long they took, and which parts that time has."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METRICS: Final = (*VERBS, "cycle")
 MICRO: Final = 1e6
 
 _PLUGIN: Final = re.compile(r" \(\S+-\d+\)\Z")
-"""The name of one of several plugins behind a reason."""
+"""Matches the name of a plugin behind a reason, where there are several plugins."""
 
 MOST: Final = 96
 """Cycles of a variant that are timed in a turn; at least there is one."""
@@ -35,20 +35,20 @@ WARM_UP: Final = 24
 """Cycles that all variants must answer alike before any is timed: some pods of each wish."""
 
 WARM_UP_SECONDS: Final = 0.5
-"""What a variant warms up for after that, or until MOST cycles."""
+"""Seconds for which a variant goes on to warm up, for MOST cycles at most."""
 
 
 SETTLE_SECONDS: Final = 0.02
-"""What a turn begins with that is not timed: caches are cold, and what ran before may still be tidying up."""
+"""Seconds at the beginning of a turn that are not timed: caches are cold, and the last variant may still be busy."""
 
 
 class Round(NamedTuple):
-    """What a round came to in one variant, in microseconds."""
+    """The durations of one variant in a round, in microseconds."""
 
     samples: Mapping[str, list[float]]
-    """Of METRICS, in the order in which they were taken."""
+    """Durations by metric, in the order in which they were measured."""
     parts: Mapping[str, Mapping[str, float]]
-    """The mean of each part, by metric."""
+    """The mean of each part, by metric and part."""
     at: list[float]
     """When each cycle was over, on the clock of `time.monotonic`."""
 

@@ -43,10 +43,10 @@ class Question(msgspec.Struct, omit_defaults=True):
 
 
 class Ready(msgspec.Struct, rename="camel"):
-    """The first line."""
+    """The first line of a subject's output."""
 
     start_seconds: float = 0.0
-    """What it took to load the plugin."""
+    """Seconds for loading the plugin."""
 
 
 class Took(msgspec.Struct):
@@ -54,7 +54,7 @@ class Took(msgspec.Struct):
 
     seconds: float
     parts: dict[str, float] = {}
-    """Of `bench.run.PARTS`; they add up to the whole."""
+    """Seconds of each of `bench.run.PARTS`, which add up to the whole."""
 
 
 class Status(msgspec.Struct):
@@ -65,26 +65,26 @@ class Status(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """What came of a cycle."""
+    """The result of a cycle."""
 
     failure: str = ""
-    """What ended it."""
+    """Why the cycle failed; empty if it did not."""
     rejected: dict[str, Status] = {}
     scores: dict[str, int] = {}
-    """Of the nodes that passed; 0 of the only one, which kube-scheduler has nobody score."""
+    """Scores of the nodes that passed, by name; 0 for an only one, which kube-scheduler does not have scored."""
 
 
 class Reply(msgspec.Struct):
-    """What a cycle took."""
+    """How long a cycle took, and its answer if that was asked for."""
 
     filter: Took
     prioritize: Took | None = None
-    """None if no more than one node has passed."""
+    """Duration of prioritize; None if at most one node has passed."""
     answer: Answer | None = None
 
     @property
     def seconds(self) -> float:
-        """What both verbs took."""
+        """Seconds of both verbs together."""
         return self.filter.seconds + (self.prioritize.seconds if self.prioritize else 0.0)
 
 
@@ -93,10 +93,10 @@ class SubjectError(BenchError):
 
 
 class Subject:
-    """A process that is asked; a context manager that ends it."""
+    """A process that answers questions; a context manager that ends it."""
 
     def __init__(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> None:
-        """Starts it; it becomes ready meanwhile, see `ready`."""
+        """Starts the process without waiting for it; see `ready`."""
         self.name = name
         self._log = TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
@@ -113,7 +113,7 @@ class Subject:
         self.close()
 
     def ready(self) -> Ready:
-        """Waits until it is ready. Raises SubjectError."""
+        """Waits until the process is ready. Raises SubjectError."""
         return msgspec.json.decode(self._line(), type=Ready)
 
     def ask(self, cycle: Cycle, *, answer: bool = False) -> Reply:

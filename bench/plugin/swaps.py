@@ -18,14 +18,14 @@ from extender.rollouts.revision import RolloutStage
 from wasm_runtime.protobuf.varint import varint
 
 PATIENCE: Final = "60s"
-"""How long a swap may take."""
+"""The longest time of a swap, as a duration of the configuration."""
 
 _CUSTOM: Final = b"\x00"
 """The id of a custom section. https://webassembly.github.io/spec/core/binary/modules.html#custom-section"""
 
 
 class Swapper:
-    """Swaps two modules that do the same and are not the same."""
+    """Swaps two modules with equal behaviour and different digests in turn."""
 
     def __init__(self, module: Path, plugin: str, admin: str) -> None:
         """`admin` is the URL of the extender's admin API."""
@@ -69,6 +69,6 @@ class Swapper:
 
 
 def stamped(wasm: bytes, name: bytes) -> bytes:
-    """A module with a custom section behind it: it does the same and has another digest."""
+    """The module with an additional custom section, which changes its digest and not its behaviour."""
     content = varint(len(name)) + name
     return wasm + _CUSTOM + varint(len(content)) + content

@@ -22,20 +22,20 @@ class Turn:
     """A variant's part of a round, in which nothing else goes on."""
 
     suffix = ""
-    """What the metrics' names end with."""
+    """The suffix of the metrics that are measured in this turn."""
 
     @contextmanager
     def around(self, started: Started, first: int) -> Iterator[None]:
-        """What goes on while a variant is asked about cycles from a number on."""
+        """A context in which a variant is asked about cycles, the first of which has this number."""
         del started, first
         yield
 
     def before(self, subject: Subject, cycle: Cycle, /) -> None:
-        """What comes before each cycle."""
+        """Called before each cycle."""
 
 
 class Quiet(Turn):
-    """Nothing goes on, in a case in which something else does in other turns."""
+    """A turn without changes, in a case whose other turns have some."""
 
     suffix = QUIET
 
@@ -113,7 +113,7 @@ class Replay(Turn):
 
 
 def turns(setup: Setup, updates: int) -> Sequence[Turn]:
-    """The parts of a variant's round."""
+    """The turns of which a variant's round consists."""
     if isinstance(setup.workload, Recorded):
         return (Replay(setup, setup.workload),)
     return (Quiet(), Churn(setup, updates)) if updates else (Turn(),)

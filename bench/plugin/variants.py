@@ -36,7 +36,7 @@ class MeasuredModule(NamedTuple):
     has_peers: bool = True
     """Whether the peers in Go have the same policy."""
     scores: bool = True
-    """Whether it has Score: without, no node is the best."""
+    """Whether the module has Score: without it no node is the best."""
 
 
 class LeftOutError(Exception):
@@ -55,13 +55,13 @@ class Started(NamedTuple):
 
     subject: Subject
     seconds: float = 0.0
-    """What starting the extender took until it was ready, or loading the plugin in-process."""
+    """Seconds until the extender was ready, or until the plugin was loaded in-process."""
     spent: Callable[[], Spent] = dict
-    """What the extender behind it has spent; nothing if there is none."""
+    """Reads what the variant's extender has spent; nothing if it has none."""
     watches: bool = False
-    """Whether it knows the nodes of the API server."""
+    """Whether the variant watches the nodes of the API server."""
     admin: str = ""
-    """The URL of the admin API, of an extender of ours."""
+    """The URL of the admin API, if the variant is an extender of ours; otherwise empty."""
     top: int = 0
     """How many nodes filter answers at most, the best ones; 0 if it answers all that pass."""
 
@@ -83,18 +83,18 @@ class Setup:
     wasmer: Path | None = None
     """An interpreter that has this package with its extra `wasmer`."""
     environment: Mapping[str, str] | None = None
-    """Of what runs our code, if not that of this process."""
+    """The environment of processes with our code, if it is not that of this process."""
     _cluster: Cluster | None = None
     _nodes: Path | None = None
 
     @property
     def names(self) -> list[str]:
-        """Those of the plugins."""
+        """The names of the plugins."""
         return [f"{self.guest.file.stem}-{at}" for at in range(self.plugins)]
 
     @property
     def nodes(self) -> Path:
-        """The nodes as a file, a protobuf v1.NodeList."""
+        """A file with the nodes, as a protobuf v1.NodeList."""
         if self._nodes is None:
             self._nodes = self.folder / "nodes.pb"
             self._nodes.write_bytes(node_list(self.workload.nodes.values()))
@@ -109,7 +109,7 @@ class Setup:
         return self._cluster
 
     def again(self, folder: Path, cache: Path) -> Setup:
-        """The same for another start, with compiled code kept in a cache of its own."""
+        """The same setup for another start, with a cache of compiled code of its own."""
         environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
         return replace(self, folder=folder, stack=ExitStack(), environment=environment, _cluster=None, _nodes=None)
 
@@ -175,7 +175,7 @@ def _upstream(setup: Setup) -> Started:
 
 
 def profile(plugins: Sequence[Mapping[str, object]], top: int) -> dict[str, object]:
-    """The profile of an extender of ours."""
+    """The profile in the configuration of an extender of ours; `top` is `topNodes`, 0 for none."""
     limit = {"topNodes": top} if top else {}
     return {"name": "default", "scoreRange": 100, "plugins": list(plugins), **limit}
 
@@ -247,7 +247,7 @@ def _require_peers(setup: Setup) -> None:
 
 
 _PHASES: Final = {"decode": "decode", "nodes": "map", "judge": "map", "encode": "encode"}
-"""The part to which a phase of a verb of ours belongs; of `judge`, what was not spent in guests."""
+"""The part of `bench.run.PARTS` of each phase of our extender; `judge` counts without the time in guests."""
 
 _VERBS: Final = {
     "prefilter": "filter",
@@ -305,7 +305,7 @@ WAYS: Final = {
         _in_go("goextender-whole", "whole nodes", whole=True),
     )
 }
-"""In the order of reports, and of rounds: those that are compared with each other are neighbours."""
+"""The variants by name, in the order of reports and of rounds: those that are compared are neighbours."""
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from wasm_runtime.protobuf.read import identity
 
 
 class Clock:
-    """What a verb takes, and what of it is spent in guests."""
+    """Measures how long a verb takes, and how much of that guests take."""
 
     def __init__(self) -> None:
         self._guest = 0.0
@@ -43,17 +43,17 @@ class Clock:
         self._guest += sum(span.run_seconds for span in spans)
 
     def begin(self) -> None:
-        """A verb begins."""
+        """Notes that a verb begins."""
         self._guest, self._begun = 0.0, time.perf_counter()
 
     def end(self) -> Took:
-        """The verb is over."""
+        """Notes that the verb is over, and returns how long it took."""
         seconds = time.perf_counter() - self._begun
         return Took(seconds, {"map": seconds - self._guest, "guest": self._guest})
 
 
 class RuntimeSubject:
-    """A profile of plugins, and the nodes."""
+    """Puts pods through the cycles of a profile."""
 
     def __init__(self, profile: Profile, node_table: NodeTable, names: list[str], clock: Clock) -> None:
         self._profile = profile
@@ -107,8 +107,7 @@ def pod_of(data: bytes) -> Pod:
     return Pod(found.uid, f"{found.namespace}/{found.name}", data)
 
 
-def main() -> None:
-    """Serves standard input until its end."""
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.plugin.worker", description=__doc__)
     parser.add_argument("--engine", choices=["wasmtime", "wasmer"], default="wasmtime")
     parser.add_argument("--module", type=Path, required=True)
@@ -117,7 +116,12 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, required=True, help="seconds that a plugin may take in a verb")
     parser.add_argument("--config", default="")
     parser.add_argument("--arg", dest="args", action="append", default=[])
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Answers the questions of standard input until its end."""
+    options = _options()
     plugins: list[Plugin] = []
     maintenance = GuestMaintenance(lambda: plugins, lambda: node_table, _report)
     node_table = NodeTable(maintenance.wake)
@@ -156,7 +160,7 @@ def _report(plugin: Plugin, error: Exception) -> None:
 
 
 def write(message: Ready | Reply) -> None:
-    """Writes a line."""
+    """Writes a message as a line of JSON to standard output."""
     sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
     sys.stdout.buffer.flush()
 

@@ -1,4 +1,4 @@
-"""What is asked: nodes, and pods that wait for one."""
+"""The nodes and the waiting pods that variants are asked about."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Cycle(NamedTuple):
     start: int = 0
     """Index of the node that is the first, if all are asked about; the others follow, and then those before it."""
     names: Sequence[str] | None = None
-    """The nodes to ask about, if not all."""
+    """Names of the nodes that are asked about; None for all."""
     changes: Mapping[str, bytes] = {}
     """Nodes that have changed since the cycle before, by name: protobuf v1.Node."""
 
@@ -63,7 +63,7 @@ class Synthetic:
         self.nodes = {name: encode_node(make(at, FIRST_VERSION)) for at, name in enumerate(names)}
 
     def cycle(self, at: int) -> Cycle:
-        """The cycle of a number."""
+        """The cycle with a number."""
         return Cycle(encode_pod(pod(at)), at % TURNS * len(self.nodes) // TURNS)
 
     def update(self, at: int) -> bytes:

@@ -23,9 +23,9 @@ class Ratio(msgspec.Struct, frozen=True, rename="camel"):
     """How many times the figure of another variant this one is."""
 
     variant: str
-    """The other one."""
+    """The variant in the denominator."""
     quantile: float
-    """Of which figure: 0.5 or 0.99."""
+    """Which quantile is compared: 0.5 or 0.99."""
     ratio: Interval | None
     """None without an interval: it would say nothing, and might contradict the medians."""
     verdict: Verdict
@@ -40,7 +40,7 @@ class Figure(msgspec.Struct, frozen=True, rename="camel"):
     metric: str
     variant: str
     unit: str
-    """Of the figures. All times are in milliseconds."""
+    """The unit of the figures. All times are in milliseconds."""
     better: Better
     rounds: int
     p50: Interval
@@ -48,7 +48,7 @@ class Figure(msgspec.Struct, frozen=True, rename="camel"):
     p99: Interval
     outliers: int
     beside: list[Ratio]
-    """What is compared: the variant that is in-process, and the extender in Go."""
+    """The ratios to the in-process variant and to the extender in Go, as far as both were measured."""
 
 
 def document(results: Results) -> dict[str, Any]:
@@ -90,5 +90,5 @@ def _ratio(compared: Comparison, q: float) -> Ratio:
 
 
 def _interval(estimate: Estimate) -> Interval:
-    """JSON has null in the place of what is no number."""
+    """An interval with None in the place of nan, which JSON lacks."""
     return Interval(*estimate)

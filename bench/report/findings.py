@@ -1,4 +1,4 @@
-"""What a run says, in sentences: the answer first, then where the time goes and how it grows."""
+"""The findings of a run in sentences: the answer first, then where the time goes and how it grows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DECIDES: Final = (
     "With topNodes: 1 filter leaves one node. So kube-scheduler asks no prioritize and computes no scores of its own. "
     "What in-tree plugins prefer (topology spread, affinity, images) does not count. What they require does."
 )
-"""What an extender that answers the best node alone gives up."""
+"""A sentence on what an extender that answers the best node alone gives up."""
 ASKED: Final[Mapping[str, tuple[str, str]]] = {
     "kwx": ("All nodes that pass", "When filter answers all nodes that pass, and prioritize is asked"),
     "kwx-top5": ("The best five nodes", "When filter answers the best five nodes"),
@@ -49,20 +49,20 @@ SUBJECTS: Final[Mapping[Level, Sequence[str]]] = {
     "scheduler": ("throughput", "pod"),
     "gangs": ("gang",),
 }
-"""What the answer is about: the first of these metrics that was measured."""
+"""Metrics that the answer can be about, by level; the first that was measured is taken."""
 UNEVEN: Final = 1.5
 """Times that a round's median may be another's of the same series, before the answer tells of it."""
 
 
 class Finding(NamedTuple):
-    """A sentence or some, and what they are about."""
+    """Some sentences, and their topic."""
 
     topic: str
     text: str
 
 
 class Findings(NamedTuple):
-    """What the figures say: the answer, what belongs to it, and what else there is to say."""
+    """The findings of a run: the answer, what limits it, and further findings."""
 
     answer: str
     """One sentence."""
@@ -72,12 +72,12 @@ class Findings(NamedTuple):
 
     @property
     def whole_answer(self) -> str:
-        """With what belongs to it."""
+        """The answer and its aside."""
         return f"{self.answer} {self.aside}".strip()
 
 
 def findings(results: Results) -> Findings:
-    """What the figures say."""
+    """The findings of a run's figures."""
     found = subject_of(results)
     if found is None:
         return Findings(_start(results) or NOTHING, [])
@@ -118,17 +118,17 @@ def _more(results: Results, case: Case, metric: str) -> Iterator[Finding]:
 
 
 def _subject(results: Results, case: Case, metric: str) -> Figures:
-    """What the sentences are about: our extender, or whatever was measured first."""
+    """The figures that the sentences are about: those of our extender, or of the variant that was measured first."""
     return (results.ours(case, metric) or results.all(case, metric))[0]
 
 
 def given_up(subject: Figures) -> str:
-    """What does not count with that variant; empty if all does."""
+    """What does not count with the variant of a figure; empty if everything does."""
     return DECIDES if subject.variant.name == BEST else ""
 
 
 def _answer(results: Results, case: Case, metric: str, called: Callable[[Variant], str]) -> tuple[str, str]:
-    """The answer, and what belongs to it."""
+    """The answer, and its aside."""
     subject = _subject(results, case, metric)
     beside = results.beside(case, subject.variant.name, metric)
     takes = _takes(subject, case, metric, called(subject.variant))
@@ -167,14 +167,14 @@ def _unit(figures: Figures) -> str:
 
 
 def transport(subject: Figures) -> str:
-    """What of it is not there in-process."""
+    """A sentence on the parts of the time that an in-process plugin does not have; empty if none was measured."""
     time = sum(subject.parts.get(part, 0) for part in TIME_GOES_TO["transport and JSON"])
     share = f"{time / sum(subject.parts.values()):.0%}" if time else ""
     return f"{share} of the time of {known(subject.variant)} is transport and JSON." if share else ""
 
 
 def _takes(subject: Figures, case: Case, metric: str, called: str) -> str:
-    """The figure itself."""
+    """A sentence with the figure itself."""
     value, nodes = rough(subject.p50.value), count(case.nodes, "node")
     if metric == "throughput":
         return f"At {nodes} kube-scheduler binds {value} pods a second with {called}"
@@ -203,7 +203,7 @@ MEASURES: Final[Mapping[str, str]] = {
     "gang": "as long as with",
     "memory extender": "as much as",
 }
-"""What a ratio of a metric says."""
+"""The words of a comparison, by metric."""
 
 
 def _time_goes(subject: Figures) -> str:
@@ -357,7 +357,7 @@ def _memory(results: Results, case: Case, metric: str) -> str:
 
 
 def chief(results: Results, case: Case, metric: str) -> list[Figures]:
-    """Those that sentences tell of: our extender, and what it is compared with."""
+    """The figures that sentences mention: our extender's, and those that it is compared with."""
     subject = _subject(results, case, metric)
     compared = results.beside(case, subject.variant.name, metric)
     found = (results.of(case, name, metric) for name in [subject.variant.name, *(each.base.name for each in compared)])

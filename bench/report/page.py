@@ -1,4 +1,4 @@
-"""A run as an HTML page that asks nobody for anything."""
+"""A run as an HTML page without external resources."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _main(results: Results) -> Iterator[Table]:
 
 
 def _more(results: Results) -> Iterator[Table]:
-    """The tables of what no case is about."""
+    """The tables of metrics that no case is about."""
     main = results.by_metric()
     metrics = dict.fromkeys(metric for case in results.run.cases for metric in results.metrics(case))
     for metric in dict.fromkeys([*main, *metrics]):

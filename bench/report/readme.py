@@ -14,11 +14,11 @@ from bench.report.words import capital, count, factor, figure, label, measured, 
 from bench.run import Case, Run
 
 SPECIAL: Final = {"\\": "\\\\", "&": "&amp;", "<": "&lt;", "|": "\\|", "`": "\\`", "*": "\\*", "_": "\\_", "[": "\\["}
-"""What is more than text in Markdown."""
+"""Characters with a meaning in Markdown, and how they are escaped."""
 
 
 def markdown(results: Results) -> str:
-    """The answer, a table of medians, and what they depend on; of too noisy a run, first that it is."""
+    """The answer, a table of medians, and what they depend on. A warning comes first if the run is too noisy."""
     run = results.run
     verdict, answer = noise(run).verdict, _escaped(findings(results).whole_answer)
     noisy = f"**The machine was {verdict}**{': do not rely on these figures' * (verdict == 'too noisy')}."
@@ -101,7 +101,7 @@ def _cost(results: Results, case: Case, variant: str, metric: str) -> Cell:
 
 
 def medians(results: Results) -> Table | None:
-    """Of what the answer is about, a row for each variant and number of nodes; None if it is about nothing."""
+    """The medians that the answer is about, a row for each variant and number of nodes; None if there is no answer."""
     found = subject_of(results)
     if found is None:
         return None
@@ -132,7 +132,7 @@ def _row(results: Results, case: Case, each: Figures) -> list[Cell]:
 
 
 def _made(run: Run) -> str:
-    """In a line, what made the figures."""
+    """A line on the machine, the versions and the command that made the figures."""
     return f"{tables.machine(run)}; {tables.versions(run)}. Measured by: {run.command}"
 
 
@@ -149,5 +149,5 @@ def _rows(table: Table) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A text of others: it is neither markup nor a new cell or line."""
+    """A text in which nothing is markup, or begins a new cell or line."""
     return "".join(SPECIAL.get(character, character) for character in " ".join(text.split()))

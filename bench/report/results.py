@@ -16,18 +16,18 @@ from bench.run import QUIET, Case, Run, Series, Variant, is_coarse
 from bench.statistics import Estimate
 
 MAIN: Final = ("cycle", "throughput", "pod", "gang", "filter", "prioritize")
-"""What a case is about: the first of these metrics that was measured in it."""
+"""Metrics that a case can be about; the first that was measured in it is taken."""
 
 ASIDE: Final = ("algorithm", "cpu kube-scheduler", "cpu extender", "memory extender", *STARTS)
-"""What else ours may lose or win in a case."""
+"""Further metrics by which our extender may win or lose in a case."""
 
 BASES: Final = ("stock", "native", "gang-native", "gang-coscheduling", "wasmtime", "upstream", "wasmer")
-"""What others are compared with: the first of these that was measured. None of them has an extender."""
+"""Variants without an extender that others are compared with; the first that was measured is taken."""
 
 OURS: Final = ("kwx-top1", "kwx", "kwx-top5", "kwx-whole", "gang-kwx", "gang-kwx-native")
 """Our extender in each way of asking it; what a run says is about the first of these that was measured."""
 PEERS: Final = {"kwx-top1": "goextender-top1", "kwx": "goextender", "kwx-whole": "goextender-whole"}
-"""The extender in Go that is asked in the same way."""
+"""The extender in Go that is asked in the same way as each of ours."""
 COMPILED: Final[Mapping[str, Sequence[str]]] = {
     BEST: ("native", "native-noscores"),
     "gang-kwx": ("gang-native", "gang-coscheduling"),
@@ -45,13 +45,13 @@ Verdict = Literal["better", "worse", "alike", "open"]
 
 
 def quantiles(metric: str) -> Sequence[float]:
-    """Those that are looked at: what has one sample a round has no p99."""
+    """The quantiles of a metric that are shown; a metric with one sample a round has no p99."""
     return (0.5,) if metric in {"throughput", *ASIDE} else (0.5, 0.99)
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What is shown of a series, in the unit that it is shown in."""
+    """The figures of a series, in the unit in which they are shown."""
 
     series: Series
     variant: Variant
@@ -63,7 +63,7 @@ class Figures:
 
     @property
     def rounds(self) -> int:
-        """How many there are."""
+        """The number of rounds."""
         return len(self.series.rounds)
 
     @cached_property
@@ -74,7 +74,7 @@ class Figures:
 
     @cached_property
     def samples(self) -> list[float]:
-        """Of all rounds, sorted."""
+        """The samples of all rounds, sorted."""
         scale, _ = SHOWN[self.series.unit]
         return sorted(sample * scale for samples in self.series.rounds for sample in samples)
 
@@ -108,7 +108,7 @@ class Change(NamedTuple):
     """A case in which something goes on, or is otherwise, beside what was measured without."""
 
     what: str
-    """As `3 plugins`."""
+    """How the case differs, as in `3 plugins`."""
     metric: str
     after: Case
     plain: str
@@ -159,7 +159,7 @@ class Results:
         return found if any(UNDIVIDED not in each.parts for each in found) else []
 
     def metrics(self, case: Case) -> list[str]:
-        """What was measured in a case, in the order in which it is written there."""
+        """The metrics of a case, in the order of the run."""
         return list(dict.fromkeys(metric for name, _, metric in self._figures if name == case.name))
 
     def main(self, case: Case) -> str | None:
@@ -189,7 +189,7 @@ class Results:
         return next((found.variant for name in BASES if (found := self.of(case, name, metric))), None)
 
     def ours(self, case: Case, metric: str) -> list[Figures]:
-        """Our extender, in each way that it was asked in."""
+        """The figures of our extender, in each way of asking it."""
         return [found for name in OURS if (found := self.of(case, name, metric))]
 
     def compare(self, case: Case, variant: str, base: str, metric: str, q: float = 0.5) -> Comparison | None:
@@ -245,7 +245,7 @@ class Results:
         return [(each, found) for each in before if (found := self.of(change.after, each.variant.name, change.metric))]
 
     def processes(self, case: Case, metric: str) -> list[str]:
-        """Those whose `cpu` or `memory` was measured, but the harness."""
+        """The processes whose `cpu` or `memory` was measured, without the harness."""
         names = [each.removeprefix(f"{metric} ") for each in self.metrics(case) if each.startswith(f"{metric} ")]
         return [name for name in names if name != HARNESS]
 

@@ -14,7 +14,7 @@ from bench.run import HISTOGRAMS, PARTS, PERCENTILES, Case, Condition, Run, Vari
 from bench.statistics import Estimate
 
 NAMED: Final = 3
-"""Cases that a cell names one by one; of more it has the range."""
+"""Cases that a cell lists by name; of more cases it has the range."""
 
 VERDICTS: Final[dict[Verdict, str]] = {
     "worse": "ours loses",
@@ -25,7 +25,7 @@ VERDICTS: Final[dict[Verdict, str]] = {
 
 
 class Cell(NamedTuple):
-    """A text, and whether it is good or bad news for ours."""
+    """The text of a cell, and whether it is good or bad news for our extender."""
 
     text: str
     verdict: Verdict | None = None
@@ -34,7 +34,7 @@ class Cell(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Rows that belong together; each begins with what it is about."""
+    """Rows that belong together; each begins with its subject."""
 
     label: str
     rows: list[list[Cell]]
@@ -74,7 +74,7 @@ def _weighed(results: Results, case: Case, metric: str, q: float) -> str:
 
 
 def _sides(results: Results, cases: Sequence[Case], metric: str, q: float) -> list[list[Cell]]:
-    """A row for each of ours beside each other; of no p99 without any interval."""
+    """A row for each of our variants beside each other variant; a p99 is left out if none has an interval."""
     found: dict[tuple[str, str], list[Comparison]] = {}
     for case, variant in product(cases, OURS):
         for each in results.beside(case, variant, metric, q):
@@ -129,7 +129,7 @@ def _grouped(columns: Iterable[str], rows: Sequence[tuple[Case, Sequence[Row]]])
 
 
 def _beside_whom(results: Results, metric: str, rows: Sequence[tuple[Case, Sequence[Row]]]) -> str:
-    """What is in-process that ratios are beside; empty without such ratios."""
+    """The in-process variant that ratios compare with; empty without such ratios."""
     case = next((case for case, group in rows for row in group if row["beside in-process"].text), None)
     base = results.base(case, metric) if case else None
     return f" Beside in-process: beside {quoted(base)}." if base else ""
@@ -143,7 +143,7 @@ NOTES: Final[Mapping[str, str]] = {
     "cpu": " The harness is no part of what scheduling takes, and of no sum.",
     "memory": " The harness is no part of what scheduling takes, and of no sum.",
 }
-"""What else there is to know of metrics, by their first words."""
+"""Notes on metrics, by the first words of their names."""
 
 
 def _beside_base(results: Results, case: Case, each: Figures) -> Cell:
@@ -179,7 +179,7 @@ COLUMNS: Final[dict[str, Callable[[Results, Case, Figures], Cell]]] = {
     "outliers": lambda _, __, each: Cell(f"{each.outliers:,} of {len(each.samples):,}"),
     "rounds": lambda _, __, each: Cell(f"{each.rounds:,}"),
 }
-"""Of the tables of figures; those that are empty are left out."""
+"""The columns of the tables of figures; empty ones are left out."""
 
 
 def span(results: Results, metric: str) -> Table | None:
@@ -213,11 +213,11 @@ SPANS: Final[Mapping[str, str]] = {
     "algorithm": "Until a node is chosen, without binding: under a steady load the difference to a scheduler without "
     "extender is what the extender adds. In a batch the pods of the warm-up are among them.",
 }
-"""What each of HISTOGRAMS is of."""
+"""A sentence on what each of HISTOGRAMS measures."""
 
 
 def _span(results: Results, case: Case, variant: Variant, metric: str) -> Row:
-    """Empty if nothing of it was measured."""
+    """The row of a variant; empty if nothing of the metric was measured."""
     values = {name: results.coarse(case, variant.name, f"{metric} {name}") for name in PERCENTILES}
     percentiles = {name: Cell("" if value is None else figure(value)) for name, value in values.items()}
     mean = results.of(case, variant.name, metric)
@@ -278,7 +278,7 @@ def _cases(run: Run, titles: Sequence[str]) -> str:
 
 
 def about(run: Run) -> Table:
-    """What was measured, where, and when."""
+    """The table about the run itself: what was measured, where, and when."""
     told = {
         "command": run.command,
         "preset": run.preset,
@@ -305,12 +305,12 @@ def versions(run: Run) -> str:
 
 
 class Look(NamedTuple):
-    """Something that conditions tell."""
+    """A column of the table of conditions."""
 
     what: str
     of: Callable[[Condition], float]
     least: float = 0.0
-    """Below that it cannot be seen."""
+    """The smallest value that can be observed."""
 
     def text(self, value: float) -> str:
         """As `0.31` or `below 0.1`."""

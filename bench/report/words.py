@@ -16,11 +16,11 @@ SHOWN: Final[dict[Unit, tuple[float, str]]] = {
     "MB": (1.0, "MB"),
     "%": (1.0, "%"),
 }
-"""What a unit's figures are multiplied with to be shown, and in which unit: all times in one, so that they compare."""
+"""The factor and the unit in which figures of a unit are shown; all times are shown in one unit."""
 
 
 def figure(value: float, digits: int = 3) -> str:
-    """A figure with so many digits that count."""
+    """A figure with so many significant digits."""
     if not math.isfinite(value):
         return "?"
     rounded = float(f"{value:.{digits - 1}e}") if abs(value) < 1000 else value
@@ -29,7 +29,7 @@ def figure(value: float, digits: int = 3) -> str:
 
 
 def rough(value: float) -> str:
-    """A figure in a sentence: two digits that count, or all before the point."""
+    """A figure for a sentence: two significant digits, or all digits before the point."""
     return figure(value, 2 if abs(value) < 99.5 else 3)
 
 
@@ -63,10 +63,10 @@ def count(number: int, noun: str) -> str:
 
 
 STARTS: Final[Mapping[str, str]] = {"first": "nothing cached", "first cached": "compiled code cached"}
-"""Metrics of a cold start, and what it finds."""
+"""Metrics of cold starts, and what is cached in each."""
 
 UNDIVIDED: Final = "undivided"
-"""The part that is the whole, of variants that cannot tell parts apart."""
+"""The name of the only part, in variants that cannot tell parts apart."""
 
 MEASURED: Final[Mapping[str, str]] = {
     "pod": "time until a pod is bound",
@@ -110,7 +110,7 @@ SETTINGS: Final[Mapping[str, str]] = {
 
 
 def difference(before: Case, after: Case) -> str:
-    """What is different in the second of two cases, as `3 plugins`."""
+    """How the second of two cases differs, as in `3 plugins`."""
     keys = [key for key, value in after.settings.items() if before.settings.get(key) != value]
     changes = [SETTINGS.get(key, f"{key} {{}}").format(_value(after.settings[key])) for key in keys]
     return listed(changes) if changes else after.title
@@ -131,7 +131,7 @@ EXTENDERS: Final[Mapping[str, str]] = {
     "gang-kwx": "our extender with the policy gang",
     "gang-kwx-native": "our extender with native gang scheduling on",
 }
-"""What sentences call variants."""
+"""What sentences call variants, by name."""
 
 
 def quoted(variant: Variant) -> str:

@@ -1,4 +1,4 @@
-"""What is asked of the API server, at next to no cost: bytes prepared beforehand, connections that stay open."""
+"""Requests to the API server that cost next to nothing: prepared bytes, connections that stay open."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ EVENTS: Final = f"/api/v1/namespaces/{NAMESPACE}/events"
 NODES: Final = "/api/v1/nodes"
 LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 SCHEDULER: Final = "kube-scheduler"
-"""The name of the lease that the scheduler which leads has."""
+"""The name of the Lease by which schedulers elect their leader."""
 CONNECTIONS: Final = 4
-"""Over which objects are created: two cores are busy with it."""
+"""Connections over which objects are created, which keeps two cores busy."""
 TIMEOUT: Final = 60.0
-"""Seconds for one answer."""
+"""Seconds that an answer may take."""
 MOURNING: Final = 0.5
-"""Seconds until the system tells of a process that it has ended, which closed its connections before."""
+"""Seconds to wait for the exit of a process that has closed its connections."""
 
 
 def join(thread: threading.Thread) -> None:
@@ -155,7 +155,7 @@ class Api:
         return self._list(f"{PODS}?limit=1").metadata.resource_version
 
     def ready_nodes(self) -> int:
-        """How many nodes are Ready."""
+        """The number of nodes that are Ready."""
         ready = _Condition("Ready", "True")
         return sum(ready in node.status.conditions for node in self._list(NODES).items)
 

@@ -20,7 +20,7 @@ WORKLOAD: Final = (
 
 
 class Options(NamedTuple):
-    """What was asked for."""
+    """The options of the command."""
 
     preset: Preset
     command: str

@@ -18,7 +18,7 @@ NODE_ZONE: Final = "topology.kubernetes.io/zone"
 NODE_INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 
 CPU_REQUESTS: Final = range(10, 200, 7)
-"""Millicores."""
+"""CPU requests of pods, in millicores."""
 MEMORY_REQUESTS: Final = range(16, 400, 13)
 """MiB: a thousand pods fit onto a hundred nodes although all prefer the same ones."""
 
@@ -28,11 +28,11 @@ class Pod(NamedTuple):
 
     name: str
     zone: str
-    """The only one that it may be placed in; empty if it may be placed in any."""
+    """The only zone that the pod may be placed in; empty if it may be placed in any."""
     instance_type: str
-    """What it is placed on wherever that is left; empty if it has no wish."""
+    """The instance type that the pod prefers; empty if it has no wish."""
     body: bytes
-    """The request's, in protobuf."""
+    """The body of the request that creates it, in protobuf."""
 
 
 class Node(NamedTuple):
@@ -42,7 +42,7 @@ class Node(NamedTuple):
     zone: str
     instance_type: str
     body: bytes
-    """The request's, in protobuf."""
+    """The body of the request that creates it, in protobuf."""
 
 
 def pod(at: int) -> Pod:
@@ -79,6 +79,6 @@ def node(at: int) -> Node:
 
 
 def _fresh(manifest: objects.Object) -> objects.Object:
-    """Without what an API server gives to an object."""
+    """A manifest without the fields that an API server sets."""
     given = ("uid", "resourceVersion", "creationTimestamp", "managedFields")
     return manifest | {"metadata": {name: value for name, value in manifest["metadata"].items() if name not in given}}

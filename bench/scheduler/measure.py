@@ -30,7 +30,7 @@ T = TypeVar("T")
 NODES_TIMEOUT: Final = 120.0
 """Seconds until kwok has made all nodes Ready."""
 KEEPS_UP: Final = 1.5
-"""How many times the rate of steady pods a scheduler must manage of a batch, where nobody creates pods meanwhile."""
+"""By which factor a scheduler's throughput in a batch must exceed a rate of steady pods, whose creation costs, too."""
 THROUGHPUT: Final = "throughput"
 
 
@@ -137,7 +137,7 @@ def patiently(play: Callable[[], T], say: Callable[[str], None]) -> T:
 
 
 def take(case: Case, variant: str, figures: Mapping[str, Figures]) -> None:
-    """Adds a round of a variant."""
+    """Adds the figures of a variant's round to a case."""
     for metric, found in figures.items():
         better: Better = "higher" if metric in {THROUGHPUT, "batched"} else "lower"
         case.add(variant, metric, found.unit, found.samples, found.parts, better)
@@ -153,7 +153,7 @@ def why_left_out(variant: str, error: Exception) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """The end of a log comes behind it."""
+    """The message of an error without the end of a log behind it."""
     return str(error).partition("\n")[0]
 
 

@@ -32,7 +32,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
         WAYS["upstream"].variant,
     )
 }
-"""In the order of reports."""
+"""The variants by name, in the order of reports."""
 FEWEST_NODES: Final = 100
 """All pods of the largest load have room on these, although many prefer the same ones (`load.MEMORY_REQUESTS`)."""
 QUICK: Final = ("stock", "native", "kwx-top1", "kwx", "goextender")
@@ -45,7 +45,7 @@ class PlanError(BenchError):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How pods come."""
+    """How pods are created."""
 
     shape: Shape
     """`batch`: all wait before the scheduler starts. `steady`: they come at a rate while it runs."""
@@ -61,12 +61,12 @@ class Load:
 
     @property
     def name(self) -> Name:
-        """What it is asked for by."""
+        """The name of the load on the command line."""
         return "alike" if self.alike else self.shape
 
     @property
     def fewest_nodes(self) -> int:
-        """Nodes without which its pods have no room, whatever they request."""
+        """The number of nodes that the pods of the load need, whatever they request."""
         return self.pods if self.alike else 1
 
     def pod(self, at: int) -> Pod:
@@ -74,13 +74,13 @@ class Load:
         return made.alike(at) if self.alike else made.pod(at)
 
     def settings(self) -> dict[str, int | float | str | bool]:
-        """What a case says of it."""
+        """The settings of a case with the load."""
         rate = {"podsPerSecond": self.rate} if self.rate else {}
         alike = {"alike": True} if self.alike else {}
         return {"load": self.shape, "pods": self.pods - self.warm_up, "warmUp": self.warm_up, **rate, **alike}
 
     def title(self) -> str:
-        """For people."""
+        """What people call the load."""
         counted = self.pods - self.warm_up
         if self.alike:
             return f"{counted:,} pods at once that are alike, one a node"
@@ -127,10 +127,10 @@ class Plan:
 
     nodes: Sequence[int]
     variants: Sequence[str]
-    """Keys of VARIANTS."""
+    """The variants: keys of VARIANTS."""
     loads: Sequence[Load]
     module: Path
-    """The guest."""
+    """The module of the variants with WebAssembly."""
     upstream: Path | None = None
     """A checkout of kube-scheduler-wasm-extension."""
 

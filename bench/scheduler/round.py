@@ -22,9 +22,9 @@ from bench.scheduler.usage import Usage
 from bench.scheduler.variants import MAY_BATCH, Setup, Started, starting
 
 LOOK_EVERY: Final = 0.1
-"""Seconds between two looks at how far the scheduler is, and at memory."""
+"""Seconds between two observations of the bound pods and of memory."""
 WARM_UP_LIMIT: Final = 120.0
-"""Seconds within which the pods of the warm-up must be bound."""
+"""Seconds within which the warm-up's pods must be bound."""
 WINDOW: Final = 15.0
 """Seconds of a batch that are measured at most: whole nodes of a large cluster keep a scheduler busy for minutes."""
 FEWEST: Final = 20
@@ -32,15 +32,15 @@ FEWEST: Final = 20
 LATEST: Final = 15.0
 """Seconds after the last one has come within which all pods must be bound, if they come steadily."""
 TOLD: Final[Mapping[Shape, Sequence[Span]]] = {"batch": ("algorithm",), "steady": ("algorithm", "attempt")}
-"""What the scheduler is asked of itself. In a batch an attempt waits for the bindings of many others."""
+"""The spans that are read of the scheduler's metrics. In a batch, attempts wait for the bindings of other pods."""
 STANDING: Final = ("kube-apiserver", "etcd")
 """Processes that outlive a round and work in it."""
 HARNESS: Final = "harness"
-"""This process, in the figures."""
+"""The name of this process in the figures."""
 
 
 class Figures(NamedTuple):
-    """What a round has measured of one metric."""
+    """The samples of one metric in a round."""
 
     unit: Unit
     samples: list[float]
@@ -49,24 +49,24 @@ class Figures(NamedTuple):
 
 
 class Ground(NamedTuple):
-    """Where rounds are played: a control plane with nodes."""
+    """The control plane and the nodes on which rounds are played."""
 
     setup: Setup
     api: Api
     nodes: Mapping[str, Node]
-    """By name."""
+    """The nodes by name."""
 
 
 class _Moment(NamedTuple):
-    """How far everything is."""
+    """The counters of all processes at a moment."""
 
     bound: int
     cpu: Mapping[str, float]
-    """Seconds of processor by process."""
+    """CPU seconds by process."""
     metrics: str
-    """The scheduler's."""
+    """The text of the scheduler's metrics."""
     spent: Spent
-    """By the extender."""
+    """Seconds that the extender has spent, by verb and part."""
 
 
 def play(variant: str, load: Load, pods: Sequence[Pod], ground: Ground) -> dict[str, Figures]:
@@ -135,7 +135,7 @@ def _follow(
 
 
 class _Watcher:
-    """Follows a scheduler at its work."""
+    """Follows the progress of a scheduler."""
 
     def __init__(
         self, bindings: Bindings, started: Started, usage: Usage, checks: Sequence[Callable[[], None]]
@@ -147,7 +147,7 @@ class _Watcher:
         self._checks = checks
 
     def moment(self) -> _Moment:
-        """How far everything is now. Raises ServerError, or what a check raises if that is why nobody answers."""
+        """The counters of all processes now. Raises ServerError, or what a check raises if a process has died."""
         self._usage.look()
         bound, cpu = len(self._bindings.bound), self._usage.cpu()
         with telling(self._check):
@@ -216,7 +216,7 @@ def pace(load: Load, bound: Sequence[tuple[str, float]], due: Mapping[str, float
 
 
 def attempted(attempts: Attempts, shape: Shape) -> dict[str, Figures]:
-    """Means and percentiles of what the scheduler says of itself."""
+    """Means and percentiles of the scheduler's own histograms."""
     seconds: dict[str, float] = {}
     for span in TOLD[shape]:
         seconds[span] = attempts.mean(span)
@@ -225,7 +225,7 @@ def attempted(attempts: Attempts, shape: Shape) -> dict[str, Figures]:
 
 
 def _cpu(begin: _Moment, end: _Moment) -> dict[str, float]:
-    """Milliseconds of processor a pod, by process."""
+    """CPU milliseconds per pod, by process."""
     pods = end.bound - begin.bound
     return {name: (seconds - begin.cpu[name]) / pods * 1e3 for name, seconds in end.cpu.items()}
 

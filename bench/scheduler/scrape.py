@@ -39,13 +39,13 @@ class Attempts:
         self, results: Counter[str], buckets: Mapping[Span, Counter[float]], seconds: Mapping[Span, float], batched: int
     ) -> None:
         self.results = results
-        """How many had a result: `scheduled`, `unschedulable` or `error`."""
+        """The number of attempts by result: `scheduled`, `unschedulable` or `error`."""
         self.buckets = buckets
-        """How many of those that placed a pod took at most as many seconds."""
+        """How many attempts that placed a pod took at most so many seconds, by span and seconds."""
         self.seconds = seconds
-        """What those that placed a pod took together."""
+        """The seconds of all attempts that placed a pod, by span."""
         self.batched = batched
-        """How many took the next best node of what was found for a pod before (opportunistic batching)."""
+        """The number of attempts that took the next best node of an earlier pod's results (opportunistic batching)."""
 
     @classmethod
     def read(cls, metrics: str) -> Attempts:
@@ -79,7 +79,7 @@ class Attempts:
         return histogram_quantile(list(self.buckets[span].items()), q)
 
     def _count(self, span: Span) -> int:
-        """How many there are. Raises MeasureError without any."""
+        """The number of attempts that placed a pod. Raises MeasureError if there is none."""
         count = self.buckets[span][math.inf]
         if not count:
             raise MeasureError(f"the scheduler's metrics tell of no {span} that placed a pod")
@@ -93,7 +93,7 @@ class Attempts:
 
 
 def _difference(later: Counter[T], earlier: Counter[T]) -> Counter[T]:
-    """With counts of 0, which `-` leaves out."""
+    """The difference of two counters with its zeros, which `-` leaves out."""
     found = Counter(later)
     found.subtract(earlier)
     return found

@@ -1,4 +1,4 @@
-"""Processor and memory that processes take."""
+"""CPU time and memory of processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Usage:
         return {name: each.user + each.system for name, each in times.items()}
 
     def look(self) -> None:
-        """Takes note of how much memory is resident."""
+        """Notes how much memory of each process is resident now."""
         for name, process in self._processes.items():
             self._peaks[name] = max(self._peaks[name], process.memory_info().rss)
 

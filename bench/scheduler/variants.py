@@ -36,7 +36,7 @@ EXTENDER_TIMEOUT: Final = "30s"
 ELECTION_RETRY: Final = "500ms"
 """How soon a scheduler that is ready sees that it may lead."""
 READY_TIMEOUT: Final = 60.0
-"""Seconds."""
+"""Seconds until a scheduler or an extender must be ready."""
 MAY_BATCH: Final = ({"name": "PodTopologySpread", "args": {"defaultingType": "List", "defaultConstraints": []}},)
 """Settings of in-tree plugins with which kube-scheduler may batch pods. By default it never does: it spreads each pod
 by the topology, which depends on the pods before, so that PodTopologySpread signs none.
@@ -80,25 +80,25 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A control plane, and what is put beside it."""
+    """A control plane, and the programs that variants add to it."""
 
     control_plane: ControlPlane
     module: Path
-    """The guest."""
+    """The module of the variants with WebAssembly."""
     programs: Mapping[Program, Path]
 
 
 class Way(NamedTuple):
-    """How a variant is made."""
+    """How a variant is set up."""
 
     scheduler: Program | None = None
-    """The stock one if there is none."""
+    """The scheduler's program; None for the stock scheduler."""
     profile: Callable[[Path], Mapping[str, Any]] = lambda _: {}
-    """What its profile has beside its name, with a guest."""
+    """Makes the keys of the scheduler's profile beside its name, given the module."""
     flags: Sequence[str] = ()
-    """Of the scheduler."""
+    """Flags of the scheduler."""
     extender: Callable[[Way, Setup, Path], Extender] | None = None
-    """Starts one, with a folder for itself, and waits until it is ready."""
+    """Starts the variant's extender, with a folder of its own, and waits until it is ready."""
     whole: bool = False
     """Whether requests carry whole nodes, or their names."""
     top: int = 0
@@ -168,7 +168,7 @@ def configuration(way: Way, setup: Setup, url: str, settings: Sequence[Mapping[s
 
 
 def _metrics(port: int) -> Callable[[], str]:
-    """Reads a scheduler's metrics; its certificate is its own."""
+    """A function that reads a scheduler's metrics, whose certificate is self-signed."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -181,7 +181,7 @@ def _compiled_in(_: Path) -> Mapping[str, Any]:
 
 
 def _alone(_: Path) -> Mapping[str, Any]:
-    """Compiled in, and the only one that scores."""
+    """A profile with the compiled-in plugin as the only one that scores."""
     enabled, nobody = {"name": PLUGIN, "weight": PLUGIN_WEIGHT}, {"disabled": [{"name": "*"}]}
     return {
         "plugins": {"multiPoint": {"enabled": [enabled]}, "preScore": nobody, "score": {"enabled": [enabled], **nobody}}
@@ -238,4 +238,4 @@ WAYS: Final = {
     "goextender-whole": Way(extender=_go_extender, whole=True),
     "upstream": Way("upstream", _guest_compiled_in),
 }
-"""By their names."""
+"""The variants by their names."""

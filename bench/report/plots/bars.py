@@ -18,7 +18,7 @@ from bench.run import Case
 
 
 class Panel(NamedTuple):
-    """Bars that stand together, and what they have in common."""
+    """A group of bars on one axis."""
 
     label: str
     bars: Sequence[Figures]
@@ -39,7 +39,7 @@ def gangs(results: Results, cases: Sequence[Case]) -> Plot:
 
 
 def start(results: Results, case: Case) -> Plot:
-    """What it takes to be there, and the first cycle: extenders and plugins in-process apart."""
+    """The time from a start to the first answer, with extenders and in-process plugins in panels of their own."""
     panels = [
         Panel(f"{kind}, {cached}", bars)
         for kind in ("extender", "in-process")

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 INK: Final = "#010203"
-"""Stands for the colour of text until the SVG is written."""
+"""A colour that stands for the colour of text until the SVG is written."""
 
 WIDTH: Final = 8.0
 """Inches of 72 units of the SVG."""
@@ -55,14 +55,14 @@ GROUND: Final = (
 """The colours of text and ground where a plot stands alone, as in a README; a page has its own."""
 
 NOT_XML: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
-"""What XML cannot have, not even escaped: https://www.w3.org/TR/xml/#charsets."""
+"""Characters that XML cannot have, not even escaped: https://www.w3.org/TR/xml/#charsets."""
 
 
 class Plot(NamedTuple):
     """A plot for people."""
 
     name: str
-    """Of its file, without the ending: lower case, digits and dashes, whatever cases are called."""
+    """The name of the plot's file without its suffix: lower case, digits and dashes."""
     title: str
     reading: str
     """How to read it, in a sentence or two."""
@@ -121,7 +121,7 @@ def logarithmic(axes: Axes, which: str) -> None:
 
 
 def tick(value: float) -> str:
-    """A round figure."""
+    """The label of a tick: a round figure."""
     return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.3g}"
 
 

@@ -22,7 +22,7 @@ ROW: Final = 0.24
 
 
 class Dot(NamedTuple):
-    """A ratio as it is drawn: a hollow point is a p99."""
+    """A ratio as a point with its interval; a hollow point is a p99."""
 
     label: str
     look: Look

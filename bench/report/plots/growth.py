@@ -19,7 +19,7 @@ from bench.run import Case, Variant
 
 HEIGHT: Final = 5.0
 WHAT: Final = {verb: f"a pod's {verb}" for verb in ("cycle", "filter", "prioritize")}
-"""What titles call metrics that are of a pod without saying so."""
+"""Metrics of a pod whose names do not say so, as titles call them."""
 MARGIN: Final = 1.6
 """Times that an axis reaches beyond what is on it."""
 LINE_OF_TEXT: Final = 0.043
@@ -71,7 +71,7 @@ def _paint(results: Results, metric: str, q: float, cases: Sequence[Case], figur
 
 
 def _limits(results: Results, metric: str, cases: Sequence[Case]) -> tuple[float, float]:
-    """Those of all percentiles, whose plots stand side by side."""
+    """The limits of the axis for all percentiles, whose plots stand side by side."""
     every = [each for case in cases for each in results.all(case, metric)]
     values = [value for each in every for q in quantiles(metric) if (value := each.at(q).value) > 0]
     return min(values) / MARGIN, max(values) * MARGIN

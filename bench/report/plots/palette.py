@@ -1,4 +1,4 @@
-"""What a variant and a part of the time look like: the same in every plot.
+"""The looks of variants and of parts of the time, the same in every plot.
 
 The hues are those of Okabe and Ito (Color Universal Design, 2008), which colour-blind people tell apart, in shades with
 a contrast of at least 3:1 to white and to near-black, as WCAG 2.1 (1.4.11) asks of graphics.
@@ -59,7 +59,7 @@ PART_COLOURS: Final[Mapping[str, str]] = {
 """JSON is in warm colours, transport grey, what an extender is there for green and blue."""
 
 NEUTRAL: Final = "#806f63"
-"""Of what is not divided."""
+"""The colour of a time that is not divided into parts."""
 
 PROCESS_COLOURS: Final[Mapping[str, str]] = {
     "kube-scheduler": GREY,

@@ -1,4 +1,4 @@
-"""What figures are made of: a bar for each variant, a colour for each part."""
+"""The parts of figures: a bar for each variant, a colour for each part."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ MAX_LENGTH: Final = 1.6
 
 
 class Bar(NamedTuple):
-    """What one variant's figure is made of."""
+    """The parts of one variant's figure."""
 
     variant: Variant
     parts: Mapping[str, float]
 
     @property
     def total(self) -> float:
-        """Of all parts."""
+        """The sum of all parts."""
         return sum(self.parts.values())
 
 
@@ -83,7 +83,7 @@ def usage(results: Results, case: Case, metric: str, unit: str) -> Plot | None:
 
 
 def _coloured(processes: Sequence[str]) -> Mapping[str, tuple[str, str]]:
-    """Each with its name and colour, in the order of PROCESS_COLOURS, others behind."""
+    """The name and the colour of each process, in the order of PROCESS_COLOURS, others last."""
     order = sorted(processes, key=lambda name: list(PROCESS_COLOURS).index(name) if name in PROCESS_COLOURS else 99)
     return {each: (each, PROCESS_COLOURS.get(each, UNKNOWN.colour)) for each in order}
 
@@ -97,7 +97,7 @@ def _stacks(
     unit: str,
     limit: float = math.inf,
 ) -> Plot | None:
-    """Bars on one scale, those that are longer than `limit` cut there."""
+    """A plot of bars on one scale; bars longer than `limit` are cut there."""
     shown = sorted((bar for bar in bars if bar.total > 0), key=lambda bar: bar.total)
     if not shown:
         return None

@@ -31,7 +31,7 @@ def timeline(case: Case, line: Timeline, variant: Variant) -> Plot:
 
 
 def _window(line: Timeline) -> float:
-    """Seconds."""
+    """The seconds of a window."""
     return (max(line.seconds) - min(line.seconds)) / WINDOWS or 1.0
 
 

@@ -18,7 +18,8 @@ import psutil
 import pytest
 
 from bench.micro import crowd
-from bench.micro.overload import HEADINGS, PLUGINS, Figures, cells, resident, run
+from bench.micro.edge import resident
+from bench.micro.overload import HEADINGS, PLUGINS, Figures, cells, run
 from bench.micro.overload import extender as overloaded
 from extender.webhook import judging_handler
 from extender.webhook import overload as module
