@@ -1,4 +1,4 @@
-"""Certificate authorities for tests and measurements, and what they sign."""
+"""Certificate authorities for tests and measurements, and the certificates that they sign."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Issued(NamedTuple):
         return x509.load_pem_x509_certificate(self.cert.read_bytes()).serial_number
 
     def renew(self, new: Issued) -> None:
-        """Puts another one into its files, one file after the other, each by a rename."""
+        """Replaces both files by those of `new`, one after the other, each by a rename."""
         new.key.rename(self.key)
         new.cert.rename(self.cert)
 
@@ -85,7 +85,7 @@ class Authority:
         return issued
 
     def server(self, file: str = "server", folder: Path | None = None) -> Issued:
-        """What a server at 127.0.0.1 shows."""
+        """A certificate for a server at 127.0.0.1."""
         return self.issue(file, "server", sans=["IP:127.0.0.1", "DNS:localhost"], usage=SERVER, folder=folder)
 
     def trusting(self, shown: Issued | None = None) -> ssl.SSLContext:

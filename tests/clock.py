@@ -2,7 +2,7 @@
 
 
 class Clock:
-    """Stands in for `time.monotonic`, and still until it is set."""
+    """Stands in for `time.monotonic`, and stands still until a test sets `now`."""
 
     def __init__(self) -> None:
         self.now = 1000.0

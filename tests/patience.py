@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 PATIENCE_S: Final = 60.0
-"""Far more than anything takes on a busy machine, and far less than a test may."""
+"""Seconds that a wait may take: far more than anything on a busy machine, and far less than a test may."""
 
 POLL_INTERVAL_S: Final = 0.005
 
@@ -26,7 +26,7 @@ def wait_until(
     timeout_s: float = PATIENCE_S,
     interval_s: float = POLL_INTERVAL_S,
 ) -> T:
-    """What the condition gives once that is true. `what` says what is waited for, or how things stand when it fails."""
+    """The result of the condition once it is true. `what` names what is awaited, or tells how things stand."""
     deadline = time.monotonic() + timeout_s
     while not (found := condition()):
         if time.monotonic() >= deadline:
@@ -83,11 +83,11 @@ class Beside(Generic[T]):
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended."""
+        """Whether the work has ended."""
         return not self._thread.is_alive()
 
     def end(self, timeout_s: float = PATIENCE_S) -> T:
-        """What it returns; what it raised is raised."""
+        """Waits for the end of the work. Returns what it returned, or raises what it raised."""
         join(self._thread, timeout_s)
         if self._error:
             raise self._error
@@ -100,5 +100,5 @@ def ending(status: int) -> str:
 
 
 def delay(seconds: float) -> None:
-    """Takes as long as something that a test plays to be slow, or that must go on for a time. Never for an event."""
+    """Sleeps where a test plays something slow, or lets something go on for a time; never to wait for an event."""
     time.sleep(seconds)

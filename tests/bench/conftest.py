@@ -1,4 +1,4 @@
-"""The peer and the nodes that it is asked about."""
+"""The extender in Go, and the nodes that it is asked about."""
 
 from __future__ import annotations
 

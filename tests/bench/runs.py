@@ -59,7 +59,7 @@ COSTS: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
         "clientDecode": (8, 9.5),
     },
 }
-"""Microseconds of each part of a verb, and microseconds a node."""
+"""Microseconds of each part of a verb: a constant, and what each node adds."""
 
 SCHEDULER_VARIANTS: Final = [
     Variant(name="stock", title="kube-scheduler as it is", kind="in-process", wasm=False, ours=False),
@@ -84,7 +84,7 @@ TOP_VARIANTS: Final = [
     Variant(name="kwx-top5", title="wasm over HTTP, best 5 nodes", kind="extender", wasm=True, ours=True),
     *PLUGIN_VARIANTS[3:5],
 ]
-"""Those of a run that tells what an extender costs which decides alone."""
+"""The variants of a run with extenders that answer the best node alone."""
 PODS: Final[Mapping[str, tuple[float, float]]] = {
     "stock": (3.2, 0.0006),
     "stock-unbatched": (3.2, 0.0006),
@@ -98,7 +98,7 @@ PODS: Final[Mapping[str, tuple[float, float]]] = {
     "kwx-whole": (5.0, 0.03),
     "goextender-whole": (5.0, 0.15),
 }
-"""Milliseconds that a pod takes, and milliseconds a node."""
+"""Milliseconds of a pod: a constant, and what each node adds."""
 
 PROCESSES: Final[dict[str, tuple[float, float]]] = {
     "kube-scheduler": (1.3, 140),
@@ -107,7 +107,7 @@ PROCESSES: Final[dict[str, tuple[float, float]]] = {
     "kwok": (0.9, 60),
     "harness": (0.8, 120),
 }
-"""Milliseconds of processor a pod, and MB."""
+"""CPU milliseconds per pod and MB of memory, by process."""
 EXTENDERS: Final[Mapping[str, tuple[float, float]]] = {
     "kwx-top1": (0.4, 124),
     "goextender-top1": (0.4, 40),
@@ -117,11 +117,11 @@ EXTENDERS: Final[Mapping[str, tuple[float, float]]] = {
     "kwx-whole": (0.7, 150),
     "goextender-whole": (0.9, 60),
 }
-"""The same of each extender."""
+"""CPU milliseconds per pod and MB of memory, by variant of the extender."""
 SPANS: Final[Mapping[str, float]] = {"attempt": 1.0, "algorithm": 0.7}
-"""The part of an attempt that each of kube-scheduler's histograms is of."""
+"""The part of an attempt that each of kube-scheduler's histograms measures."""
 PERCENTILES: Final[Mapping[str, float]] = {"p50": 0.8, "p90": 1.6, "p99": 2.2}
-"""How many times the mean each of them is."""
+"""Each percentile as a multiple of the mean."""
 OUTLIVE_ROUNDS: Final = ("kube-apiserver", "etcd", "kwok")
 """Processes whose memory is no variant's own."""
 
@@ -132,7 +132,7 @@ FACTORS: Final[Mapping[str, tuple[dict[str, int], float]]] = {
     "churn": ({"updatesPerSecond": 100}, 1.12),
     "swaps": ({"swapsPerMinute": 30}, 1.18),
 }
-"""What else there is at 500 nodes, and how much longer it takes."""
+"""Settings of further cases with 500 nodes, and the factor by which they take longer."""
 
 GOES_ON: Final = ("churn", "swaps")
 """Cases that are measured without what goes on as well, in turns."""
@@ -199,7 +199,7 @@ def top(rounds: int = 5) -> Run:
 
 
 def _alike(random: Random, nodes: int, rounds: int) -> Case:
-    """What is batched costs an eighth."""
+    """A case of pods that kube-scheduler may batch: a batched pod costs an eighth."""
     case = _batch(random, nodes, rounds, [each.name for each in TOP_VARIANTS])
     series = []
     for each in case.series:
@@ -297,7 +297,7 @@ def _times(random: Random, typical: float, count: int) -> list[float]:
 
 
 def _figure(random: Random, typical: float) -> float:
-    """The figure of a round that has but one."""
+    """The figure of a round that has only one sample."""
     return typical * math.exp(random.gauss(0, 0.02))
 
 
@@ -376,7 +376,7 @@ def _steady(random: Random, nodes: int, rounds: int) -> Case:
 
 
 def _spans(random: Random, variant: str, pod: float, rounds: int, *spans: str) -> Iterable[Series]:
-    """What kube-scheduler tells of itself: exact means, and percentiles that are seldom right."""
+    """kube-scheduler's own histograms: exact means, and percentiles that are seldom right."""
     for span in spans:
         means = [[_figure(random, pod * SPANS[span])] for _ in range(rounds)]
         yield Series(variant=variant, metric=span, unit="ms", better="lower", rounds=means)
@@ -386,7 +386,7 @@ def _spans(random: Random, variant: str, pod: float, rounds: int, *spans: str) -
 
 
 def _in_bucket(value: float, percentile: str) -> float:
-    """What is made of a percentile when all that is known is its bucket."""
+    """A percentile as it is estimated from its bucket alone."""
     part = int(percentile.removeprefix("p")) / 100
     return float(2.0 ** math.floor(math.log2(value)) * (1 + part))
 
@@ -403,7 +403,7 @@ def _usage(random: Random, variant: str, factor: float, rounds: int) -> Iterable
 
 
 def _extender(random: Random, variant: str, nodes: int, rounds: int) -> Iterable[Series]:
-    """What an extender spends on a pod."""
+    """The time that an extender spends on a pod."""
     inside = {
         part: cost for part, cost in COSTS.get(variant, {}).items() if part in {"decode", "map", "guest", "encode"}
     }
@@ -414,7 +414,7 @@ def _extender(random: Random, variant: str, nodes: int, rounds: int) -> Iterable
 
 
 def _conditions(cases: Iterable[Case]) -> list[Condition]:
-    """Those of a quiet machine."""
+    """The conditions of a quiet machine."""
     rounds = [(case.name, at) for case in cases for at in range(case.rounds)]
     return [
         Condition(

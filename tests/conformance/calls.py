@@ -1,4 +1,4 @@
-"""How each export of a guest is reached, and what a call comes to."""
+"""How each export of a guest is called, and the outcome of a call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ONE_NODE: Final = world({NODE: OBJECT.encode()}, pod=POD.encode())
 """A pod and a node. Every object has eight bytes."""
 
 Does = Callable[[Plugin], object]
-"""Something that is done with a plugin, and what comes of it. Raises GuestError."""
+"""Does something with a plugin, and returns its outcome. Raises GuestError."""
 
 ENGINES_WORDS: Final = "…"
 """What each engine says in its own words of a module that it cannot compile. All else is said alike."""
@@ -28,7 +28,7 @@ _IN_ITS_WORDS: Final = re.compile("(is no valid WebAssembly module|uses what \\w
 
 
 class Failed(NamedTuple):
-    """What a GuestError says."""
+    """The outcome of a call that raises GuestError."""
 
     fault: Fault
     message: str
@@ -36,7 +36,7 @@ class Failed(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """What a ModuleError says."""
+    """The outcome of a module that raises ModuleError."""
 
     problems: list[str]
 
@@ -47,7 +47,7 @@ def failed(fault: Fault, message: str) -> Failed:
 
 
 def attempt(does: Callable[[], object]) -> object:
-    """What comes of it, be it an error."""
+    """What `does` returns; Failed or Refused for an error that it raises."""
     try:
         return does()
     except GuestError as error:
@@ -95,7 +95,7 @@ STEPS: Final[dict[str, tuple[CycleStage, Callable[[CoreGuest, Nodes, float], obj
 
 
 def calls(*exports: str, at: World = ONE_NODE, stage: CycleStage | None = None) -> Does:
-    """Has exports called in one stage, that of the first, for a pod and nodes. What comes of the last."""
+    """Calls exports in one stage, by default that of the first, for a pod and nodes. The last one gives the outcome."""
 
     def does(plugin: Plugin) -> object:
         if exports == ("enqueue",):

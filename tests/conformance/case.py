@@ -16,29 +16,29 @@ from wasm_runtime.pods.pod_table import ResidentPod
 
 @dataclass(frozen=True)
 class Case:
-    """What a guest does, by its name, and what is to come of it."""
+    """What a guest does, by the name of the case, and the outcome that is expected."""
 
     name: str
     guest: str | bytes
-    """A module as text, or bytes."""
+    """The module, as text or binary."""
     does: Does
     value: object
     """What `does` returns; Failed or Refused for an error of the guest or of its module."""
     journal: Sequence[Log | GuestEvent] = ()
     """What the guest logs and records."""
     dropped: int = 0
-    """How many records there was no room for."""
+    """How many records were dropped for want of room."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     handle: Callable[[], Handle] = NoHandle
     extension_points: Sequence[str] | None = None
     nodes: Mapping[str, str] | None = None
-    """What the plugin is told when it is made."""
+    """The nodes by name that the plugin is told of when it is made; None for none."""
     pods: Mapping[str, ResidentPod] = field(default_factory=dict)
-    """The pods that it is told of then, if it is told of nodes."""
+    """The pods by UID that it is told of then, if it is told of nodes."""
 
 
 class Outcome(NamedTuple):
-    """What came of a case."""
+    """The outcome of a case."""
 
     value: object
     journal: list[Log | GuestEvent]

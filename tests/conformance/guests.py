@@ -24,14 +24,14 @@ EXIT: Final = "wasi_snapshot_preview1/proc_exit"
 WRITE: Final = "wasi_snapshot_preview1/fd_write"
 
 TEXT: Final = 1024
-"""Where a guest's `text` begins."""
+"""Address at which a guest's `text` begins."""
 BUFFER: Final = 4096
-"""Where a guest has its host write to."""
+"""Address of the buffer into which a guest has its host write."""
 PAGE: Final = 65_536
-"""Where the memory of a guest of one page ends."""
+"""Bytes of a page, at which the memory of a guest with one page ends."""
 
 _DIGITS: Final = 96
-"""Where the digits of a number end, for `$tell`."""
+"""Address at which the digits of a number end, for `$tell`."""
 
 TELL: Final = f"""
 (func $tell (param $number i32) (param $at i32) (param $length i32)
@@ -56,7 +56,7 @@ def size(text: str | bytes) -> int:
 
 
 def told(number: int, text: str = "", node: str = "") -> Log:
-    """What `$tell` makes of an unsigned number and bytes, in a call that is about `node`."""
+    """The log line that `$tell` writes for an unsigned number and bytes, in a call that is about `node`."""
     return Log(Severity.INFO, text, (str(number),), node)
 
 
@@ -125,13 +125,13 @@ KEEPS: Final = " ".join([resident("nodechanged"), resident("noderemoved"), resid
 
 
 def only(name: str, *body: str, code: int = 0, value: int = 0) -> str:
-    """An export, and the one that it needs."""
+    """An export, and the export that it needs."""
     needed = export(NEEDS[name]) if name in NEEDS else ""
     return export(name, *body, code=code, value=value) + needed
 
 
 def tell(number: str, at: int = 0, length: int = 0) -> str:
-    """Tells a number, which is an expression, and bytes of the memory."""
+    """A call of `$tell` with a number, which is an expression, and bytes of the memory."""
     return f"(call $tell {number} (i32.const {at}) (i32.const {length}))"
 
 

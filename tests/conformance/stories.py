@@ -22,7 +22,7 @@ class Scene:
 
     plugin: Plugin
     node_tables: list[NodeTable]
-    """The last one has what is asked about."""
+    """The node tables so far; requests are about the last one."""
 
     @property
     def node_table(self) -> NodeTable:
@@ -30,7 +30,7 @@ class Scene:
 
 
 Step = Callable[[Scene], object]
-"""Something that happens, and what comes of it, if anything does. Raises GuestError."""
+"""Something that happens; returns its outcome, or None if it has none. Raises GuestError."""
 
 
 def story(*steps: Step, slack: int | None = None) -> Does:

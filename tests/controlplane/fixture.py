@@ -23,7 +23,7 @@ POD_GROUPS = (
     "--runtime-config=scheduling.k8s.io/v1beta1=true",
     "--disable-admission-plugins=PodGroupProtection",  # Nobody would take its finalizer off again.
 )
-"""Has the API server keep PodGroups, which it does not by default."""
+"""Flags by which the API server has PodGroups, which it does not by default."""
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test for each minor."""
+    """Makes a test for each minor that it concerns."""
     if "kube_scheduler" in metafunc.fixturenames:
         oldest = [OLDEST] if metafunc.definition.get_closest_marker("oldest") else []
         chosen = metafunc.config.getoption(OPTION)
@@ -66,14 +66,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what OPTION does not concern."""
+    """Leaves out the tests that the minor of OPTION does not concern."""
     if config.getoption(OPTION):
         config.hook.pytest_deselected(items=[item for item in items if "kube_scheduler" not in _fixtures(item)])
         items[:] = [item for item in items if "kube_scheduler" in _fixtures(item)]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Builds what tests want: the first time that takes longer than any test may."""
+    """Builds the programs that tests need: the first time takes longer than any test may."""
     if session.config.option.collectonly:
         return
     functions = [item for item in session.items if isinstance(item, pytest.Function)]

@@ -1,4 +1,4 @@
-"""Writes what README says of the results in `bench/results`: `python -m tests.docs.figures`, once they are measured."""
+"""Writes README's tables of the results in `bench/results`: `python -m tests.docs.figures`, after measuring."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEVELS: Final[tuple[Level, ...]] = ("scheduler", "plugin")
 
 
 def filled(text: str, costs_of: Mapping[Level, str]) -> str:
-    """A page with what each level costs between the comments that are for it. Raises ValueError without these."""
+    """A page with the costs of each level between its comments. Raises ValueError if a comment is missing."""
     for level, told in costs_of.items():
         begin, end = f"<!-- kwx bench {level}: made by `python -m tests.docs.figures` -->", "<!-- until here -->"
         pattern = f"{re.escape(begin)}\n.*?{re.escape(end)}"
@@ -28,7 +28,7 @@ def filled(text: str, costs_of: Mapping[Level, str]) -> str:
 
 
 def readme() -> str:
-    """README as the results have it."""
+    """The text of README with the tables of the present results."""
     costs_of = {level: costs(Run.load(ROOT / "bench" / "results" / level)) for level in LEVELS}
     return filled(README.read_text(encoding="utf-8"), costs_of)
 

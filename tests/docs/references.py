@@ -137,7 +137,7 @@ def _models(path: str, model: type[BaseModel]) -> Iterator[str]:
 
 
 def _docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """What is written below each field of a model."""
+    """The docstring of each field of a model."""
     (body,) = ast.parse(inspect.getsource(model)).body
     assert isinstance(body, ast.ClassDef)
     return {
@@ -152,7 +152,7 @@ def _docstrings(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _kind(annotation: Any, metadata: Sequence[Any]) -> str:
-    """What is written there; `metadata` as of Annotated."""
+    """What a user writes as a value of a type; `metadata` is that of Annotated."""
     unit = _unit(metadata)
     bounds = [
         f"{word} {_written(getattr(each, name), unit)}"
@@ -253,7 +253,7 @@ def _meaning(parameter: Any, kind: Any) -> str:
 
 
 def _value(kind: Any) -> str:
-    """What is written as a value of a type, which may be missing or come often."""
+    """What a user writes as a value of a type, which may be optional or repeatable."""
     while get_args(kind):
         kind = next(each for each in get_args(kind) if each is not NoneType)
     if issubclass(kind, Enum):

@@ -79,7 +79,7 @@ def _leave(*_: object) -> None:
 
 
 def _serve() -> None:
-    """Raises ControlPlaneError when a part has died."""
+    """Waits until a part has died, which raises ControlPlaneError."""
     with ControlPlane() as control_plane, TemporaryDirectory(prefix="kwx-cluster-") as name:
         directory = Path(name)
         control_plane.create_nodes(6, labels={ACCELERATOR: "h100"})

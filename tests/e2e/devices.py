@@ -42,13 +42,13 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a pod asks for: the same share of each of some devices."""
+    """The devices that a pod asks for: the same share of each of them."""
 
     devices: int
     fraction: Fraction
-    """Of a device; 0 if the pod asks for memory."""
+    """The share of each device; 0 if the pod asks for memory."""
     memory: int
-    """MiB of a device; 0 if the pod asks for a fraction."""
+    """MiB of each device; 0 if the pod asks for a fraction."""
 
     @classmethod
     def of(cls, pod: Object) -> Ask:
@@ -62,11 +62,11 @@ class Ask:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is for devices that nobody else has."""
+        """Whether the pod asks for whole devices."""
         return self.fraction == 1
 
     def share(self, node: Node) -> Fraction:
-        """How much of each device it takes on a node; too much where the node does not say how much it has."""
+        """The share of each device that the pod takes on a node; more than 1 if the devices' memory is unknown."""
         if not self.memory:
             return self.fraction
         return Fraction(self.memory, node.memory) if node.memory else Fraction(2)
@@ -80,18 +80,18 @@ class Devices:
         self._nodes = {node.name: node for node in nodes}
         self._pods = [pod for pod in pods if pod["spec"].get("nodeName") and pod["status"].get("phase") not in FINISHED]
         self._shares: dict[tuple[str, int], dict[str, Fraction]] = defaultdict(dict)
-        """By node and device, the share of each pod that has a part of it."""
+        """The share of each pod, by its name, for each device by node and index."""
         for pod in self._pods:
             node = self._nodes[pod["spec"]["nodeName"]]
             for device in indices(pod):
                 self._shares[node.name, device][pod["metadata"]["name"]] = Ask.of(pod).share(node)
 
     def used(self, node: str) -> list[Fraction]:
-        """How much of each device of a node is taken."""
+        """The share of each device of a node that pods have."""
         return [sum(self._shares.get((node, at), {}).values(), Fraction(0)) for at in range(self._nodes[node].devices)]
 
     def violations(self) -> list[str]:
-        """What is wrong, a sentence each; nothing if no device and no node has more than there is."""
+        """Sentences on the pods, devices and nodes that are wrong; none if nothing is given away twice."""
         return [*self._wrong_pods(), *self._wrong_devices(), *self._wrong_nodes()]
 
     def places(self, pod: Object) -> list[str]:
@@ -130,6 +130,6 @@ class Devices:
 
 
 def indices(pod: Object) -> Sequence[int]:
-    """The devices that a pod was given."""
+    """The indices of the devices that a pod was given."""
     given = pod["metadata"].get("annotations", {}).get(DEVICES, "")
     return [int(each) for each in given.split(",") if each]

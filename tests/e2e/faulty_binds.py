@@ -1,4 +1,4 @@
-"""An API server on the way to which some binds fail: refused, carried out without an answer, or lost altogether."""
+"""A proxy of the API server that fails some binds: refuses them, carries them out without an answer, or loses them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Fault(NamedTuple):
 
     is_carried_out: bool
     answer: bytes
-    """Nothing if the connection is cut."""
+    """The answer of the API server; empty if the connection is cut."""
     most: int = 12
-    """Requests in a row that meet it at most: more than the extender makes for one bind."""
+    """Most requests in a row that fail so: more than the extender sends for one bind."""
 
 
 def refusal(code: int, reason: str, message: str, *headers: str) -> bytes:
@@ -83,14 +83,14 @@ class FaultyBinds:
         self._seed = seed
         self._share = share
         self._left: dict[str, tuple[str, int]] = {}
-        """By the path of its binds, what a pod meets, and how often."""
+        """The fault of a pod and how often it is still to occur, by the path of the pod's binds."""
         self._tasks: set[asyncio.Task[None] | None] = set()
-        """Those of the connections: the loop knows its tasks weakly."""
+        """The tasks of the connections, to which the loop has weak references alone."""
         self.met: Counter[str] = Counter()
-        """How often each fault was met."""
+        """How often each fault has occurred."""
 
     def fault_of(self, path: str) -> str | None:
-        """The fault that the first bind at a path meets."""
+        """The fault of the first bind at a path; None if that does not fail."""
         name, requests = self._drawn(path)
         return name if requests else None
 
@@ -130,7 +130,7 @@ class FaultyBinds:
         self._tasks.discard(asyncio.current_task())
 
     def _next(self, request: Received) -> Fault | None:
-        """What a request meets."""
+        """The fault of a request; None if it is passed on."""
         path = urlsplit(request.target).path
         if request.method != "POST" or not path.endswith("/binding"):
             return None
@@ -142,7 +142,7 @@ class FaultyBinds:
         return FAULTS[name]
 
     def _drawn(self, path: str) -> tuple[str, int]:
-        """By seed and path alone, what a pod meets, and how many of its requests do."""
+        """The fault of the pod at a path, and how many of its requests fail, by the seed and the path alone."""
         drawn = random.Random(f"{self._seed} {path}")
         is_hit = drawn.random() < self._share
         name = drawn.choice(sorted(FAULTS))

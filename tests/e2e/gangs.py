@@ -21,20 +21,20 @@ from tests.e2e.witness import PODS, Pods, has_node
 MODULE = Path(__file__).parents[2] / "extender" / "policies" / "gang.wasm"
 PROFILE = {"topNodes": 1}
 SERVER = {"bindTimeout": "2m"}
-"""As the policy's README has it, with the profile."""
+"""Keys of `server` that the policy's README recommends."""
 REQUEST = {"cpu": "1"}
-"""Of each pod: a node has room for as many as it has processors."""
+"""The request of each pod: a node has room for as many pods as it has cores."""
 NAME_LABEL = "example.com/gang"
-"""By which a test finds the pods of a gang, however kube-scheduler and the extender are told of it."""
+"""The label by which a test finds the pods of a gang, however the gang is described."""
 
 
 def gang_policy(**settings: Any) -> dict[str, Any]:
-    """The plugin."""
+    """The plugin gang as the configuration has it."""
     return {"name": "gang", "guestURL": f"file://{MODULE}", "guestConfig": settings}
 
 
 def allocatable(room: int) -> Mapping[str, str]:
-    """Of a node with room for so many pods."""
+    """What is allocatable on a node with room for so many pods."""
     return {"cpu": str(room), "memory": "256Gi", "pods": "110"}
 
 
@@ -53,7 +53,7 @@ class Gang:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Of its pods, as scheduler-plugins' coscheduling reads them."""
+        """The labels of the gang's pods, as scheduler-plugins' coscheduling reads them."""
         return {LABEL: self.name, MINIMUM: str(self.minimum)}
 
     def bound(self, pods: Pods) -> int:
@@ -107,6 +107,6 @@ def draw(count: int, sizes: range, seed: int) -> Sequence[Gang]:
 
 
 def crowded(pods: Pods, room: int) -> list[str]:
-    """What is wrong: the nodes with more pods than they have room for."""
+    """Sentences on the nodes with more pods than they have room for."""
     load = Counter(pod["spec"]["nodeName"] for pod in pods.values() if has_node(pod))
     return [f"{node} has {number} pods and room for {room}" for node, number in load.items() if number > room]

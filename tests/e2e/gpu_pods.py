@@ -12,23 +12,23 @@ from tests.e2e.devices import FRACTION, MEMORY, MEMORY_LABEL, NUMBER, RESOURCE, 
 from tests.e2e.stack import pod
 
 GPUS = 8
-"""Of a node."""
+"""Devices of a node."""
 GPU_MEMORY = 81559
 """MiB of a device: an H100, as the GPU feature discovery labels its node."""
 LABELS = {MEMORY_LABEL: str(GPU_MEMORY)}
 GPU_PACK = Path(__file__).parents[2] / "extender" / "policies" / "gpu_pack.wasm"
 
 PodChanges = Mapping[str, Any]
-"""What `Stack.create_pod` takes beside the name."""
+"""The arguments of `Stack.create_pod` beside the name."""
 
 
 def gpu_pack(**settings: str) -> dict[str, Any]:
-    """The plugin."""
+    """The plugin gpu-pack as the configuration has it."""
     return {"name": "gpu-pack", "guestURL": f"file://{GPU_PACK}", "guestConfig": settings}
 
 
 def allocatable(devices: int = GPUS) -> Mapping[str, str]:
-    """Of a node with so many devices."""
+    """What is allocatable on a node with so many devices."""
     return {"cpu": "128", "memory": "1Ti", "pods": "500", RESOURCE: str(devices)}
 
 

@@ -10,7 +10,7 @@ from bench.controlplane import ControlPlane
 
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 SCHEDULER_FLAGS = ("--feature-gates=GenericWorkload=true",)
-"""Has kube-scheduler place groups, which it does not by default."""
+"""Flags by which kube-scheduler places groups, which it does not by default."""
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 
 
@@ -26,7 +26,7 @@ def created(cluster: ControlPlane, name: str, members: int) -> Iterator[Mapping[
 
 
 def verdict(cluster: ControlPlane, name: str) -> tuple[str, str] | None:
-    """What kube-scheduler said last of a group: True or False, and the reason."""
+    """Status (True or False) and reason of the condition that kube-scheduler last gave a group."""
     group = cluster.client.get(f"{GROUPS}/{name}").raise_for_status().json()
     conditions = group.get("status", {}).get("conditions", [])
     said = {each["type"]: (each["status"], each["reason"]) for each in conditions}

@@ -1,4 +1,4 @@
-"""When nothing happens any more by itself."""
+"""Waits until nothing happens any more by itself."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ ELECTION: Mapping[str, Any] = {
     "renewDeadline": "6s",
     "retryPeriod": "1s",
 }
-"""A fail-over takes some 8 s, instead of 15."""
+"""`leaderElection` by which a fail-over takes some 8 s, instead of 15."""
 LEADER_TIMEOUT_S = 90.0
 
 
 class Replicas:
-    """All of them, under the account of the manifests' sidecar."""
+    """All replicas, under the account of the manifests' sidecar."""
 
     def __init__(
         self, control_plane: ControlPlane, stacks: Sequence[Stack], certificates: Sequence[Certificates]
@@ -77,12 +77,12 @@ class Replicas:
             each.renew()
 
     def lives(self) -> set[str]:
-        """The digests that serve, of the first plugin: one if all serve the same."""
+        """The digests that serve as the first plugin of the replicas: one if all serve the same."""
         return {stack.live() for stack in self.stacks}
 
 
 class Certificates:
-    """Those of one replica: the extender's and its scheduler's, in files that change."""
+    """The certificates of one replica's extender and scheduler, in files that change."""
 
     def __init__(self, authority: Authority, folder: Path) -> None:
         self._authority = authority
@@ -105,7 +105,7 @@ class Certificates:
         return ["--ca-file", self._authority.file, "--cert-file", self.client.cert, "--key-file", self.client.key]
 
     def renew(self) -> None:
-        """Both, while the programs run."""
+        """Replaces both certificates while the programs run."""
         self.server.renew(self._authority.server("new", self._folder))
         self.client.renew(self._authority.issue("new", SCHEDULER, folder=self._folder))
 
@@ -121,7 +121,7 @@ def replicas(
     bind_timeout: str = "4s",
     profile: Mapping[str, Any] | None = None,
 ) -> Iterator[Replicas]:
-    """So many, over mTLS. `identity` is the kubeconfig of the extenders, if not that of the sidecar."""
+    """`count` replicas with mTLS. `identity` is the extenders' kubeconfig, by default that of the sidecar's account."""
     own = SIDECAR.identity(control_plane)
     authority = Authority(directory)
     control_plane.client.delete(_LEASE_PATH)

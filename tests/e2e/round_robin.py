@@ -18,7 +18,7 @@ from tests.patience import Beside
 
 @contextmanager
 def round_robin(upstreams: Sequence[str]) -> Iterator[str]:
-    """The URL. `upstreams` are as in `host:port`."""
+    """The URL of the address. `upstreams` are as in `host:port`."""
     with closing(create_server((LOOPBACK, 0))) as listener:
         over: Future[None] = Future()
         beside = Beside(lambda: asyncio.run(_serve(listener, upstreams, over)))

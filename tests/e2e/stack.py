@@ -56,7 +56,7 @@ class Stack:
     directory: Path
     plugins: Sequence[Mapping[str, Any]]
     kubeconfig: Path
-    """The extender's identity."""
+    """The kubeconfig of the extender."""
     full_nodes: bool = False
     """Whether the scheduler sends whole nodes (nodeCacheCapable: false)."""
     weight: int = OUTWEIGHS_IN_TREE
@@ -69,7 +69,7 @@ class Stack:
     scheduler_options: Sequence[str | Path] = ()
     """More options of `kwx scheduler-config`."""
     proxy: str | None = None
-    """Where the scheduler finds the verbs, if not at the extender itself."""
+    """The URL at which the scheduler asks, if it is not the extender's own."""
     scheduler_identity: Path | None = None
     """The scheduler's kubeconfig; by default that of system:kube-scheduler."""
     election: Mapping[str, Any] | None = None
@@ -104,12 +104,12 @@ class Stack:
 
     @property
     def url(self) -> str:
-        """Where the verbs are."""
+        """The URL of the verbs."""
         return f"http://{LOOPBACK}:{self.port}"
 
     @property
     def admin_url(self) -> str:
-        """Where health and the admin API are."""
+        """The URL of the admin address."""
         return f"http://{LOOPBACK}:{self.admin_port}"
 
     def start_extender(self) -> None:
@@ -200,7 +200,7 @@ class Stack:
         return digest
 
     def queued(self) -> Counter[str]:
-        """The number of pods in each queue of the schedulers. One that they are at work on is in none."""
+        """The number of pods in each queue of the schedulers. A pod that is being scheduled is in none."""
         counts: Counter[str] = Counter()
         for labels, count in self._scheduler_metrics("pending_pods"):
             counts[labels["queue"]] += count
@@ -223,7 +223,7 @@ class Stack:
         return dict(counts)
 
     def wait_until(self, condition: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
-        """Waits; says what did not come, with the extender's log."""
+        """Waits for a condition. A failure says what did not come, with the extender's log."""
         try:
             self.control_plane.wait_until(condition, what, timeout)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Who watches the pods at the API server, beside a test, and judges where they are."""
+"""Watches the pods at the API server beside a test, and judges where they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cache of the cluster's nodes, as far as requests are concerned: the test brings the nodes."""
+"""A stand-in for the cache of the cluster's nodes, whose nodes the test brings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Cache:
-    """To be answered from, or not; current, or not."""
+    """A cache that a test declares usable or not, and current or not."""
 
     unusable: str | None = None
     problem: str | None = None

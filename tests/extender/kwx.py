@@ -22,7 +22,7 @@ from tests.patience import PATIENCE_S, wait_until
 
 KWX = Path(sys.executable).with_name("kwx")
 ON_PURPOSE = {"X-Requested-With": "tests"}
-"""What a GET needs that takes a place, where there are no tokens."""
+"""The headers of a GET that occupies one of a few places, where there are no tokens."""
 OUR_FAULT = "a request failed for a fault of our own"
 
 
@@ -144,7 +144,7 @@ class Extender:
 
     @property
     def program(self) -> Sequence[str]:
-        """What stands for `kwx` in the command."""
+        """The beginning of the command, in the place of `kwx`."""
         return [str(KWX)]
 
     @property
@@ -168,7 +168,7 @@ class Extender:
         return answer.status_code, answer.json()["error"]
 
     def log(self) -> list[dict[str, Any]]:
-        """What was logged until now."""
+        """The lines of the log until now."""
         return [msgspec.json.decode(line) for line in self._log.read_bytes().splitlines(keepends=True) if b"\n" in line]
 
     def events(self, event: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A server of one port as the verbs have it, with an application that answers as the test wants."""
+"""A server with the verbs' protocol, whose application answers as the test wants."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Served:
         certificates: ServerCertificates | None = None,
         max_handshakes: int = 100,
     ) -> None:
-        """With `certificates` it speaks TLS; `ends` has then how handshakes ended."""
+        """With `certificates` the server speaks TLS; `ends` then counts how handshakes ended."""
         self.application = Echo()
         self.clients, self.budget = Clients(max_connections, idle, arrival), RequestBudget(budget_bytes)
         self.overload = Overload()
@@ -93,7 +93,7 @@ class Served:
 
     @property
     def connections(self) -> list[protocol.Connection]:
-        """Those that are there."""
+        """The connections that are open."""
         return [each for each in list(self.server.server_state.connections) if isinstance(each, protocol.Connection)]
 
     def wait_until(self, condition: Callable[[], bool]) -> None:

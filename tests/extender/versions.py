@@ -35,13 +35,13 @@ class Cycle(NamedTuple):
     """Filter and prioritize of one pod, as kube-scheduler asks: prioritize for the nodes that passed."""
 
     began: float
-    """On the clock of `time.monotonic`."""
+    """When the cycle began, on the clock of `time.monotonic`."""
     ended: float
     filter: float
-    """Milliseconds."""
+    """Milliseconds of filter."""
     prioritize: float
     versions: tuple[int, int]
-    """Which version has answered filter, and which prioritize."""
+    """The versions that have answered filter and prioritize."""
 
     @property
     def is_mixed(self) -> bool:
@@ -50,7 +50,7 @@ class Cycle(NamedTuple):
 
 
 class Questions:
-    """What is asked of a profile about pods, always on the same nodes, and what versions answer."""
+    """Requests to a profile about pods, always with the same nodes, and how versions answer them."""
 
     def __init__(self, nodes: int, profile: str = "default") -> None:
         names = [f"node-{at}" for at in range(nodes)]
@@ -61,7 +61,7 @@ class Questions:
         self._passing = {version: _nodes(each["NodeNames"]) for version, each in self._filtered.items()}
 
     def cycle(self, connection: Connection, name: str) -> Cycle:
-        """Asks about a pod that nobody else asks about. Raises WrongAnswerError, or ConnectionError."""
+        """Asks about a pod with a name of its own. Raises WrongAnswerError, or ConnectionError."""
         start = b'{"Pod":' + msgspec.json.encode(pod(name))
         began = time.monotonic()
         answer = connection.ask(post(f"{self._path}/filter", start, self._nodes))
@@ -86,10 +86,10 @@ class Questions:
 
 
 class Answered(NamedTuple):
-    """What came of many cycles."""
+    """The results of many cycles."""
 
     cycles: dict[str, list[Cycle]]
-    """By profile, those of one asker in their order."""
+    """The cycles by profile; those of one asker are in order."""
     failures: list[str]
 
 
@@ -125,5 +125,5 @@ def _filtered(names: Sequence[str], version: str) -> Mapping[str, Any]:
 
 
 def _nodes(names: Sequence[str]) -> bytes:
-    """The end of a request."""
+    """The end of a request, which names the nodes."""
     return b',"Nodes":null,"NodeNames":' + msgspec.json.encode(names) + b"}"

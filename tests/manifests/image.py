@@ -28,7 +28,7 @@ for volume in $VOLUMES; do mount --bind "$volume" "$volume"; done
 mount -o remount,bind,ro /
 exec unshare --user --map-user="$1" --map-group="$2" -- "${@:3}"
 """
-"""What is called with a user, a group and a command: all of the machine but the volumes is read-only to that."""
+"""A script that runs a command as a user and group, to which all of the machine but the volumes is read-only."""
 
 
 class Instruction(NamedTuple):
@@ -41,7 +41,7 @@ class Instruction(NamedTuple):
 
 
 class Dockerfile:
-    """What the Dockerfile of the manifests says."""
+    """The Dockerfile of the manifests, parsed."""
 
     def __init__(self) -> None:
         self.instructions = list(_instructions((MANIFESTS / "Dockerfile").read_text()))
@@ -62,7 +62,7 @@ class Dockerfile:
 
     @property
     def command(self) -> list[str]:
-        """What is run where nothing else is asked for."""
+        """The default command of the image."""
         return [word for name in ("ENTRYPOINT", "CMD") for word in json.loads(" ".join(self._words(name)))]
 
     def copy(self, stage: int, target: Path) -> None:
@@ -74,7 +74,7 @@ class Dockerfile:
                     self._copy(source, place, target)
 
     def _copy(self, pattern: str, place: str, target: Path) -> None:
-        """As COPY does: of a folder what is in it."""
+        """Copies as COPY does: of a folder, its contents."""
         copied = 0
         for source in CHECKOUT.glob(pattern):
             for file in filter(Path.is_file, source.rglob("*") if source.is_dir() else [source]):

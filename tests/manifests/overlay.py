@@ -36,7 +36,7 @@ class Overlay:
 
     @property
     def directory(self) -> Path:
-        """Where its files are."""
+        """"""
         return MANIFESTS / "overlays" / self.name
 
     def load(self, file: str) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class Component:
 
     @property
     def directory(self) -> Path:
-        """Where its files are."""
+        """"""
         return MANIFESTS / "components" / self.name
 
     def objects(self, control_plane: ControlPlane) -> list[dict[str, Any]]:

@@ -77,7 +77,7 @@ class Pair:
 
     @property
     def admin_url(self) -> str:
-        """Where health and the admin API are."""
+        """The URL of the admin address."""
         return f"http://{self._admin}"
 
     def write_extender_config(self) -> Path:
@@ -132,7 +132,7 @@ class Pair:
 
 
 def issue(folder: Path) -> None:
-    """Makes what is in the Secrets: that of the extender in the folder, that of kube-scheduler in `client` below it."""
+    """Makes the files of the Secrets: the extender's in the folder, kube-scheduler's in `client` below it."""
     ca, client = Authority(folder), folder / "client"
     ca.server("tls")
     ca.issue("tls", "kube-scheduler", folder=client)
@@ -140,7 +140,7 @@ def issue(folder: Path) -> None:
 
 
 def show_certificate(extender: dict[str, Any], folder: Path) -> None:
-    """Has kube-scheduler's entry of an extender name what was issued into a folder, if it names any certificates."""
+    """Makes kube-scheduler's entry of an extender name the certificates in a folder, if it names any."""
     if "tlsConfig" in extender:
         extender["tlsConfig"] = _moved(extender["tlsConfig"], CERTIFICATES, folder / "client")
 

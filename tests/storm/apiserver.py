@@ -1,4 +1,4 @@
-"""A stand-in for the API server that changes nodes, binds pods and knows which, and does neither well when told to."""
+"""A stand-in for the API server that changes nodes and binds pods, and fails at both when told to."""
 
 from __future__ import annotations
 

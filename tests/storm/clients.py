@@ -1,4 +1,4 @@
-"""Who asks the extender in a storm: schedulers, an operator, those who look at its health, those who do no good."""
+"""The clients of the extender in a storm: schedulers, an operator, health checks, and bad clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.extender.versions import VERSIONS, module
 from tests.storm.apiserver import StandIn
 
 ANSWER_TIMEOUT_S: Final = 30.0
-"""After it a client that does nothing wrong calls it a hang."""
+"""Seconds after which a well-behaved client takes a missing answer for a hang."""
 MODULES: Final = [module(version) for version in VERSIONS[:4]]
 
 
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """An answer of the extender."""
 
     status: int
     body: bytes
@@ -71,13 +71,13 @@ class Client(ABC):
     """Acts again and again, until the storm is over."""
 
     pause_s = 0.02
-    """About how long it rests from one act to the next."""
+    """Mean seconds between two acts."""
 
     def __init__(self, place: Place, seed: object) -> None:
         self.place = place
         self.random = random.Random(str(seed))
         self.wrong: list[str] = []
-        """What must never be, in words."""
+        """Sentences on what must never happen and has."""
         self.acts = 0
         self.askers: list[Asker] = []
 
@@ -87,7 +87,7 @@ class Client(ABC):
         return self.askers[-1]
 
     def run(self, over: Event) -> None:
-        """Acts until then."""
+        """Acts until `over` is set."""
         while not over.wait(self.random.uniform(0, 2 * self.pause_s)):
             self.act()
             self.acts += 1
@@ -114,9 +114,9 @@ class Scheduler(Client):
         self._cluster = cluster
         self._asker = self.keep(place.verbs)
         self.failures: dict[str, int] = {}
-        """Pods that were not scheduled, by why: no harm while faults last."""
+        """Pods that were not scheduled, counted by reason; harmless while faults last."""
         self.slowest_s = 0.0
-        """The longest that a filter took."""
+        """Seconds of the slowest filter."""
 
     def act(self) -> None:
         """A pod's cycle."""
@@ -186,7 +186,7 @@ class Health(Client):
         self.slowest_s = dict.fromkeys(self._askers, 0.0)
 
     def act(self) -> None:
-        """Looks at both."""
+        """Asks both."""
         for name, asker in self._askers.items():
             try:
                 answer = asker.ask("GET", "/livez")
@@ -233,11 +233,11 @@ class Operator(Client):
             self.wrong.append(f"operator: no answer to {self._asker.asked}: {error!r}")
 
     def settle(self) -> None:
-        """Puts the configuration back."""
+        """Restores the configuration file."""
         self._replace(self._config, self._text.encode())
 
     def swap(self) -> str:
-        """Brings a module live that never was; why that was not to be had, or nothing."""
+        """Brings a new module live. Returns why that failed; empty if it succeeded."""
         answer = self._upload(module(self.random.choice(VERSIONS), str(self.random.random())), "")
         return "" if answer.status == 200 and answer.json()["stage"] == "active" else str(answer)
 

@@ -1,4 +1,4 @@
-"""Faults of disk, memory and threads, put into the process that they are to befall."""
+"""Faults of disk, memory and threads, injected into the process that suffers them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Any, Final, TextIO
 from tests.patience import delay
 
 SLOW_S: Final = 0.4
-"""How long a slow disk takes to keep what was written."""
+"""Seconds that a slow disk takes for an fsync."""
 HEADROOM: Final = 64 << 20
 """Bytes of address space that are left: small allocations go well, a guest's memory and a thread's stack do not."""
 
@@ -43,7 +43,7 @@ MEMORY_ERRORS: Final = (
     "wasm_runtime.guests.plugin:Plugin.maintain",
     "wasm_runtime.nodes.node_table:NodeTable.changes",
 )
-"""What allocates much, or calls what does."""
+"""Functions that allocate much memory, or call others that do."""
 
 
 class Faults:
@@ -177,7 +177,7 @@ def _little_address_space() -> Iterator[None]:
 
 
 def _address_space() -> int:
-    """Bytes of it that this process takes."""
+    """Bytes of address space that this process has mapped."""
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
@@ -185,7 +185,7 @@ LIMITS: Final[dict[str, Callable[[], Any]]] = {
     "no writes": _no_writes,
     "little address space": _little_address_space,
 }
-"""Limits of the kernel's; one at a time."""
+"""Faults that are limits of the kernel; one at a time."""
 
 KINDS: Final = ("no space", "broken disk", "slow disk", "no memory", "no threads")
 """Faults that hit some calls."""

@@ -49,40 +49,40 @@ ENDS: Final = {
     "growing": "interrupted at its timeout",
     "ignored": "",
 }
-"""What comes of a pod of a bad profile when nothing else is wrong: that broken guests were replaced shows in it."""
+"""How a pod of a bad profile fails when nothing else is wrong, which shows that broken guests were replaced."""
 FAULTS: Final = (*KINDS, *LIMITS)
 SURVIVABLE: Final = tuple(kind for kind in FAULTS if kind != "little address space")
-"""Those that no library answers by ending the process: code in Rust aborts where an allocation fails."""
+"""Faults that no library answers by ending the process: code in Rust aborts where an allocation fails."""
 WELL_IN_A_ROW: Final = 20
 """Pods of each good profile that must be scheduled one after the other for all to be well."""
 OURS: Final = "a request failed for a fault of our own"
 RECORDS: Final = Path(gettempdir(), "kwx-storm")
-"""Where the record of a storm stays that was not weathered: what befell the extender, and all that it logged."""
+"""The folder that keeps the record of a failed storm: the faults, and all that the extender logged."""
 START_TIMEOUT_S: Final = 150.0
-"""Nothing is compiled yet."""
+"""Seconds until the extender serves; nothing is compiled yet."""
 STOP_TIMEOUT_S: Final = 30.0
 
 
 class Size(NamedTuple):
-    """What a process takes."""
+    """Resources that a process uses."""
 
     resident: int
-    """MiB."""
+    """Resident memory in MiB."""
     descriptors: int
     threads: int
 
 
 class Told(NamedTuple):
-    """What is told of a storm."""
+    """The report of a storm."""
 
     wrong: Sequence[str]
-    """What must never be."""
+    """Sentences on what must never happen and has."""
     sizes: Sequence[Size]
-    """In the calm after each round."""
+    """The resources of the extender in the calm after each round."""
     health_s: dict[str, float]
-    """The longest that /livez took, and an answer of an idle server on the same machine."""
+    """Seconds of the slowest /livez, and of the slowest answer of an idle server on the same machine."""
     filter_s: dict[str, float]
-    """The longest that filter took, by good profile."""
+    """Seconds of the slowest filter, by good profile."""
     failures: dict[str, int]
     """Pods that were not scheduled in the storm, by profile."""
     acts: dict[str, int]
@@ -129,7 +129,7 @@ class Storm:
         self._logging = Beside(self._keep_log)
         self._clients: list[Client] = []
         self._faults: list[str] = []
-        """Those that are to come: each once, then all again."""
+        """The faults that are to come: each once, then all again."""
         self._idle = idle
         self._seed = seed
 
@@ -199,7 +199,7 @@ class Storm:
             self._process.stdin.flush()
 
     def calm(self) -> Size:
-        """Waits until all is well again. What the process takes then."""
+        """Waits until all is well again, and returns what the process then uses."""
         self._operator.settle()
         asker = Asker(self.place.admin)
         wait_until(lambda: asker.ask("GET", "/readyz").status == 200, lambda: asker.ask("GET", "/readyz?verbose"))
@@ -239,7 +239,7 @@ class Storm:
         wait_until(all_go, lambda: f"profile {scheduler.profile}: {problems}; {self.events(OURS)[-1:]}")
 
     def _wait_until_judged(self, scheduler: Scheduler) -> None:
-        """By the guest of a bad profile itself."""
+        """Waits until the guest of a bad profile itself judges a pod."""
         end, told = ENDS[scheduler.profile], [""]
 
         def is_own() -> bool:
@@ -254,11 +254,11 @@ class Storm:
         return self._process.pid
 
     def log(self) -> str:
-        """The end of what it has written."""
+        """The end of the extender's log."""
         return "".join([line for line in self._lines if '"extender.scheduling.guest_log"' not in line][-300:])
 
     def events(self, event: str) -> list[dict[str, Any]]:
-        """Lines of its log."""
+        """The lines of the extender's log with one message."""
         return [json.loads(line) for line in self._lines[:] if line.startswith("{") and f'"event": "{event}"' in line]
 
     def _keep_log(self) -> None:
@@ -276,7 +276,7 @@ class Storm:
         assert self._process.poll() is None, "the extender has ended"  # How is told when it is left.
 
     def told(self, sizes: Sequence[Size]) -> Told:
-        """What has come of it."""
+        """The report of the storm."""
         return Told(
             [wrong for client in self._clients for wrong in client.wrong],
             sizes,

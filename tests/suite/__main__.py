@@ -18,7 +18,7 @@ from tests.suite.steps import Command, Step, Suite
 BUILD_TIMEOUT_S: Final = 3600.0
 FUZZ_MINUTES: Final = 10
 MAX_LANES: Final = 4
-"""Each has a control plane of its own, and programs beside: with more the tests would look for memory."""
+"""Lanes at most. Each has a control plane and further programs of its own: more would run out of memory."""
 TESTED: Final = (OLDEST, NEWEST)
 """The minors that tests need. The newest is that of the peers, which are then built in seconds rather than minutes."""
 COMPAT: Final = ("tests/e2e", "tests/manifests")

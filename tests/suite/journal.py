@@ -21,22 +21,22 @@ class Record:
 
     passed: int = 0
     failed: dict[str, str] = field(default_factory=dict)
-    """Tests and why each failed, a line."""
+    """The failed tests, and why each failed, in a line."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """Tests, or files of them, and why each was skipped."""
+    """The skipped tests or files of tests, and why each was skipped."""
     begun: set[str] = field(default_factory=set)
     untold: list[str] = field(default_factory=list)
-    """What pytest would have shown at its end of failures in runs that died."""
+    """What pytest would have shown of failures at its end, in runs that died."""
     has_ended: bool = False
     """Whether the last run came to its end."""
     running: str | None = None
-    """The test in which the last run is, or died."""
+    """The test that runs now, or in which the last run died."""
     running_since: float = 0.0
-    """On the clock of `time.time`."""
+    """When that test began, on the clock of `time.time`."""
 
     @classmethod
     def read(cls, file: Path) -> Record:
-        """A file that is not there tells nothing; a last line that is cut is left out."""
+        """The record of a journal's file, which is empty if there is no file. An incomplete last line is left out."""
         record = cls()
         reports: list[str] = []
         lines = file.read_text().splitlines(keepends=True) if file.exists() else []
@@ -118,7 +118,7 @@ class Writer:
 
 
 def told_by(report: pytest.CollectReport | pytest.TestReport) -> str:
-    """All that a report tells."""
+    """All that pytest shows of a report."""
     return "\n\n".join([report.longreprtext, *(f"{name}:\n{text}" for name, text in report.sections)])
 
 

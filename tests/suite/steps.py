@@ -25,7 +25,7 @@ from tests.suite.journal import Record
 ROOT: Final = Path(__file__).parents[2]
 PLUGINS: Final = ("-p", "tests.suite.timeouts", "-p", "tests.suite.journal", "-p", "tests.suite.lanes")
 MAX_DEATHS: Final = 5
-"""After as many the rest of a run is left out."""
+"""Deaths of a run after which its remaining tests are left out."""
 STOP_TIMEOUT_S: Final = 20.0
 PROGRESS_INTERVAL_S: Final = 60.0
 """A test that takes longer is told of so often: who watches sees that the run goes on."""
@@ -40,16 +40,16 @@ class Outcome:
     name: str
     colour: Literal["green", "red", "left out"]
     says: str
-    """A few words: counts of tests, or how the command ended."""
+    """How the step ended, in a few words: counts of tests, or the status of the command."""
     seconds: float = 0.0
     failed: tuple[str, ...] = ()
-    """A line each."""
+    """A line for each failure."""
     skipped: Counter[str] = field(default_factory=Counter)
-    """Why, and how many tests for each."""
+    """The number of skipped tests by reason."""
 
 
 class Step(Protocol):
-    """What a run is made of."""
+    """A part of a run."""
 
     @property
     def name(self) -> str: ...
@@ -80,11 +80,11 @@ class Suite:
     name: str
     arguments: Sequence[str]
     python: Callable[[], str | Path | None] = lambda: sys.executable
-    """The interpreter; None where there is none that fits."""
+    """Finds the interpreter; None where none fits."""
     without_python: str = ""
-    """How to get one."""
+    """How to get an interpreter, where there is none."""
     lanes: int = 1
-    """How many. One alone shows what pytest shows, of several see `lanes`."""
+    """The number of lanes. A single one shows what pytest shows; for several see `lanes`."""
 
     def run(self) -> Outcome:
         """Runs them with the output of this process."""

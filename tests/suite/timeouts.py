@@ -21,12 +21,12 @@ from typing import Any, Final
 import pytest
 
 AGAIN_S: Final = 20.0
-"""What is left of a hung test, each fixture that ends, may take as long."""
+"""Seconds that each rest of a hung test may take, such as the end of a fixture."""
 LAST_S: Final = 80.0
 """After its time is over and the alarm has rung four times, a test ends with its process."""
 COLLECTION_TIMEOUT_S: Final = 300.0
 EXIT_TIMEOUT_S: Final = 60.0
-"""Threads that tests left may take as long to end."""
+"""Seconds that threads which tests have left may take to end."""
 
 _STDERR: Final = pytest.StashKey[int]()
 _in_test: Final = threading.Event()
@@ -46,7 +46,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool:
-    """Instead of pytest-timeout's own alarm."""
+    """Sets an alarm in the place of pytest-timeout's own."""
 
     def ring(_number: int, _frame: FrameType | None) -> None:
         __tracebackhide__ = True

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 HELPERS: Final = "tests/patience.py"
-"""What waits with a bound and says what has not come."""
+"""The module whose functions wait with a bound and say what has not come."""
 
 UNBOUNDED: Final = {
     "join": "give it a timeout, or use tests.patience.Beside",
@@ -52,7 +52,7 @@ def _bounded(node: ast.AST) -> list[ast.expr]:
 
 
 def _mend(call: ast.Call, *, may_sleep: bool) -> str | None:
-    """What to do about a call that waits without bound."""
+    """What to do about a call that waits without bound; None if it does not."""
     named = {keyword.arg for keyword in call.keywords}
     match call.func:
         case ast.Attribute(ast.Name("time"), "sleep") if not may_sleep:

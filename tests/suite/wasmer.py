@@ -41,7 +41,7 @@ def python() -> Path | None:
 
 
 def _candidates() -> Iterator[str]:
-    """Where a CPython 3.10 may be. One of pyenv's in PATH is a shim, which works where that version is chosen."""
+    """Programs that may be a CPython 3.10. pyenv's in PATH is a shim, which works only if that version is chosen."""
     if found := shutil.which("python3.10"):
         yield found
     pyenv = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser()

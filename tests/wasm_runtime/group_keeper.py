@@ -112,7 +112,7 @@ class ToldMember(NamedTuple):
 
 
 class Mirror(NamedTuple):
-    """What the guest keeps, by number."""
+    """The groups and members that the guest keeps, by number."""
 
     groups: dict[int, ToldGroup]
     members: dict[int, ToldMember]
@@ -192,7 +192,7 @@ class Truth(pod_keeper.Truth):
 
     @property
     def groups(self) -> dict[GroupKey, Group]:
-        """Those that are described."""
+        """The groups that are described."""
         return self._groups.setdefault(self.node_table, {})
 
     def put_groups(self, groups: Mapping[GroupKey, Group]) -> None:

@@ -77,7 +77,7 @@ def call(function: str, *arguments: int | str) -> str:
 
 
 def result(name: str, code: int, value: int = 0) -> str:
-    """What an export returns, if anything: a code, and a value in the half beside it where it has one."""
+    """The result of an export: nothing, a code, or a code with a value in the other half."""
     if not abi.EXPORTS[name].signature.results:
         return ""
     if abi.EXPORTS[name].signature.results == ("i32",):

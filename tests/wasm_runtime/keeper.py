@@ -63,7 +63,7 @@ GUEST = module(
 
 
 def expected(truth: dict[str, bytes], names: list[str]) -> NodeResults:
-    """What it says of nodes of which `truth` has the objects, by lists or one by one."""
+    """What the guest must say of nodes whose objects are in `truth`, by lists or one by one."""
     codes = bytes(2 if truth.get(name) else 3 for name in names)
     return NodeResults(len(names), codes, [], [_letter(name, truth.get(name, b"")) for name in names])
 

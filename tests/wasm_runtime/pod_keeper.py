@@ -93,16 +93,16 @@ class Told(NamedTuple):
     state: int
     length: int
     begin: bytes
-    """Of its object, 8 bytes."""
+    """The first 8 bytes of the pod's object."""
 
 
 class Mirror(NamedTuple):
-    """What the guest keeps, by number."""
+    """The pods and nodes that the guest keeps, by number."""
 
     on_nodes: dict[int, Told]
     pending: dict[int, Told]
     names: dict[int, str]
-    """Of the nodes that it knows."""
+    """The names of the nodes that the guest knows."""
 
 
 def mirror(instance: Instance, node_table: NodeTable) -> Mirror:

@@ -56,32 +56,32 @@ def settle(pool: Pool) -> None:
 
 
 def core_guest(guest: Guest | None) -> CoreGuest:
-    """A guest as what it is here, for those who look into it."""
+    """The guest as a CoreGuest, for tests that inspect it."""
     assert isinstance(guest, CoreGuest)
     return guest
 
 
 def wasmtime_instance(guest: Guest) -> WasmtimeInstance:
-    """Its instance, in that engine."""
+    """The guest's instance, in the engine wasmtime."""
     instance = core_guest(guest)._instance
     assert isinstance(instance, WasmtimeInstance)
     return instance
 
 
 def node_feed(guest: Guest) -> NodeFeed:
-    """What a guest that keeps nodes is told of."""
+    """The node feed of a guest that keeps nodes."""
     feed = wasmtime_instance(guest)._feed
     assert feed is not None
     return feed
 
 
 def announced(guest: Guest) -> Mapping[int, tuple[str, bytes]]:
-    """The nodes that it has been told of."""
+    """The nodes that the guest was told of, by index: name and object."""
     return node_feed(guest)._announced
 
 
 def pods_told(guest: Guest) -> int:
-    """How many pods it knows."""
+    """How many pods the guest was told of."""
     feeds = wasmtime_instance(guest)._pods
     assert feeds is not None
     return sum(len(feed._known) - feed._known.count(0) for feed in feeds._feeds)
@@ -93,7 +93,7 @@ def waiting(pool: Pool) -> int:
 
 
 def idle_guests(pool: Pool) -> list[CoreGuest]:
-    """The guests that are to be had, the one that was idle longest first."""
+    """The idle guests of a pool, the longest idle one first."""
     return [core_guest(place.guest) for place in pool._places if place.state == "idle" and place.guest]
 
 
@@ -161,5 +161,5 @@ def each(instance: Instance, at: World, export: str = "filter", tolerated: int =
 
 
 def whole_code(results: NodeResults) -> int:
-    """The code of the only node, of which `codes` has a byte."""
+    """The 32-bit code of the only node, of which `codes` has the lowest byte."""
     return results.refused or (results.codes[0] if results.codes else 0)

@@ -24,7 +24,7 @@ class Received(NamedTuple):
 
 
 Behaviour = Callable[[Received, asyncio.StreamWriter], Awaitable[None]]
-"""Writes the answer, or not. The connection is closed afterwards."""
+"""Answers a request, or does not. The connection is closed afterwards."""
 
 
 def answer(code: int, body: bytes) -> Behaviour:

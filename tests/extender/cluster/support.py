@@ -21,13 +21,13 @@ def objects(node_table: NodeTable) -> dict[str, bytes]:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was warned of, each with its cause."""
+    """The warnings of the log, each with its cause."""
     ours = [record for record in caplog.records if record.name.startswith("extender.")]
     return [record.__dict__["error"] for record in ours if record.levelno >= logging.WARNING]
 
 
 def ageless(problem: str | None) -> str:
-    """What keeps a cache from being current, with N for the seconds that it has lasted."""
+    """Why a cache is not current, with N in the place of the seconds since then."""
     return re.sub(r"\(for \d+ s\)$", "(for N s)", problem or "")
 
 
@@ -43,10 +43,10 @@ class Ends:
 
 
 class Runnable(Protocol):
-    """What runs until it is cancelled."""
+    """A part that runs until it is cancelled."""
 
     async def run(self) -> None:
-        """Run."""
+        """Runs until cancelled."""
 
 
 @asynccontextmanager

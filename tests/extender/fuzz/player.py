@@ -12,12 +12,12 @@ from tests.extender.fuzz.streams import Streams
 from tests.extender.raw import Connection
 
 STATUSES = frozenset((200, 400, 404, 405, 413, 431))
-"""Those of a request that is whole, or cannot be read; 500 would be a fault of our own."""
+"""Statuses of answers to complete and malformed requests; 500 would be a fault of our own."""
 
 HEAD = re.compile(rb"HTTP/1\.1 (\d{3}) [A-Za-z -]+\r\n((?:[a-z-]+: [^\r\n]*\r\n)*)\r\n")
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 NEIGHBOUR = 20
-"""Streams between two requests of the one who goes on."""
+"""Streams between two requests of the neighbour."""
 
 
 class Finding(NamedTuple):
@@ -28,7 +28,7 @@ class Finding(NamedTuple):
 
 
 class Player:
-    """A client that does no good, and its neighbour that is to be answered all the same."""
+    """A client that sends streams, and its neighbour, who must be answered all the same."""
 
     def __init__(self, address: tuple[str, int], streams: Streams) -> None:
         self._address = address
@@ -55,7 +55,7 @@ class Player:
         return b"%d %s" % (answer.status, answer.body)
 
     def _exchange(self, sent: bytes) -> bytes:
-        """What is answered to a stream after which nothing comes."""
+        """All that is answered to a stream, until the extender closes the connection."""
         answered = b""
         with socket.create_connection(self._address, timeout=30) as connection, suppress(ConnectionError):
             with suppress(OSError):  # It may have been refused before its end.

@@ -16,11 +16,11 @@ from tests.extender.kwx import Extender, plugin, profile
 WARM_UP = 50
 """Streams after which memory is looked at first."""
 MAX_GROWN_MIB = 100
-"""Samples, cycles and kept JSON have a bound; beyond it something grows."""
+"""MiB that the extender may grow by: samples, cycles and kept JSON are bounded."""
 
 
 class Report(NamedTuple):
-    """What came of it."""
+    """The result of a run."""
 
     requests: int
     seconds: float

@@ -1,4 +1,4 @@
-"""What a client sends: each stream is a matter of the seed and its number alone, so that it can be made again."""
+"""What a client sends: each stream depends on the seed and its number alone, so that it can be made again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import extender
 from tests.extender.raw import chunked, request
 
 CYCLE = Path(extender.__file__).parent / "examples" / "cycle"
-"""What a kube-scheduler has sent."""
+"""The folder with requests that a kube-scheduler has sent."""
 
 TOKENS = (
     b"null", b"true", b"-1", b"1e999", b"9" * 400, b"{}", b"[]", b'""', b"[" * 5_000, b'{"a":' * 2_000,
@@ -21,7 +21,7 @@ TOKENS = (
     b"/nowhere", b"http://[", b"%00", b"..", b'"Nodes":null', b'"NodeNames":null', b'"Pod":null',
     b'"nodenames":["node-0"]',
 )  # fmt: skip
-"""What is put somewhere, or in the place of something."""
+"""Bytes that a mutation inserts, or puts in the place of others."""
 
 
 class Streams:
@@ -34,12 +34,12 @@ class Streams:
         }
 
     def __getitem__(self, number: int) -> list[bytes]:
-        """Some requests, most of which are none."""
+        """The pieces of a stream: some requests, most of them malformed."""
         dice = Random(f"{self._seed} {number}")
         return [self._request(dice) for _ in range(dice.choice((1, 1, 1, 2, 4)))]
 
     def good(self) -> bytes:
-        """A request that is to be answered."""
+        """A request that must be answered with status 200."""
         return request("/filter", self._bodies["filter"])
 
     def _request(self, dice: Random) -> bytes:

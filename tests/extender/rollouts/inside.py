@@ -85,7 +85,7 @@ class Inside:
         self._loaded = load(self.config, GuestLog().report, handle=self.waiting, keeps=True)
         self.live = self._loaded.live
         self.pods_problem: str | None = None
-        """Why plugins that want to know pods have to wait."""
+        """Why plugins that want to know pods have to wait; None if they need not."""
         self.service = RolloutService(
             self.config,
             self._loaded,
@@ -147,7 +147,7 @@ class Inside:
         return msgspec.json.decode(body)
 
     def begin_to_ask(self, path: str, request: Any, caller: Caller = STAYS) -> Answer | Awaitable[Answer]:
-        """What a verb gives at once; to be called on the loop."""
+        """What a verb's handler returns at once: an answer, or what gives one later. Must be called on the loop."""
         return self.router.answer("POST", path, msgspec.json.encode(request), caller)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -164,19 +164,19 @@ class Inside:
         return int(answer[0]["Score"]) if answer else 0
 
     def bind(self, name: str, profile: str = "", node: str = "node-7") -> str:
-        """What is wrong, if anything is. The pod must have been filtered."""
+        """The error of a bind; empty if it succeeds. The pod must have been filtered."""
         return str(self.ask(_path(profile, "bind"), binding_args(node, name))["Error"])
 
     # -- rollouts ----------------------------------------------------------------------------------
 
     def slot(self, plugin: str = "told", profile: str = "default") -> Slot:
-        """A plugin's place."""
+        """The slot of a plugin."""
         slot = self.live.slot(profile, plugin)
         assert slot
         return slot
 
     def active(self, plugin: str = "told") -> str:
-        """The revision that serves."""
+        """The id of the revision that serves."""
         live = self.slot(plugin).live
         assert live
         return live.revision.id
@@ -193,14 +193,14 @@ class Inside:
         return rollout.revision
 
     def offer(self, plugin: str = "told") -> bool:
-        """Looks at the source of a plugin once."""
+        """Polls the source of a plugin once, and returns whether it has offered something."""
         slot = self.slot(plugin)
         fetched = slot.source.fetch()
         assert fetched
         return self.rollouts.offer(slot, slot.source, fetched)
 
     def over(self, rollout: Rollout) -> Rollout:
-        """A rollout when nothing more is to be waited for."""
+        """A rollout when it is over."""
         self.wait_until(lambda: self.now(rollout).is_over)
         self.rollouts.revisions(self.slot(rollout.plugin, rollout.profile))  # Waits for the end of a switch.
         self.written()

@@ -58,7 +58,7 @@ def main(directory: Path, config_file: Path) -> None:
 
 
 def say(word: object) -> None:
-    """Writes a line whole, or not at all."""
+    """Writes a line in one call, so that no half of it is ever read."""
     os.write(1, f"{word}\n".encode())
 
 

@@ -1,4 +1,4 @@
-"""Waits on Permit without guests: what plugins would say is what the test says."""
+"""Waits on Permit without guests: the test says what plugins would."""
 
 from __future__ import annotations
 

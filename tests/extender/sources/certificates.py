@@ -1,4 +1,4 @@
-"""A CA, and what it signs."""
+"""A CA without a key identifier, and a server certificate that it signs."""
 
 from __future__ import annotations
 

@@ -18,12 +18,12 @@ Script = Callable[["Conversation"], None]
 
 
 class Request(NamedTuple):
-    """What a client has asked."""
+    """A request of a client."""
 
     method: str
     target: str
     headers: Mapping[str, str]
-    """By name in small letters."""
+    """The values of the headers, by names in lower case."""
     body: bytes = b""
 
 
@@ -41,7 +41,7 @@ class Conversation:
         self._web.sent += len(data)
 
     def goes_on(self) -> bool:
-        """Whether the server does, after a moment."""
+        """Whether the server still serves, after a moment."""
         return not self._web.stopped.wait(0.01)
 
     def stall(self) -> None:
@@ -56,7 +56,7 @@ class Web:
         self.pages: dict[str, Script] = {}
         self.requests: list[Request] = []
         self.sent = 0
-        """Bytes that the system has taken of us."""
+        """Bytes that the server has handed to the system."""
         self.stopped = threading.Event()
         self._tls = tls
         self._listener = socket.create_server(("127.0.0.1", 0))

@@ -31,7 +31,7 @@ _CHANGING: Final = [
     (r" {2,}", "  "),
     (r" +$", ""),
 ]
-"""What differs from run to run, and what stands for it."""
+"""Patterns of what differs from run to run, and their placeholders."""
 
 
 class Shown(NamedTuple):
@@ -42,7 +42,7 @@ class Shown(NamedTuple):
 
 
 def shown(fault: str) -> list[Shown]:
-    """What the page shows of a fault, whose heading it is."""
+    """The commands that the page shows below the heading of a fault."""
     section = re.search(rf"^### {re.escape(fault)}\n(.*?)(?=^##|\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert section, f"{PAGE} has no heading {fault!r}"
     blocks = re.findall(r"^```console\n\$ (.*?)\n(.*?)^```", section[1], re.MULTILINE | re.DOTALL)

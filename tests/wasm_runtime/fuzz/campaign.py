@@ -37,7 +37,7 @@ class Campaign:
         self._patience = patience
 
     def run(self, wanted: Callable[[int], bool]) -> Iterator[Finding]:
-        """What is found, from module 0 on to the first that is not wanted."""
+        """The findings of all modules, from number 0 to the first that is not wanted."""
         number = 0
         while wanted(number):
             number = yield from self._work(number, wanted)

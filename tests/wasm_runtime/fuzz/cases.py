@@ -1,4 +1,4 @@
-"""The modules of a run: each is a matter of the seed and its number alone, so that it can be made again."""
+"""The modules of a run: each depends on the seed and its number alone, so that it can be made again."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ STEPS: dict[CycleStage, dict[str, Step]] = {
 
 
 class PropertyError(AssertionError):
-    """Something came out that must not."""
+    """The runtime did what it must not do."""
 
 
 class Waiting:
@@ -90,7 +90,7 @@ class Player:
         self._begin()
 
     def play(self, wasm: bytes) -> str:
-        """What became of a module, as a word. Raises what must not come out."""
+        """How far a module got, in a word. Raises PropertyError, or any other error that must not come out."""
         self._begin()
         try:
             node_table = self._nodes.node_table
@@ -153,13 +153,13 @@ class Player:
         self._change_nodes()
 
     def _read(self, wasm: bytes) -> None:
-        """What is only looked at."""
+        """Reads what a module tells of itself, without running it."""
         for content in sections.custom_sections(wasm).values():
             sections.producers(content)
         sections.memory(wasm, "memory")
 
     def _run(self, plugin: Plugin, stage: CycleStage, steps: Mapping[str, Step]) -> None:
-        """A stage, on past what fails, as long as there is a guest for it."""
+        """Calls the exports of a stage one by one, failures among them, as long as there is a guest."""
         nodes = self._one if stage in {"preempt", "bind"} else self._nodes
         with ExitStack() as stack:
             try:

@@ -31,7 +31,7 @@ class World:
         self._make = make
         self._chance = chance
         self._log: list[bytes] = []
-        """Frames; the last one is of `version`."""
+        """The frames of all changes that are remembered; the last one is of `version`."""
         self._changed = asyncio.Event()
 
     @property
@@ -82,7 +82,7 @@ class Deck:
         self._chance = chance
         self._left: list[int] = []
         self.rounds = 0
-        """How often all have been dealt."""
+        """How often all numbers have been dealt."""
 
     def deal(self, count: int) -> int:
         """One of `count` numbers."""
@@ -102,12 +102,12 @@ class UnsteadyServer:
         self._chance = chance
         self._bad_lists, self._bad_watches, self._bad_ends = Deck(chance), Deck(chance), Deck(chance)
         self._lists: dict[str, tuple[int, list[bytes]]] = {}
-        """What is left of a list, and its version, by its token."""
+        """The version and the remaining objects of a list, by its continue token."""
         self._tasks: set[asyncio.Task[None] | None] = set()
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
-        """Its URL, as long as it serves."""
+        """The URL of the server, which serves as long as the context lasts."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         host, port = server.sockets[0].getsockname()
         try:
@@ -207,7 +207,7 @@ class UnsteadyServer:
         await self._end(writer, b"".join(self.world.since(version)[:1]) or self.world.bookmark())
 
     async def _send(self, data: bytes, writer: asyncio.StreamWriter) -> None:
-        """In chunks that begin and end anywhere."""
+        """Sends bytes in chunks that begin and end anywhere."""
         size = self._chance.choice([7, 100, 5_000, 1_000_000])
         for at in range(0, len(data), max(size, len(data) // 20)):
             writer.write(_chunk(data[at : at + max(size, len(data) // 20)]))
@@ -260,7 +260,7 @@ _page_of_html = _sends(_answer(200, b"<html>Sign in to the network</html>"))
 
 
 def _drips(data: bytes) -> Send:
-    """Little by little, and never all of it."""
+    """Sends bytes little by little, and never all of them."""
 
     async def send(writer: asyncio.StreamWriter) -> None:
         for byte in data:

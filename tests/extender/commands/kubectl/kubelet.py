@@ -38,7 +38,7 @@ class Kubelet(ThreadingHTTPServer):
         """`ports` are those of pods, and where on loopback their bytes go."""
         self.ports = ports
         self.asked: list[str] = []
-        """The paths that it was asked for."""
+        """The paths of the requests until now."""
         super().__init__((LOOPBACK, 0), _PortForward)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(issued.cert, issued.key)

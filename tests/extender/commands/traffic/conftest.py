@@ -1,4 +1,4 @@
-"""Fixtures of the tests of `kwx record and kwx replay`."""
+"""Fixtures of the tests of `kwx record` and `kwx replay`."""
 
 from tests.extender.commands.command import command
 

@@ -48,7 +48,7 @@ class Gate:
 
 
 def _hold(module: Any, name: str, gate: Gate, concerns: Callable[[Any], bool]) -> None:
-    """Has a function of the system wait at the gate for what lies on the disk."""
+    """Makes a function of the system wait at the gate if its arguments concern the disk."""
     do = getattr(module, name)
 
     def held(what: Any, *more: Any, **named: Any) -> Any:

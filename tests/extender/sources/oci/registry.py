@@ -22,7 +22,7 @@ from tests.extender.sources.signer import digest
 
 USER, PASSWORD = "reader", "open sesame"
 HTPASSWD = f"{USER}:$2b$04$abcdefghijklmnopqrstuu/LVz6MZlItEy42I2juLihZ66HnQx/cy\n"
-"""That password, as `htpasswd -B` writes it."""
+"""The line of an htpasswd file with USER and PASSWORD, as `htpasswd -B` writes it."""
 
 EMPTY = "application/vnd.oci.empty.v1+json"
 START_TIMEOUT_S = 20.0
@@ -53,7 +53,7 @@ class Registry:
         self.process.stop()
 
     def push(self, reference: str, *files: File, config: File | None = None) -> str:
-        """Pushes an artifact with oras, as its users do; its digest."""
+        """Pushes an artifact with oras, as its users do. Returns the digest of its manifest."""
         folder = self.process.log.parent / "pushed"
         folder.mkdir(exist_ok=True)
         for file in (*files, *([config] if config else [])):
@@ -74,12 +74,12 @@ class Registry:
             return digest
 
     def requests(self, repository: str) -> list[str]:
-        """What was read of a repository until now: methods and what comes after its name, in their order."""
+        """The requests about a repository until now, in order: methods, and the paths behind its name."""
         asked = re.findall(rf'"(GET|HEAD) /v2/{repository}/(\S+) HTTP', self.process.log.read_text())
         return [" ".join(each) for each in asked]
 
     def blob(self, repository: str, content: bytes, kind: str) -> Descriptor:
-        """Puts a blob; its descriptor."""
+        """Uploads a blob, and returns its descriptor."""
         begun = self._client.post(f"{repository}/blobs/uploads/")
         assert begun.status_code == 202, begun.text
         location = httpx.URL(begun.headers["Location"]).copy_merge_params({"digest": digest(content)})
@@ -88,7 +88,7 @@ class Registry:
         return descriptor(content, kind)
 
     def manifest(self, repository: str, tag: str | None, content: Mapping[str, Any]) -> Descriptor:
-        """Puts a manifest or an index, byte for byte; its descriptor."""
+        """Uploads a manifest or an index, byte for byte, and returns its descriptor."""
         kind, text = content["mediaType"], json.dumps(content).encode()
         put = self._client.put(
             f"{repository}/manifests/{tag or digest(text)}", content=text, headers={"Content-Type": kind}
@@ -97,7 +97,7 @@ class Registry:
         return descriptor(text, kind)
 
     def read(self, repository: str, reference: str) -> bytes:
-        """A manifest."""
+        """The bytes of a manifest."""
         answer = self._client.get(f"{repository}/manifests/{reference}", headers={"Accept": MANIFEST})
         assert answer.status_code == 200, answer.text
         return answer.content
@@ -105,19 +105,19 @@ class Registry:
     def artifact(
         self, repository: str, tag: str | None, layers: Sequence[Descriptor], kind: str = MANIFEST, **more: Any
     ) -> Descriptor:
-        """Puts a manifest with layers and the empty configuration; its descriptor."""
+        """Uploads a manifest with layers and the empty configuration, and returns its descriptor."""
         config = self.blob(repository, b"{}", EMPTY)
         return self.manifest(
             repository, tag, {"schemaVersion": 2, "mediaType": kind, "config": config, "layers": [*layers], **more}
         )
 
     def index(self, repository: str, tag: str, entries: Sequence[Descriptor], kind: str = INDEX) -> Descriptor:
-        """Puts an index; its descriptor."""
+        """Uploads an index, and returns its descriptor."""
         return self.manifest(repository, tag, {"schemaVersion": 2, "mediaType": kind, "manifests": [*entries]})
 
 
 def descriptor(content: bytes, kind: str) -> Descriptor:
-    """What points to bytes."""
+    """The descriptor of bytes."""
     return {"mediaType": kind, "size": len(content), "digest": digest(content)}
 
 
