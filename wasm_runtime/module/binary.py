@@ -126,6 +126,15 @@ def _read(wasm: bytes) -> Interface:
     return Interface(exports, imports)
 
 
+def leb128(number: int) -> bytes:
+    """An unsigned number as the binary format writes it."""
+    encoded = bytearray()
+    while number >= 0x80:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*encoded, number])
+
+
 class BinaryReader:
     """The encodings of the binary format, one after the other."""
 

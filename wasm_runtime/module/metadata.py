@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from wasm_runtime.errors import ModuleError
-from wasm_runtime.module.binary import EMPTY, PREAMBLE, BinaryReader
+from wasm_runtime.module.binary import EMPTY, PREAMBLE, BinaryReader, leb128
 from wasm_runtime.module.sections import custom_sections
 
 SECTION: Final = "kwx.plugin"
@@ -64,9 +64,5 @@ def _without(wasm: bytes) -> bytes:
 
 
 def _text(content: bytes) -> bytes:
-    """Bytes with their length before them, in LEB128."""
-    length, encoded = len(content), bytearray()
-    while length >= 0x80:
-        encoded.append(length & 0x7F | 0x80)
-        length >>= 7
-    return bytes([*encoded, length]) + content
+    """Bytes with their length before them."""
+    return leb128(len(content)) + content

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from extender.commands.build.errors import BuildError
 from extender.commands.build.sdk import SDK
+from wasm_runtime.module.binary import PREAMBLE, BinaryReader, leb128
 
 OLDEST = (1, 26)
 """The first version that the library can be built with."""
@@ -22,11 +23,10 @@ ENVIRONMENT = {"GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"}
 WASM = {"GOOS": "wasip1", "GOARCH": "wasm"}
 REACTOR = ("-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-s -w")
 
-PREAMBLE = b"\0asm\x01\0\0\0"
 EXPORTS = 7
 """The number of a module's section of exports: a count, and for each its name, its kind and its index."""
 INITIALIZE, START = b"\x0b_initialize\x00", b"\x06_start\x00"
-"""The name and the kind of functions."""
+"""Exported functions: the length of the name, the name, and the kind."""
 
 
 def check() -> None:
@@ -68,36 +68,16 @@ def with_start(wasm: bytes) -> bytes:
 
     Go has no name for it: `//go:wasmexport _start` would be called before Go's runtime is there.
     """
-    at = len(PREAMBLE)
-    while wasm[at] != EXPORTS:
-        length, begin = _number(wasm, at + 1)
-        at = begin + length
-    length, begin = _number(wasm, at + 1)
-    end = begin + length
-    count, exports = _number(wasm, begin)
-    function, _ = _number(wasm, wasm.index(INITIALIZE, exports, end) + len(INITIALIZE))
-    section = _leb128(count + 1) + wasm[exports:end] + START + _leb128(function)
-    return wasm[: at + 1] + _leb128(len(section)) + section + wasm[end:]
-
-
-def _number(wasm: bytes, at: int) -> tuple[int, int]:
-    """An unsigned LEB128 number, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = wasm[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at
-
-
-def _leb128(value: int) -> bytes:
-    encoded = bytearray()
-    while value >= 0x80:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*encoded, value])
+    reader, begin = BinaryReader(wasm, PREAMBLE), PREAMBLE
+    for section, length in reader.sections():
+        end = reader.at + length
+        if section == EXPORTS:
+            break
+        begin = end
+    count, exports = reader.number(), reader.at
+    function = BinaryReader(wasm, wasm.index(INITIALIZE, exports, end) + len(INITIALIZE)).number()
+    content = leb128(count + 1) + wasm[exports:end] + START + leb128(function)
+    return wasm[:begin] + bytes([EXPORTS]) + leb128(len(content)) + content + wasm[end:]
 
 
 def _go(*arguments: str, directory: Path, target: Mapping[str, str] = {}, capture: bool = False) -> str:
