@@ -72,14 +72,18 @@ class Faults:
             order = json.loads(line)
             kind, seconds = order["kind"], order["seconds"]
             if kind in LIMITS:
-                with ExitStack() as limit:
-                    with self._starting:
-                        limit.enter_context(LIMITS[kind]())
-                        self._is_squeezed = kind == "little address space"
-                    delay(seconds)
-                self._is_squeezed = False
+                self._limit(kind, seconds)
             else:
                 self._share[kind], self._until[kind] = order["share"], time.monotonic() + seconds
+
+    def _limit(self, kind: str, seconds: float) -> None:
+        """Sets one of LIMITS for some seconds."""
+        with ExitStack() as limit:
+            with self._starting:
+                limit.enter_context(LIMITS[kind]())
+                self._is_squeezed = kind == "little address space"
+            delay(seconds)
+        self._is_squeezed = False
 
     def _strikes(self, kind: str) -> bool:
         return time.monotonic() < self._until[kind] and self._random.random() < self._share[kind]

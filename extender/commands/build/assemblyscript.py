@@ -17,7 +17,7 @@ from pathlib import Path
 import typer
 
 from extender.commands.build.errors import BuildError
-from extender.commands.build.sdk import SDK
+from extender.commands.build.sdk import SDK, beside
 from wasm_runtime.compile import directories
 
 OLDEST = 20
@@ -27,16 +27,16 @@ LIBRARY = SDK / "assemblyscript" / "guest"
 """The library, for sources that have none of their own in a folder `guest`."""
 
 PACKAGE = "kwx-guest"
-"""What sources call the library."""
+"""The name by which sources import the library."""
 
 PACKAGE_FILES = ("package.json", "package-lock.json")
-"""What names the compiler, in the library's folder."""
+"""The files in the library's folder that name the compiler and its version."""
 
 FOLDER = "assembly"
-"""Of a project, the one with the sources."""
+"""The folder of a project with its sources."""
 
 TESTS = "tests"
-"""Of a project, the folder with the unit tests; those of `tier.ts` are in `tier.test.mjs` beside it."""
+"""The folder of a project with its unit tests; those of a single file `tier.ts` are in `tier.test.mjs` beside it."""
 
 MODULE = "GUEST_MODULE"
 """The environment variable that tells unit tests where the module is."""
@@ -102,13 +102,13 @@ def _tests(source: Path) -> Sequence[Path]:
 
 
 def _root(source: Path) -> Path:
-    """The library of a source: one beside it, or the one that is installed."""
-    beside = (each / "guest" for each in source.parents)
-    return next((each for each in beside if (each / "index.ts").exists()), LIBRARY)
+    """The folder of a source's library: one beside the source, or the installed one."""
+    found = beside(source, "index.ts")
+    return found.parent if found else LIBRARY
 
 
 def _compiler(library: Path) -> Path:
-    """The program of the compiler that the library names, fetched if need be. Raises BuildError."""
+    """The program of the compiler that the library names. Fetches it first if the cache lacks it. Raises BuildError."""
     digest = hashlib.sha256(b"".join((library / file).read_bytes() for file in PACKAGE_FILES)).hexdigest()
     cache = directories.of_user("XDG_CACHE_HOME", "~/.cache") / "kwx" / "assemblyscript"
     try:
@@ -121,7 +121,7 @@ def _compiler(library: Path) -> Path:
 
 
 def _fetch(library: Path, folder: Path) -> None:
-    """Has npm put the packages that the library names into a folder, all of them or none."""
+    """Makes npm install the packages that the library names into a folder, all of them or none."""
     with tempfile.TemporaryDirectory(prefix="fetching-", dir=folder.parent) as temporary:
         packages = Path(temporary, "packages")
         packages.mkdir()

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class BuildError(Exception):
-    """What the person who builds has to mend."""
+    """A plugin cannot be built or tested. `str()` says what the author has to mend."""

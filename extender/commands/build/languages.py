@@ -1,4 +1,4 @@
-"""The languages that plugins are built of."""
+"""The languages in which plugins can be built."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from extender.commands.build.errors import BuildError
 
 
 class Builder(Protocol):
-    """What the module of a language has."""
+    """The functions that the module of each language has."""
 
     def check(self) -> None:
         """Raises BuildError, with how to get the compiler, unless it is there."""
@@ -31,9 +31,9 @@ class Language(NamedTuple):
     """A language that plugins are written in."""
 
     suffix: str
-    """Of a source file."""
+    """The suffix of a source file."""
     marks: Sequence[str]
-    """Files of which a project has one: its plugin is in that folder, or its root file is this one."""
+    """Paths of root files, of which the folder of a plugin has one."""
     builder: Builder
 
 
@@ -43,30 +43,30 @@ LANGUAGES: Final[Mapping[str, Language]] = {
     "typescript": Language(".ts", (f"{assemblyscript.FOLDER}/index.ts",), assemblyscript),
     "zig": Language(".zig", ("main.zig",), zig),
 }
-"""By the name on the command line."""
+"""The languages by their names on the command line."""
 
 
 SCHEMA: Final = "config.schema.json"
-"""The file with a plugin's schema in its folder; beside a source file it is called after that."""
+"""The file with the schema of a plugin in its folder. For a single source file its name begins with the source's."""
 
 
 class Project(NamedTuple):
     """A plugin that can be built."""
 
     name: str
-    """Of its module, without `.wasm`."""
+    """The name of the module, without `.wasm`."""
     source: Path
-    """Its root file."""
+    """The root file of the plugin."""
     folder: Path
-    """Where the module goes by default."""
+    """The folder that the module is written to by default."""
     builder: Builder
     language: str
     schema: Path
-    """The JSON Schema of its guestConfig, if it is there."""
+    """The file with the JSON Schema of the guestConfig, which need not exist."""
 
 
 def find(path: Path) -> Project:
-    """The plugin in a folder, or of a root file. Raises BuildError."""
+    """The plugin in a folder, or of a root file. Raises BuildError if there is none."""
     for name, language in LANGUAGES.items():
         if path.suffix == language.suffix and path.is_file():
             return Project(path.stem, path, Path(), language.builder, name, path.with_suffix(f".{SCHEMA}"))
@@ -79,6 +79,6 @@ def find(path: Path) -> Project:
 
 
 def describe(module: Path) -> str:
-    """Where a module is, its size and its digest."""
+    """A line with the path of a module, its size and its digest."""
     contents = module.read_bytes()
     return f"{module!s:<26}{len(contents):>9} bytes  sha256:{hashlib.sha256(contents).hexdigest()}"

@@ -1,24 +1,27 @@
-"""What `kwx build` writes into a module of its author's: for those who configure the plugin."""
+"""The metadata that `kwx build` writes into a module, for those who configure the plugin."""
 
 from __future__ import annotations
 
 from importlib import metadata
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from extender.commands.build.errors import BuildError
 from extender.commands.build.languages import Project
+from extender.commands.build.sdk import beside
 from extender.config import guest_schema
 from wasm_runtime.module.metadata import Metadata
 
 VERSION: Final = "VERSION"
-"""The version of a library that is beside a plugin, in the library's folder."""
+"""The file with the version of a library that is beside a plugin, in the library's folder."""
 
 
 def describe_plugin(project: Project) -> Metadata:
-    """Raises BuildError for a schema that no extender would take, and OSError."""
+    """The metadata of a plugin: its library, and its schema if it has one.
+
+    Raises BuildError for a schema that cannot be used, and OSError.
+    """
     told = Metadata(sdk=f"{project.language} {_version(project)}")
     if project.schema.exists():
         try:
@@ -30,7 +33,6 @@ def describe_plugin(project: Project) -> Metadata:
 
 
 def _version(project: Project) -> str:
-    """That of a library beside the source, or of the one that is installed."""
-    beside = (each / "guest" / VERSION for each in project.source.resolve().parents)
-    file = next(filter(Path.exists, beside), None)
+    """The version of the library beside the source, or of the installed one."""
+    file = beside(project.source, VERSION)
     return file.read_text(encoding="utf-8").strip() if file else metadata.version("kube-wasm-extender")

@@ -17,7 +17,7 @@ from pathlib import Path
 import typer
 
 from extender.commands.build.errors import BuildError
-from extender.commands.build.sdk import SDK
+from extender.commands.build.sdk import SDK, beside
 
 OLDEST = (1, 63, 0)
 """The first version that the library can be built with, and the one that has built the modules here."""
@@ -59,7 +59,7 @@ def compiler() -> Path:
 
 
 def version(rustc: Path) -> tuple[int, ...]:
-    """The version of a compiler, to be compared."""
+    """The version of a compiler, as numbers that can be compared."""
     return tuple(map(int, re.findall(r"\d+", _output(rustc, "--version"))[:3]))
 
 
@@ -94,9 +94,8 @@ def test(sources: Sequence[Path]) -> None:
 
 
 def _root(source: Path) -> Path:
-    """The library of a source: one beside it, or the one that is installed."""
-    beside = (each / "guest" / "src" / "lib.rs" for each in source.resolve().parents)
-    return next(filter(Path.exists, beside), LIBRARY)
+    """The root file of a source's library: one beside the source, or the installed one."""
+    return beside(source, "src/lib.rs") or LIBRARY
 
 
 def _library(rustc: Path, root: Path, directory: Path, options: Sequence[str]) -> Path:
@@ -107,7 +106,7 @@ def _library(rustc: Path, root: Path, directory: Path, options: Sequence[str]) -
 
 
 def _source(source: Path, name: str, shown: str | None = None) -> tuple[str | Path, ...]:
-    """A root source file. Of its place nothing gets into what is compiled: its folder is called as its crate there."""
+    """The options for the root file of a crate, whose folder the compiled code shows as `shown`, or as the crate."""
     return ("--edition", "2021", "--crate-name", name, f"--remap-path-prefix={source.parent}={shown or name}", source)
 
 

@@ -1,4 +1,4 @@
-"""A file of cases: what plugins are asked, and what the answers are to be."""
+"""A file of cases: what a plugin is asked, and what it is expected to answer."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from extender.commands.test.document import Reader, refuse
 from extender.commands.test.objects import NodeObject, PodGroup, PodObject
 
 FILE_NAME: Final = "cases.yaml"
-"""The name of the files that are looked for in a folder."""
+"""The name of the files of cases that are run of a folder."""
 
 ANSWERS: Final = ("expect", "preempt", "bind", "waited", "events", "logs", "error")
-"""Keys of a step that say what the answers are to be, in the order of the answers."""
+"""Keys of a step with expected answers, in the order in which the answers come."""
 
 
 class Change(NamedTuple):
-    """What a step puts into the cluster, or takes out of it."""
+    """The objects that a step puts into the cluster, or removes from it."""
 
     nodes: Sequence[Any] = ()
-    """NodeObjects; names of those that go."""
+    """NodeObjects to put, or names of nodes to remove."""
     pods: Sequence[Any] = ()
-    """PodObjects; names of those that go."""
+    """PodObjects to put, or names of pods to remove."""
     groups: Sequence[PodGroup] = ()
 
 
@@ -36,28 +36,28 @@ class Step(NamedTuple):
     """One part of a case: the cluster changes, then a pod is judged and may be bound."""
 
     node: yaml.MappingNode
-    """Where it is in the file."""
+    """The step's node in the YAML tree, for messages with lines."""
     pod: PodObject | None
-    """None for a step by which only the cluster changes."""
+    """The pod that is judged; None for a step that only changes the cluster."""
     put: Change
     remove: Change
     bind: str
-    """The node that the pod is to be bound to; empty if it is not."""
+    """The name of the node that the pod is bound to; empty if it is not bound."""
     victims: Mapping[str, Sequence[str]] | None
-    """By candidate, the pods that preemption would evict."""
+    """The names of the pods that preemption would evict, by candidate; None if preempt is not asked."""
     expected: Mapping[str, Any]
-    """What the answers are to be, by those of ANSWERS that the file has."""
+    """The expected answers, by the keys of ANSWERS that the file has."""
 
 
 class Settings(NamedTuple):
-    """What a plugin is configured with."""
+    """The settings of the plugin."""
 
     guest_config: str | None = None
     args: Sequence[str] | None = None
 
 
 class Case(NamedTuple):
-    """What happens in one cluster, step by step."""
+    """A case: steps in a cluster of its own."""
 
     name: str
     line: int
@@ -73,12 +73,12 @@ class Cases(NamedTuple):
 
     file: Path
     module: Path | None
-    """The module that it is about, if it says so."""
+    """The module that the file names, if it names one."""
     cases: Sequence[Case]
 
 
 def read(file: Path) -> Cases:
-    """The cases of a file. Raises DocumentError, which names it, the line and the key."""
+    """The cases of a file. Raises DocumentError, which names the file, the line and the key."""
     return document.read_file(file, partial(_cases, file))
 
 
@@ -144,21 +144,21 @@ def _made_step(node: yaml.Node, found: Mapping[str, Any]) -> Step:
 
 
 def _verdict(node: yaml.Node) -> Any:
-    """A score, `passes`, the reason of a rejection, or that of one that preemption cannot help."""
+    """An expected verdict: a score, `passes`, or the reason of a rejection, also of one that preemption cannot help."""
     if isinstance(node, yaml.MappingNode):
         return document.keys(node, {"unresolvable": document.text}, ("unresolvable",))
     return document.number(node) if node.tag == "tag:yaml.org,2002:int" else document.text(node)
 
 
 def _bind(node: yaml.Node) -> dict[str, Any]:
-    """The node alone, or with what the bind is to answer."""
+    """The node of a bind, alone or with the expected answer."""
     if isinstance(node, yaml.ScalarNode):
         return {"node": document.text(node)}
     return document.keys(node, _BIND, ("node",))
 
 
 def _waited(node: yaml.Node) -> Any:
-    """The node that a pod is bound to after a wait, or why it is not bound."""
+    """The expected end of a wait: the node that the pod is bound to, or why it is not bound."""
     if isinstance(node, yaml.ScalarNode):
         return document.text(node)
     return document.keys(node, {"error": document.text}, ("error",))
@@ -174,7 +174,7 @@ def _guest_config(node: yaml.Node) -> str:
 
 
 def _lists(folder: Path) -> dict[str, Reader[Any]]:
-    """Readers of what is in a cluster; files are in a folder."""
+    """Readers of the objects of a cluster by their key; relative paths of files begin at `folder`."""
     return {
         "nodes": objects.several(objects.node, objects.node_object, "nodes", folder),
         "pods": objects.several(objects.pod(""), objects.pod_object, "pods", folder),
@@ -211,4 +211,4 @@ _ANSWERS: Final[Mapping[str, Reader[Any]]] = {
     "logs": document.items(document.text),
     "error": document.text,
 }
-"""How each of ANSWERS is read."""
+"""The reader of each of ANSWERS."""

@@ -1,4 +1,4 @@
-"""What differs between the answers of a case and what its file expects."""
+"""The differences between the answers in a case and those that its file expects."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ NOTHING: Final = "nothing"
 
 
 class Difference(NamedTuple):
-    """One part of an answer that is not as it should be."""
+    """A part of an answer that differs from what is expected."""
 
     step: int
-    """From 1 on."""
+    """The number of the step, counted from 1."""
     key: str
     """One of ANSWERS."""
     where: str
-    """A node, a pod, an item of a list; empty for the whole answer."""
+    """The part of the answer: the name of a node or pod, or an item of a list; empty for the whole answer."""
     expected: str
     answered: str
 
@@ -38,7 +38,7 @@ def differences(steps: Sequence[Step], answers: Sequence[Answer]) -> list[Differ
 
 
 def differing(step: Step, answer: Answer) -> set[str]:
-    """Those of ANSWERS that are not as they should be."""
+    """The keys of ANSWERS whose answers differ from what is expected."""
     return {key for key, *_ in _of_step(step, answer)}
 
 
@@ -70,13 +70,13 @@ def _in_order(expected: Any, answered: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def _part_of(expected: Any, answered: Any) -> Iterator[tuple[str, str, str]]:
-    """A text that is to be within another one."""
+    """A text that must contain the expected one."""
     if answered is None or expected not in answered:
         yield "", words(expected), words(answered)
 
 
 def _bind(expected: Any, answered: Any) -> Iterator[tuple[str, str, str]]:
-    """What a bind answers. Of its error a part suffices."""
+    """The answer of a bind. Of its error a part suffices."""
     wanted, found = dict(expected), dict(answered or {})
     for each in _part_of(wanted.pop("error"), found.pop("error", None)) if "error" in wanted else ():
         yield ("error", *each[1:])
@@ -90,7 +90,7 @@ def _stays(expected: Any, answered: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def _waited(expected: Any, answered: Any) -> Iterator[tuple[str, str, str]]:
-    """As by name; of an error a part suffices."""
+    """Two mappings of waits, key by key. Of an error a part suffices."""
     for name, wanted, found in _by_name(expected, answered):
         wish, was = expected.get(name), (answered or {}).get(name)
         if not (isinstance(wish, Mapping) and isinstance(was, Mapping) and wish["error"] in was["error"]):

@@ -1,4 +1,4 @@
-"""YAML that people write, read key by key: what is wrong with it names file, line and key."""
+"""Reads YAML that people write, key by key. Errors name the file, the line and the key."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from extender.config.yaml_loader import BoundedLoader
 T = TypeVar("T")
 
 Reader = Callable[[yaml.Node], T]
-"""Makes something of a part of a document. Raises DocumentError."""
+"""Makes a value of a node of the document. Raises DocumentError."""
 
 
 class DocumentError(Exception):
-    """A document is none of the kind that it should be. `str()` says why, with the file, the line and the key."""
+    """A document is not as it must be. `str()` says why, with the file, the line and the key."""
 
     def __init__(self, problem: str, line: int = 0) -> None:
         super().__init__(problem)
         self.problem = problem
         self.line = line
-        """The first is 1; 0 where it is about the whole file."""
+        """The line, counted from 1; 0 for a problem of the whole file."""
         self.path: tuple[str | int, ...] = ()
-        """Where in the document."""
+        """The keys and indices that lead to the problem."""
         self.file: Path | None = None
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ def refuse(node: yaml.Node, problem: str) -> NoReturn:
 
 
 def line(node: yaml.Node) -> int:
-    """The line that a node begins in, the first being 1."""
+    """The line in which a node begins, counted from 1."""
     return int(node.start_mark.line) + 1
 
 
@@ -94,7 +94,7 @@ def plain(node: yaml.Node) -> Any:
 
 
 def pairs(node: yaml.Node) -> Sequence[tuple[yaml.ScalarNode, yaml.Node]]:
-    """Keys and values of a mapping, with those that it takes over by `<<`. A key may come once."""
+    """Keys and values of a mapping, with those merged by `<<`. Raises DocumentError for a key that comes twice."""
     if not isinstance(node, yaml.MappingNode):
         refuse(node, f"expected a mapping, found {kind(node)}")
     merged: dict[str, tuple[yaml.ScalarNode, yaml.Node]] = {}
@@ -111,7 +111,7 @@ def pairs(node: yaml.Node) -> Sequence[tuple[yaml.ScalarNode, yaml.Node]]:
 
 
 def keys(node: yaml.Node, readers: Mapping[str, Reader[Any]], required: Sequence[str] = ()) -> dict[str, Any]:
-    """What is under the keys of a mapping, each by its reader. No other key may be there, and null is none."""
+    """The values of a mapping, each read by the reader of its key. Other keys are refused; null counts as absent."""
     found: dict[str, Any] = {}
     for name, value in pairs(node):
         if name.value not in readers:
@@ -125,13 +125,13 @@ def keys(node: yaml.Node, readers: Mapping[str, Reader[Any]], required: Sequence
 
 
 def unknown(name: str, known: Sequence[str]) -> str:
-    """What is wrong with a key that nobody knows."""
+    """The message for an unknown key, with a similar one if there is one."""
     near = difflib.get_close_matches(name, known, n=1)
     return f"unknown key {name}{f'; did you mean {near[0]}?' if near else f', expected {_listed(known)}'}"
 
 
 def under(step: str | int, reader: Reader[T], node: yaml.Node) -> T:
-    """The same as the reader makes of a node; what is wrong with it names the key, or the place in a list."""
+    """What a reader makes of a node. An error names `step`, the key or the index of the node."""
     try:
         return reader(node)
     except DocumentError as error:
@@ -161,7 +161,7 @@ def by_name(reader: Reader[T]) -> Reader[dict[str, T]]:
 
 
 def kind(node: yaml.Node) -> str:
-    """What a node is, in words."""
+    """The kind of a node, for messages."""
     if isinstance(node, yaml.MappingNode):
         return "a mapping"
     if isinstance(node, yaml.SequenceNode):
@@ -170,7 +170,7 @@ def kind(node: yaml.Node) -> str:
 
 
 def contents(file: Path) -> str:
-    """The text of a file, whatever ends its lines there. Raises DocumentError, which names the file."""
+    """The text of a file, with line feeds at the ends of lines. Raises DocumentError, which names the file."""
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -178,7 +178,7 @@ def contents(file: Path) -> str:
 
 
 def read_file(file: Path, reader: Reader[T]) -> T:
-    """What is in a file. Raises DocumentError, which names it."""
+    """What a reader makes of the document in a file. Raises DocumentError, which names the file."""
     try:
         return reader(load(contents(file)))
     except DocumentError as error:
@@ -187,7 +187,7 @@ def read_file(file: Path, reader: Reader[T]) -> T:
 
 
 def unreadable(file: Path, error: Exception) -> DocumentError:
-    """What is said of a file that cannot be read."""
+    """The error for a file that cannot be read."""
     found = DocumentError(f"cannot be read: {getattr(error, 'strerror', None) or error}")
     found.file = file
     return found

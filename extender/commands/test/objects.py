@@ -24,16 +24,16 @@ T = TypeVar("T")
 Object = dict[str, Any]
 
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
-"""Phases of a pod that uses nothing of its node any more."""
+"""Phases in which a pod no longer uses resources of its node."""
 
 _API: Final = ("apiVersion", "kind")
-"""What kubectl prints before an object. The objects that have it may have keys of a newer Kubernetes."""
+"""Keys of objects as kubectl prints them. Objects that have them may have further keys of a newer Kubernetes."""
 
 _CONTAINER: Final = "c"
-"""The name of a container that nobody has named."""
+"""The name of a container that has none."""
 
 Way = tuple[str, ...]
-"""Keys, each within what the one before it has."""
+"""A path of keys, from the object inwards."""
 
 _METADATA: Final[Mapping[str, Way]] = {key: ("metadata", key) for key in ("name", "labels", "annotations")}
 
@@ -55,7 +55,7 @@ _SHORT: Final[Mapping[str, Mapping[str, Way]]] = {
         "requests": ("spec", "containers", "resources", "requests"),
     },
 }
-"""Where the value of each key goes that a person may write at the top of an object. A list on the way gets one item."""
+"""The path of each short key that may be written at the top of an object. A list on the path gets one item."""
 
 
 class PodObject(NamedTuple):
@@ -65,7 +65,7 @@ class PodObject(NamedTuple):
     namespace: str
     uid: str
     node: str
-    """Empty for one that has none."""
+    """The name of the node; empty if the pod has none."""
     is_finished: bool
     object: bytes
     """Protobuf v1.Pod."""
@@ -87,7 +87,7 @@ class PodGroup(NamedTuple):
 
 
 def pod(default_name: str) -> Reader[PodObject]:
-    """Reads a pod, which may be a name alone. One that has none gets a default, if that is not empty."""
+    """A reader of pods, which may be names alone. A pod without a name gets `default_name`, unless that is empty."""
 
     def read(node: yaml.Node) -> PodObject:
         found = _object(node, "Pod")
@@ -104,7 +104,7 @@ def node(item: yaml.Node) -> NodeObject:
 
 
 def pod_object(pod: Object) -> PodObject:
-    """A pod as JSON has it. What it does not say of its namespace, its UID and its container is made up.
+    """The pod of a v1.Pod in JSON. Namespace, UID and container are made up if they are missing.
 
     Raises ValueError.
     """
@@ -118,7 +118,7 @@ def pod_object(pod: Object) -> PodObject:
 
 
 def node_object(node: Object) -> NodeObject:
-    """A node as JSON has it. Raises ValueError."""
+    """The node of a v1.Node in JSON. Raises ValueError."""
     return NodeObject(_metadata(node)["name"], encode_node(node))
 
 
@@ -156,7 +156,7 @@ _GROUP_KEYS: Final[Mapping[str, Reader[Any]]] = {
 
 
 def several(read: Reader[Any], make: Callable[[Object], Any], kind: str, folder: Path) -> Reader[list[Any]]:
-    """Reads a list of objects, as kubectl prints it as well, or the name of a file in `folder` that has one."""
+    """A reader of a list of objects, also as kubectl prints it, or of the name of a file in `folder` that has one."""
 
     def read_several(item: yaml.Node) -> list[Any]:
         if isinstance(item, yaml.ScalarNode):
@@ -172,7 +172,7 @@ def several(read: Reader[Any], make: Callable[[Object], Any], kind: str, folder:
 
 
 def read_file(file: Path, read: Reader[Any], make: Callable[[Object], Any], kind: str) -> list[Any]:
-    """The objects of a file, in JSON or YAML. Raises DocumentError, which names it."""
+    """The objects of a file, in JSON or YAML. Raises DocumentError, which names the file."""
     try:
         contents = file.read_bytes()
     except (OSError, ValueError) as error:
@@ -213,7 +213,7 @@ def _made(item: yaml.Node, make: Callable[[], T]) -> T:
 
 
 def _object(item: yaml.Node, message: str) -> Object:
-    """An object by the schema of the API, with what its short keys say in their places."""
+    """An object by the schema of the API, with the values of short keys at their paths."""
     if isinstance(item, yaml.ScalarNode):
         return {"metadata": {"name": document.text(item)}}
     entries = document.pairs(item)
@@ -237,7 +237,7 @@ def _object(item: yaml.Node, message: str) -> Object:
 
 
 def _placed(message: str, path: Way, value: yaml.Node) -> Object:
-    """An object that has a value at the end of a way."""
+    """An object that has nothing but a value at the end of a path."""
     row = MESSAGES[message][path[0]]
     if len(path) == 1:
         return {path[0]: read_field(row, False, value)}
@@ -246,7 +246,7 @@ def _placed(message: str, path: Way, value: yaml.Node) -> Object:
 
 
 def _merge(found: Object, more: Object, name: yaml.Node) -> None:
-    """Adds what `more` has; no key may be said twice."""
+    """Merges `more` into `found`. Raises DocumentError for a value that is given twice."""
     for key, value in more.items():
         if key not in found:
             found[key] = value

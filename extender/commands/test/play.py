@@ -1,4 +1,4 @@
-"""A case as it goes in a plugin: what the guests answer, step by step."""
+"""Plays a case with a plugin: what the guests answer, step by step."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from wasm_runtime.guests.plugin import Plugin
 from wasm_runtime.nodes.node_table import Nodes, NodeTable
 
 VERB_TIMEOUT: Final = "30s"
-"""Time of one verb: a machine that is busy is no reason for a case to fail."""
+"""Time of one verb; long, since a busy machine is no reason for a case to fail."""
 
 COMPILE_TIMEOUT: Final = "10m"
-"""Time for compiling the module, for the same reason."""
+"""Time for compiling the module; long for the same reason."""
 
 BIND_S: Final = 3600.0
 """Seconds of a bind: a case has no clock, so a pod that waits on Permit does so until a step ends that."""
 
 PASSES: Final = "passes"
-"""What is said of a node that passes and has no score."""
+"""The verdict on a node that passes and has no score."""
 
 Answer = dict[str, Any]
-"""What came of a step, by the ANSWERS of `cases`, and `verdicts` for people."""
+"""The answers of a step by the keys of ANSWERS, and `verdicts` for people."""
 
 
 class CaseError(Exception):
@@ -53,10 +53,10 @@ class CaseError(Exception):
 
 
 class Played(NamedTuple):
-    """What came of a case."""
+    """The result of a case."""
 
     answers: Sequence[Answer]
-    """One a step; fewer if the module does not start."""
+    """An answer for each step; fewer if the module does not start."""
     seconds: float
 
 
@@ -64,7 +64,7 @@ class Stage:
     """Plays cases with a module on an engine, each with guests of its own."""
 
     def __init__(self, module: Path, wasm: bytes, engine: str) -> None:
-        """Raises CacheError or EngineError."""
+        """`wasm` is the module's content, `engine` a name of ENGINES. Raises CacheError or EngineError."""
         self._module = module
         self._wasm = Blob(wasm)
         self._engine = engine
@@ -75,7 +75,7 @@ class Stage:
         )
 
     def compile(self) -> None:
-        """Compiles the module, or finds it compiled, so that what follows is quick. Raises LoadError if it is none."""
+        """Compiles the module unless the cache has it, so that `play` is quick. Raises LoadError if it is no module."""
         try:
             self._factory.make(self._wasm, str(self._module), configure(self._module, {"engine": self._engine})).close()
         except LoadError as error:
@@ -117,7 +117,7 @@ class Stage:
         self._records += journal.records
 
     def _told(self) -> Answer:
-        """What guests recorded and logged in a step."""
+        """The Events and log lines of guests since the last step."""
         records, self._records = self._records, []
         return {
             "events": [event_keys(each) for each in records if isinstance(each, GuestEvent)],
@@ -126,7 +126,7 @@ class Stage:
 
 
 class _Cluster:
-    """The cluster of a case, and what becomes of its pods."""
+    """The cluster of a case, in which its steps are played."""
 
     def __init__(self, case: Case, plugin: Plugin, waiting: WaitingPods) -> None:
         self._profile = Profile("test", [ProfilePlugin(plugin)])
@@ -139,14 +139,14 @@ class _Cluster:
         self._waiting = waiting
         self._waits: list[tuple[PodObject, BindingCycle, Wait, ExitStack]] = []
         self._nodes: dict[str, None] = {}
-        """Names, in the order in which they came."""
+        """The names of the nodes, in the order in which they were put."""
         self._pods: dict[str, PodObject] = {}
-        """By name."""
+        """The pods by name."""
         self._put(Change(case.nodes, case.pods, case.groups))
         self._table.pods.complete()
 
     def play(self, step: Step) -> Answer:
-        """Does what a step has, and returns what came of it."""
+        """Plays a step, and returns its answers."""
         self._put(step.put)
         self._remove(step.remove)
         answer: Answer = {}
@@ -206,7 +206,7 @@ class _Cluster:
         return {**answer, **({"annotations": given} if given else {})}
 
     def _settle(self) -> Answer:
-        """Has plugins asked again about pods that wait, and goes on with those whose wait is over."""
+        """Asks plugins again about pods that wait on Permit, and continues the binding cycles whose wait is over."""
         waited: Answer = {}
         while True:
             self._waiting.change()
@@ -262,7 +262,7 @@ class _Cluster:
         return self._pods[name]
 
     def _short(self, error: Exception) -> str:
-        """An error without the names of plugin and revision, which are no part of a case."""
+        """The message of an error without the names of plugin and revision, which no case has."""
         message = str(error)
         return message.partition(": ")[2] if message.startswith(f"plugin {self._plugin.name}") else message
 

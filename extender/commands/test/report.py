@@ -1,4 +1,4 @@
-"""How cases went: for people, for programs, and for what shows the results of CI."""
+"""The results of cases: for people, for programs, and for the test reports of CI systems."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STYLES: Final = {"passes": "green", "rejected": "red", "unresolvable": "red", "
 
 
 def parts(results: Sequence[Result], *, is_verbose: bool) -> Iterator[Part]:
-    """What differs, or with `is_verbose` all that was answered, and how many cases went well."""
+    """The differences, or with `is_verbose` all answers, and how many cases succeeded."""
     for file, of_file in groupby(results, key=lambda each: each.file):
         ran = list(of_file)
         for each in ran:
@@ -87,7 +87,7 @@ def _verdict(found: Any) -> tuple[str, str, str]:
 
 
 def as_json(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """The results, one a case and engine."""
+    """The results as JSON output has them, one for each case and engine."""
     return [
         {
             "file": str(each.file),

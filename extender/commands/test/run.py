@@ -1,4 +1,4 @@
-"""Running files of cases: which there are, on which engines, and how they went."""
+"""Runs files of cases on engines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from extender.sources.file import read
 from wasm_runtime.compile.cache import CacheError
 
 ENGINES: Final = ("wasmtime", "wasmer")
-"""In this order. The answers of the first are what --update writes."""
+"""The engines, in the order in which they run. `--update` writes the answers of the first one."""
 
 
 class TestError(Exception):
@@ -33,7 +33,7 @@ class TestError(Exception):
 
 
 class Result(NamedTuple):
-    """How a case went on an engine."""
+    """The result of a case on an engine."""
 
     file: Path
     case: Case
@@ -83,7 +83,7 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
 
 
 def _engines(wanted: str | None) -> list[str]:
-    """The one that is wanted, or all that are there. Raises CacheError and EngineError."""
+    """The engine that is wanted, or all that are installed. Raises CacheError and EngineError."""
     engines, found = Engines(RuntimeConfig()), []
     if wanted:
         engines.get(wanted)

@@ -1,4 +1,4 @@
-"""Writing the answers into a file of cases, so that everything else in it stays as it was written."""
+"""Writes the answers into a file of cases, and leaves everything else in the file as it was written."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from extender.commands.test.document import DocumentError
 from extender.commands.test.play import Answer
 
 WIDTH: Final = 120
-"""Characters of a line in flow style, as `{a: 1}`, at most."""
+"""Characters that a line in flow style, as `{a: 1}`, may have."""
 
 
 class _Edit(NamedTuple):
-    """Text that goes into the place of some other."""
+    """A replacement of text; the positions are those before all edits."""
 
     begin: int
     end: int
@@ -28,7 +28,7 @@ class _Edit(NamedTuple):
 
 
 def update(file: Path, played: Iterable[tuple[Step, Answer]]) -> None:
-    """Has a file expect what was answered. Raises DocumentError where that cannot be written."""
+    """Makes a file expect what was answered. Raises DocumentError where that cannot be written."""
     text = document.contents(file)
     edits = [edit for step, answer in played for edit in _edits(text, step, answer)]
     for edit in sorted(edits, reverse=True):
@@ -63,7 +63,7 @@ def _short(key: str, answered: Any) -> Any:
 
 
 def _changed(text: str, node: yaml.Node, answered: Any) -> Iterable[_Edit]:
-    """Edits of those parts of a value alone that differ, if its keys stay the same."""
+    """Edits that replace a value; of a mapping whose keys stay the same, only its values that differ."""
     if isinstance(node, yaml.MappingNode) and isinstance(answered, Mapping):
         entries = {name.value: value for name, value in node.value}
         if entries.keys() == answered.keys():
@@ -76,7 +76,7 @@ def _changed(text: str, node: yaml.Node, answered: Any) -> Iterable[_Edit]:
 
 
 def _added(text: str, step: yaml.CollectionNode, key: str, answered: Any) -> _Edit:
-    """A key more, behind those that are there."""
+    """The edit that adds a key behind those of a step."""
     last = step.value[-1][1]
     if _is_flow(step):
         end = step.end_mark.index - 1
@@ -124,14 +124,14 @@ def _flow(answered: Any) -> str:
 
 
 def _copy(value: Any) -> Any:
-    """The same without objects that occur twice, which YAML would write as aliases."""
+    """A copy in which no object occurs twice, which YAML would write as an alias."""
     if isinstance(value, Mapping):
         return {key: _copy(each) for key, each in value.items()}
     return [_copy(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _write(file: Path, text: str) -> None:
-    """Exchanges a file's contents at once."""
+    """Replaces the contents of a file at once."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="", dir=file.parent, delete=False) as stream:
         stream.write(text)
     written = Path(stream.name)

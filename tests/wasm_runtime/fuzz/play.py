@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain
 
 from tests.wasm_runtime.protobuf_bytes import image, node_with_images
@@ -170,10 +171,15 @@ class Player:
             for export, step in steps.items():
                 if plugin.runs(export) and not guest.is_broken:
                     self._change_nodes()
-                    try:
-                        _check_answer(step(core_guest(guest), nodes, deadline), nodes)
-                    except GuestError as error:
-                        _check_error(error)
+                    _check_step(partial(step, core_guest(guest), nodes, deadline), nodes)
+
+
+def _check_step(step: Callable[[], object], nodes: Nodes) -> None:
+    """Calls an export: it answers, or raises GuestError."""
+    try:
+        _check_answer(step(), nodes)
+    except GuestError as error:
+        _check_error(error)
 
 
 def _check_answer(answer: object, nodes: Nodes) -> None:
