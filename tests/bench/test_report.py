@@ -104,7 +104,7 @@ def without(run: Run, *variants: str) -> Run:
 
 PLUGIN_ANSWER = (
     "Our extender (“wasm over HTTP, node names”) takes 0.60 ms for a pod's cycle at 500 nodes: 6.65 times (6.33 to "
-    "7.00) as long as “Go plugin, in-process”, and no difference to “Go extender, node names” is shown (1.00 "
+    "7.00) as long as “Go plugin, in-process”, and no difference is shown to “Go extender, node names” (1.00 "
     "times, 0.97 to 1.02). 64% of the time of our extender is transport and JSON."
 )
 
@@ -123,9 +123,8 @@ FEW_ROUNDS = (
 )
 UNLIKE_ROUNDS = (
     "At 500 nodes kube-scheduler binds 208 pods a second with our extender (“wasm over HTTP, node names”): no "
-    "difference to “kube-scheduler as it is” is shown (0.75 times, 0.27 to 2.06), and no difference to “Go extender, "
-    "node names” is shown (1.04 times, 0.99 to 1.09). Rounds differ much: 142 to 293 pods a second with "
-    "“kube-scheduler as it is”."
+    "difference is shown to “kube-scheduler as it is” (0.75 times, 0.27 to 2.06) and “Go extender, node names” (1.04 "
+    "times, 0.99 to 1.09). Rounds differ much, in pods a second: 142 to 293 with “kube-scheduler as it is”."
 )
 
 
@@ -177,14 +176,14 @@ def test_what_a_run_of_the_scheduler_level_says() -> None:
     found = findings(Results(runs.scheduler()))
     assert (found.whole_answer, found.more) == (
         "At 500 nodes kube-scheduler binds 208 pods a second with our extender (“wasm over HTTP, node names”): "
-        "0.73 times (0.68 to 0.78) as many as with “kube-scheduler as it is”, and no difference to “Go extender, "
-        "node names” is shown (1.04 times, 0.99 to 1.09).",
+        "0.73 times (0.68 to 0.78) as many as with “kube-scheduler as it is”, and no difference is shown to “Go "
+        "extender, node names” (1.04 times, 0.99 to 1.09).",
         [
             Finding(
                 "With other numbers of nodes",
                 "At 1,000 nodes kube-scheduler binds 180 pods a second with our extender: 0.67 times (0.66 to "
-                "0.69) as many as with “kube-scheduler as it is”, and no difference to “Go extender, node names” "
-                "is shown (1.08 times, 0.99 to 1.18).",
+                "0.69) as many as with “kube-scheduler as it is”, and no difference is shown to “Go extender, "
+                "node names” (1.08 times, 0.99 to 1.18).",
             ),
             Finding(
                 "Whole nodes",
@@ -217,9 +216,9 @@ def test_what_a_run_of_the_scheduler_level_says() -> None:
 BEST_BESIDE = "“wasm over HTTP, best node” beside"
 BEST_ANSWER = (
     "At 500 nodes kube-scheduler binds 267 pods a second with our extender with topNodes: 1 (“wasm over HTTP, best "
-    "node”): 0.94 times (0.89 to 0.99) as many as with “kube-scheduler as it is”, no difference to “Go plugin, "
-    "in-process” is shown (1.00 times, 0.94 to 1.06), 0.92 times (0.86 to 0.99) as many as with “Go plugin, in-process"
-    ", no in-tree scores”, and no difference to “Go extender, best node” is shown (1.01 times, 0.96 to 1.07)."
+    "node”): 0.94 times (0.89 to 0.99) as many as with “kube-scheduler as it is”, 0.92 times (0.86 to 0.99) as many as "
+    "with “Go plugin, in-process, no in-tree scores”, and no difference is shown to “Go plugin, in-process” (1.00 "
+    "times, 0.94 to 1.06) and “Go extender, best node” (1.01 times, 0.96 to 1.07)."
 )
 """Beside what has the same policy, with and without the scores of in-tree plugins."""
 
@@ -235,8 +234,8 @@ def test_what_an_extender_costs_that_decides_is_told_first_with_what_it_gives_up
         Finding(
             "All nodes that pass",
             "When filter answers all nodes that pass, and prioritize is asked (“wasm over HTTP, node names”): 207 pods "
-            "a second, 0.72 times (0.68 to 0.76) as many as with “kube-scheduler as it is”, and no difference to “Go "
-            "extender, node names” is shown (1.04 times, 0.99 to 1.09).",
+            "a second, 0.72 times (0.68 to 0.76) as many as with “kube-scheduler as it is”, and no difference is shown to “Go "
+            "extender, node names” (1.04 times, 0.99 to 1.09).",
         ),
         Finding(
             "The best five nodes",
@@ -616,7 +615,7 @@ def test_what_was_left_out_is_told_with_the_reason() -> None:
 
 MARKDOWN = """\
 **At 500 nodes kube-scheduler binds 208 pods a second with our extender (“wasm over HTTP, node names”): 0.73 times \
-(0.68 to 0.78) as many as with “kube-scheduler as it is”, and no difference to “Go extender, node names” is shown \
+(0.68 to 0.78) as many as with “kube-scheduler as it is”, and no difference is shown to “Go extender, node names” \
 (1.04 times, 0.99 to 1.09).**
 
 **Throughput, pods/s.** Medians, and how many times those of “kube-scheduler as it is” and of the Go extender asked in \
