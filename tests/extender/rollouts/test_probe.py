@@ -22,6 +22,7 @@ from extender.scheduling.verb import JudgingVerbName, Victims
 from extender.scheduling.verbs import JUDGING
 from tests.extender import guests
 from tests.extender.objects import NODE_NAMES, pod
+from tests.patience import PATIENCE_S
 from wasm_runtime.engine import GuestJournal, Log, Settings
 from wasm_runtime.engines.wasmtime import WasmtimeEngine
 from wasm_runtime.guests.guest import Pod
@@ -469,7 +470,10 @@ def test_a_binding_cycle_is_not_tried(make: Make) -> None:
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
 @pytest.mark.parametrize("requests", [1, MAX_SAMPLES])
-def test_a_candidate_that_is_too_slow_is_refused(make: Make, verb: JudgingVerbName, requests: int) -> None:
+def test_a_candidate_that_is_too_slow_is_refused(
+    make: Make, monkeypatch: pytest.MonkeyPatch, verb: JudgingVerbName, requests: int
+) -> None:
+    monkeypatch.setattr("extender.rollouts.probe.PERSISTENCE", PATIENCE_S)
     samples = [sample(verb, names=ONE, victims=lambda _: [])] * requests
     with pytest.raises(CandidateRefusedError) as refused:
         run(make("slow", "0"), make("slow", WASTE), samples, swap(floor="1ms"))
