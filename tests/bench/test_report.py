@@ -234,8 +234,8 @@ def test_what_an_extender_costs_that_decides_is_told_first_with_what_it_gives_up
         Finding(
             "All nodes that pass",
             "When filter answers all nodes that pass, and prioritize is asked (“wasm over HTTP, node names”): 207 pods "
-            "a second, 0.72 times (0.68 to 0.76) as many as with “kube-scheduler as it is”, and no difference is shown to “Go "
-            "extender, node names” (1.04 times, 0.99 to 1.09).",
+            "a second, 0.72 times (0.68 to 0.76) as many as with “kube-scheduler as it is”, and no difference is shown "
+            "to “Go extender, node names” (1.04 times, 0.99 to 1.09).",
         ),
         Finding(
             "The best five nodes",
