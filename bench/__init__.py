@@ -1,1 +1,1 @@
-"""What requests cost."""
+"""The harness of `kwx bench`: what scheduling with the extender costs, beside peers."""

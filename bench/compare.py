@@ -75,12 +75,12 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What has changed from one run to another."""
+    """The changes from one run to another."""
 
     threshold: float
     """The smallest relative change that is reported."""
     between_runs: dict[str, float]
-    """By metric, the part by which figures differ from run to run beyond what rounds tell: a standard deviation.
+    """How much figures differ from run to run beyond what rounds tell, by metric: a relative standard deviation.
 
     It is BETWEEN_RUNS where no case has two controls that would tell.
     """
@@ -242,7 +242,7 @@ def _moves(run: Run, before: Case, after: Case, *, alike: bool) -> Iterator[_Mov
 
 
 def _controls(moves: Iterable[_Move]) -> dict[tuple[str, str], _Controls]:
-    """Of each case and metric, by medians: those of rare samples would add more noise than they take away."""
+    """The controls of each case and metric, of medians alone: p99s would add more noise than they remove."""
     groups: defaultdict[tuple[str, str], list[_Move]] = defaultdict(list)
     for move in moves:
         members = groups[move.group]
@@ -255,7 +255,7 @@ def _controls(moves: Iterable[_Move]) -> dict[tuple[str, str], _Controls]:
 
 
 class _Noise(NamedTuple):
-    """What adds to a figure's error."""
+    """Noise that adds to the standard error of a figure."""
 
     variance: float
     freedom: int
@@ -386,7 +386,7 @@ def _of_controls(
     between: Mapping[str, _Noise],
     threshold: float,
 ) -> Iterator[str]:
-    """What the controls tell of the machine, and where there are none."""
+    """Sentences on what the controls say of the machine, and on cases without controls."""
     names = ", ".join(dict.fromkeys(move.series.variant for move in moves if move.control))
     times = [
         controls[move.group].log
@@ -420,7 +420,7 @@ TOO_NOISY: Final = "too noisy"
 
 
 def _quality(runs: Sequence[Run], noises: Sequence[Noise], moves: Iterable[_Move]) -> Iterator[str]:
-    """What speaks against trusting the runs."""
+    """Sentences on why the runs cannot be trusted."""
     for name, run, (verdict, reasons) in zip(("before", "after"), runs, noises, strict=True):
         if verdict == TOO_NOISY:
             yield f"nothing is told, since the run {name} is too noisy: {'; '.join(reasons)}"
@@ -434,7 +434,7 @@ def _quality(runs: Sequence[Run], noises: Sequence[Noise], moves: Iterable[_Move
 
 
 def summary(comparison: Comparison) -> list[str]:
-    """What was found, in sentences."""
+    """The result of a comparison in sentences."""
     counts = Counter(change.verdict for change in comparison.changes)
     wide = any(change.verdict == "unclear" and not math.isnan(change.low) for change in comparison.changes)
     return [

@@ -1,4 +1,4 @@
-"""What all failures of the harness have in common."""
+"""The base of the harness's errors."""
 
 from __future__ import annotations
 

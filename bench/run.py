@@ -70,14 +70,14 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What was measured of one thing in one variant, in rounds that took turns with those of the other variants.
+    """The samples of a metric of a variant, in rounds that took turns with those of the other variants.
 
     Round i of one series belongs to round i of each other one in the same case: they were measured within seconds.
     """
 
     variant: str
     metric: str
-    """As `filter`, `prioritize`, `cycle` (both for one pod) or `throughput`.
+    """The name of the metric, as `filter`, `prioritize`, `cycle` (both for one pod) or `throughput`.
 
     With QUIET at its end it is the same without what goes on in the case, measured in turns with it.
     """
@@ -103,7 +103,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What was measured in one set-up."""
+    """The measurements in one set-up."""
 
     name: str
     title: str
@@ -142,7 +142,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the machine was like between two rounds."""
+    """The condition of the machine between two rounds."""
 
     seconds: float
     """Seconds since the run began, pauses included."""
@@ -170,7 +170,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     memory: int
     """Bytes of main memory."""
     system: str
-    """As `Linux 6.1 x86_64`."""
+    """The operating system, as `Linux 6.1 x86_64`."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -179,7 +179,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     schema: str = SCHEMA
     level: Level
     command: str
-    """What a person would type to do the same."""
+    """The command line that repeats the run."""
     preset: Preset
     begun: str
     """When the run began, in RFC 3339, UTC."""
@@ -187,7 +187,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """When the run was done, in RFC 3339, UTC; empty while rounds are missing."""
     machine: Machine
     versions: dict[str, str]
-    """Of what was measured: `kwx`, `python`, `wasmtime`, `go`, `kubernetes` …"""
+    """The versions of what was measured, by name: `kwx`, `python`, `wasmtime`, `go`, `kubernetes` …"""
     module: str = ""
     """The digest of the guest that was measured, and its file's name."""
     workload: str = ""

@@ -28,7 +28,7 @@ def _describe(definition: dict[str, Any], kind: type[msgspec.Struct]) -> None:
 
 
 def _docstrings(kind: type) -> dict[str, str]:
-    """What stands below each attribute in the source of a class."""
+    """The docstring below each attribute in the source of a class."""
     (found,) = ast.parse(inspect.getsource(kind)).body
     assert isinstance(found, ast.ClassDef)
     return {

@@ -142,9 +142,6 @@ async def read_answer(reader: Reader) -> tuple[int, bytes]:
     return int(top.split(None, 2)[1]), await reader.readexactly(length)
 
 
-# -- those who do no good --------------------------------------------------------------------------
-
-
 async def be_half(reader: Reader, writer: Writer) -> None:
     """Sends half a request."""
     writer.write(head("/filter", 200_000) + b'{"Pod":' + b" " * 100_000)

@@ -72,7 +72,7 @@ def main() -> None:
 
 
 def measure(engine: WasmtimeEngine, wasm: bytes, count: int) -> Figures:
-    """What a guest takes on that many nodes."""
+    """The figures of a guest with so many nodes."""
     spans: list[Span] = []
     nodes = NodeTable()
     nodes.put((objects.node_name(at), encode_node(objects.node(at, version=1))) for at in range(count))

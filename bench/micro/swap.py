@@ -185,7 +185,7 @@ class Clients:
 
 
 def _ask(port: int, nodes: int, name: str, stopped: Any, seen: Any, served: Any) -> None:
-    """What a client does: cycle after cycle, each of a new pod."""
+    """Runs a client, which plays cycle after cycle, each of a new pod, until it is stopped."""
     questions, numbers = Questions(nodes), count()
     cycles: list[Cycle] = []
     failures: list[str] = []
@@ -221,7 +221,7 @@ def figures(turns: Sequence[Turn], served: Served) -> dict[str, Any]:
 
 
 def _times(turns: Sequence[Turn], cycles: Sequence[Cycle]) -> dict[str, dict[str, float]]:
-    """What the verbs took in some turns."""
+    """A summary of each verb's durations in some turns."""
     within = [each for each in cycles if any(turn.begun <= each.began and each.ended <= turn.ended for turn in turns)]
     return {verb: _summary([getattr(each, verb) for each in within]) for verb in VERBS}
 

@@ -33,7 +33,7 @@ class Ratio(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Figure(msgspec.Struct, frozen=True, rename="camel"):
-    """What the rounds of a variant come to in a metric of a case."""
+    """The figures of a variant in a metric of a case."""
 
     case: str
     nodes: int

@@ -153,7 +153,7 @@ def _alike_to(comparison: Comparison) -> str:
 
 
 def _rounds(chief: Sequence[Figures], *, enough: bool) -> str:
-    """That rounds are too few to compare variants, or how far they are apart."""
+    """A sentence that rounds are too few to compare variants, or on how far they are apart."""
     if not enough:
         few = min(len(each.middles) for each in chief)
         if few == 1:
@@ -276,7 +276,7 @@ def _start(results: Results) -> str:
 
 
 def _first(results: Results, case: Case, variant: str) -> str:
-    """As `920 ms (690 if compiled code is cached)`; empty if it was not measured."""
+    """The time of a first cycle, as `920 ms (690 if compiled code is cached)`; empty if it was not measured."""
     first, cached = (results.of(case, variant, metric) for metric in STARTS)
     less = f" ({rough(cached.p50.value)} if compiled code is cached)" if cached else ""
     return f"{rough(first.p50.value)} ms{less}" if first else ""
@@ -386,7 +386,7 @@ def _missing(case: Case) -> str:
 
 
 def too_few(run: Run) -> str:
-    """That rounds are too few to tell differences from chance, and where; empty if they are enough."""
+    """A sentence on where rounds are too few to tell differences from chance; empty if they are enough."""
     few = sum(any(0 < len(measured(series)) < FEWEST_ROUNDS for series in case.series) for case in run.cases)
     where = f"{few} of {count(len(run.cases), 'case')}"
     return (

@@ -32,7 +32,7 @@ COMPILED: Final[Mapping[str, Sequence[str]]] = {
     BEST: ("native", "native-noscores"),
     "gang-kwx": ("gang-native", "gang-coscheduling"),
 }
-"""By ours that decides alone, what else it is compared with: what is compiled into kube-scheduler."""
+"""Compiled-in plugins that our extenders which decide alone are also compared with, by variant."""
 
 HARNESS: Final = "harness"
 """The process that stands for whoever creates pods: what it takes is no part of what scheduling takes."""

@@ -183,7 +183,7 @@ COLUMNS: Final[dict[str, Callable[[Results, Case, Figures], Cell]]] = {
 
 
 def span(results: Results, metric: str) -> Table | None:
-    """What kube-scheduler's own histogram tells of one of HISTOGRAMS; None if it was not measured."""
+    """The table of one of HISTOGRAMS, from kube-scheduler's own metrics; None if it was not measured."""
     rows = [
         (case, group)
         for case in results.run.cases
@@ -228,13 +228,13 @@ def _span(results: Results, case: Case, variant: Variant, metric: str) -> Row:
 
 
 def interval(estimate: Estimate) -> str:
-    """As `0.59 to 0.62`; empty where there is none."""
+    """An interval as `0.59 to 0.62`; empty if there is none."""
     found = math.isfinite(estimate.low + estimate.high)
     return f"{figure(estimate.low)} to {figure(estimate.high)}" if found else ""
 
 
 def ratio(comparison: Comparison | None, *, ours: bool) -> Cell:
-    """As `0.83 (0.80 to 0.86)`; empty where nothing was compared, or too little. Only what is ours has a verdict."""
+    """A ratio as `0.83 (0.80 to 0.86)`; empty if too little was compared. Only ours has a verdict."""
     if comparison is None or comparison.verdict == "open":
         return Cell("")
     text = f"{factor(comparison.ratio.value)} ({bounds(comparison.ratio)})"
@@ -294,13 +294,13 @@ def about(run: Run) -> Table:
 
 
 def machine(run: Run) -> str:
-    """As `AMD EPYC 7B13, 2 cores, 8.3 GB, Linux 6.1 x86_64`."""
+    """The machine of a run, as `AMD EPYC 7B13, 2 cores, 8.3 GB, Linux 6.1 x86_64`."""
     found = run.machine
     return f"{found.cpu}, {count(found.cores, 'core')}, {found.memory / 1e9:.1f} GB, {found.system}"
 
 
 def versions(run: Run) -> str:
-    """As `kwx 0.1.0, python 3.11.7`."""
+    """The versions of a run, as `kwx 0.1.0, python 3.11.7`."""
     return ", ".join(f"{name} {version}" for name, version in run.versions.items())
 
 
@@ -313,7 +313,7 @@ class Look(NamedTuple):
     """The smallest value that can be observed."""
 
     def text(self, value: float) -> str:
-        """As `0.31` or `below 0.1`."""
+        """A value of the column, as `0.31` or `below 0.1`."""
         return figure(value) if value >= self.least else f"below {self.least:g}"
 
 
@@ -327,7 +327,7 @@ LOOKS: Final = (
 
 
 def conditions(run: Run) -> Table | None:
-    """What the machine was like between rounds; None if nobody looked."""
+    """The conditions of the machine between rounds; None if they were not observed."""
     if not run.conditions:
         return None
     rows = []

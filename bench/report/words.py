@@ -47,18 +47,18 @@ def bounds(ratio: Estimate) -> str:
 
 
 def times(ratio: Estimate) -> str:
-    """As `4.12 times (3.98 to 4.31)`."""
+    """A ratio in words, as `4.12 times (3.98 to 4.31)`."""
     interval = bounds(ratio)
     return f"{factor(ratio.value)} times" + (f" ({interval})" if interval else "")
 
 
 def listed(items: Sequence[str]) -> str:
-    """As `a, b and c`."""
+    """A list in words, as `a, b and c`."""
     return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
 
 
 def count(number: int, noun: str) -> str:
-    """As `1 case` and `1,000 cases`."""
+    """A number of things in words, as `1 case` and `1,000 cases`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong while schedulers are measured."""
+"""The errors of measuring schedulers."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ SPANS: Final[Mapping[str, Span]] = {
     "scheduler_scheduling_attempt_duration_seconds": "attempt",
     "scheduler_scheduling_algorithm_duration_seconds": "algorithm",
 }
-"""By the histograms' names. The choice has no result in its labels: it is observed where there is a node.
+"""The spans by the names of histograms. The choice has no result in its labels: it is observed where there is a node.
 
 https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/scheduler/metrics/metrics.go
 """
@@ -49,7 +49,7 @@ class Attempts:
 
     @classmethod
     def read(cls, metrics: str) -> Attempts:
-        """Those that a scheduler's metrics tell of, given as text."""
+        """The attempts until now, from the text of a scheduler's metrics."""
         results: Counter[str] = Counter()
         buckets: dict[Span, Counter[float]] = {span: Counter() for span in SPANS.values()}
         seconds: dict[Span, float] = dict.fromkeys(SPANS.values(), 0.0)

@@ -106,7 +106,7 @@ class Way(NamedTuple):
 
 
 def build_programs(variants: Sequence[str], upstream: Path | None) -> dict[Program, Path]:
-    """What these variants need, built where the cache does not have it. Raises BuildError."""
+    """The programs that variants need, built where the cache does not have them. Raises BuildError."""
     programs: dict[Program, Path] = {}
     ways = [WAYS[name] for name in variants]
     if any(way.scheduler == "scheduler" for way in ways):

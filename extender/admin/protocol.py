@@ -23,7 +23,11 @@ TOO_MANY_HEADERS: Final = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"there a
 
 
 class AdminConnection(HttpToolsProtocol):
-    """One connection. It is closed after an answer if the client sent its next request before that (pipelining)."""
+    """One connection. It is closed after an answer if the client sent its next request before that (pipelining).
+
+    asyncio calls `connection_made`, `connection_lost` and `data_received`, Clients what follows up to `leave`, the
+    parser what begins with `on_`.
+    """
 
     def __init__(self, clients: Clients, denial: str | None, **rest: Any) -> None:
         """`clients` are all clients of the port; `denial` is why this client may not ask; `rest` is uvicorn's."""
@@ -46,8 +50,6 @@ class AdminConnection(HttpToolsProtocol):
         self.began: float | None = None
         """When the request that is being received began, on the loop's clock; None if there is none."""
         self.good_answers = 0
-
-    # -- what asyncio calls ------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Takes a client in, or refuses it if the port is full."""
@@ -79,8 +81,6 @@ class AdminConnection(HttpToolsProtocol):
         else:
             self.transport.pause_reading()
 
-    # -- what Clients calls ------------------------------------------------------------------------
-
     @property
     def is_awaited(self) -> bool:
         """Whether the server waits for the client to send; not while an answer is under way, such as a stream."""
@@ -98,8 +98,6 @@ class AdminConnection(HttpToolsProtocol):
     def leave(self) -> None:
         """Closes the connection without an answer."""
         self.transport.abort()
-
-    # -- reading -----------------------------------------------------------------------------------
 
     @property
     def _is_answering(self) -> bool:
@@ -146,8 +144,6 @@ class AdminConnection(HttpToolsProtocol):
         """Ignores what is received from now on."""
         self._is_over = True
         self._received = ReceiveBuffer()
-
-    # -- what the parser calls ---------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         """Notes that a request begins."""

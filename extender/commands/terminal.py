@@ -1,4 +1,4 @@
-"""What commands write for people."""
+"""Tables and lines that commands write for people."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Table(NamedTuple):
     numbers: Collection[str] = ()
     """Headings of columns that are set to the right."""
     styles: Mapping[str, str] = {}
-    """What some cells look like on a terminal, by their text."""
+    """Styles of cells on a terminal, by the text of the cell."""
 
 
 Part = Text | Table

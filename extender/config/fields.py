@@ -1,4 +1,4 @@
-"""What the sections of the configuration file are made of."""
+"""The base of the sections of the configuration file, and types of their keys."""
 
 from __future__ import annotations
 

@@ -146,11 +146,11 @@ class Metrics:
         return series
 
     def verb_durations(self) -> list[Durations]:
-        """What the phases of verbs took, by verb and phase."""
+        """The durations of the phases of verbs, by verb and phase."""
         return self._phases.durations()
 
     def guest_durations(self) -> list[Durations]:
-        """What guests took, by plugin and export."""
+        """The durations of guests' calls, by plugin and export."""
         return self._runs.durations()
 
     def caches(self) -> Mapping[str, tuple[float, float]]:

@@ -137,7 +137,7 @@ def _sample(dot: Dot) -> Line2D:
 
 
 def change(results: Results, found: Change) -> Plot | None:
-    """What something that goes on, or is otherwise, does to each variant."""
+    """A plot of how each variant changes with the activity or the setting of a case."""
     pairs = results.pairs(found)
     if not pairs:
         return None

@@ -150,7 +150,7 @@ class VerbReportView(ApiModel):
     active_milliseconds: float | None
     """The active revision's CPU time per request, in the median of the last requests; null if none was measured."""
     candidate_milliseconds: float | None
-    """The same of the candidate."""
+    """The candidate's CPU time per request, measured likewise."""
 
 
 def _with_names(verbs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What goes wrong in building guests."""
+"""The error of builds."""
 
 from __future__ import annotations
 

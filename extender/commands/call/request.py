@@ -1,4 +1,4 @@
-"""What a verb is called with: the files that the user names."""
+"""Reads the request of a call, and the objects that it names, from files."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def table(verb: Verb, request: bytes, outcome: Outcome) -> Iterator[Part]:
 
 
 def journal(outcome: Outcome) -> Iterator[str]:
-    """What the guest logged and recorded, a line each."""
+    """The log lines and Events of the guest, a line each."""
     for each in outcome.journals:
         for record in each.records:
             yield f"guest {printable(event_line(record) if isinstance(record, GuestEvent) else log_line(record))}"

@@ -45,7 +45,7 @@ class Check:
     about: str
     """What the check finds, as the documentation says it."""
     find: Callable[..., Iterable[Problem]]
-    """Its parameters are fields of Facts. The check is left out if one of these could not be read."""
+    """Finds breaches of the rule. Its parameters are fields of Facts; if one is Unread, the check is left out."""
 
     @property
     def reads(self) -> Sequence[str]:

@@ -241,7 +241,7 @@ class Workload(NamedTuple):
 
 
 def workloads(deployments: Iterable[Deployment], pods: Sequence[Pod]) -> Iterator[Workload]:
-    """Those that run a kube-scheduler or an extender."""
+    """The workloads of these Deployments and pods that run a kube-scheduler or an extender."""
     made = [
         Workload(
             "Deployment",

@@ -32,7 +32,7 @@ _AFTER_FAILURE: Final = {"prioritize": "kube-scheduler goes on without these sco
 """What kube-scheduler does after a failure of a verb, where it does not try the pod again."""
 
 _PLACED: Final = {Outcome.BOUND: "bound", Outcome.NOT_BOUND: "bind failed", Outcome.WAITING: "waits on Permit"}
-"""What is said of the node that the pod goes to; where it is bound by kube-scheduler alone it is expected there."""
+"""Words for the node that the pod goes to, by outcome. If kube-scheduler alone binds the pod, it is expected there."""
 
 
 def pod(attempts: Sequence[DecisionView], most: int = MAX_SHOWN) -> Iterator[Part]:

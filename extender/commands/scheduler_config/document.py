@@ -24,20 +24,20 @@ class RegistrationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the operator decides."""
+    """The choices of the operator, as options of `kwx scheduler-config`."""
 
     url: str | None = None
-    """Where kube-scheduler finds the verbs; from server.address by default."""
+    """The URL at which kube-scheduler finds the verbs; by default that of server.address."""
     weight: int = 1
     node_cache_capable: bool | None = None
     """Whether requests carry names only; by default where that is enough for the plugins."""
     kubeconfig: str | None = None
-    """The scheduler's own, where it does not run in a pod."""
+    """The kubeconfig of kube-scheduler, if it does not run in a pod."""
     leader_election: bool = True
     ignorable: bool = False
     """Whether kube-scheduler goes on without the extender when it fails."""
     ca_file: str | None = None
-    """By what kube-scheduler knows the extender; with `cert_file` and `key_file` as kube-scheduler finds them."""
+    """The CA of the extender. Paths of this and of `cert_file` and `key_file` are those of kube-scheduler's pod."""
     cert_file: str | None = None
     key_file: str | None = None
     server_name: str | None = None
@@ -45,7 +45,7 @@ class Choices:
 
     @property
     def concern_tls(self) -> bool:
-        """Whether any of them is for TLS."""
+        """Whether any choice is about TLS."""
         return any((self.ca_file, self.cert_file, self.key_file, self.server_name))
 
 
@@ -68,7 +68,7 @@ def build(registration: Registration, choices: Choices) -> dict[str, Any]:
 
 
 def notes(configuration: ExtenderConfiguration) -> Iterator[str]:
-    """What an operator has to know who registers the extender."""
+    """Notes for the operator who registers the extender."""
     yield from notices(configuration.profiles)
     server = configuration.server
     if server.tls and not server.tls.client_ca_file and not is_loopback(server.address.host):

@@ -133,8 +133,6 @@ class Inside:
     def _wake(self) -> None:
         self.woken += 1
 
-    # -- verbs -------------------------------------------------------------------------------------
-
     def ask(self, path: str, request: Any) -> Any:
         """The answer of a verb, which must be 200."""
 
@@ -166,8 +164,6 @@ class Inside:
     def bind(self, name: str, profile: str = "", node: str = "node-7") -> str:
         """The error of a bind; empty if it succeeds. The pod must have been filtered."""
         return str(self.ask(_path(profile, "bind"), binding_args(node, name))["Error"])
-
-    # -- rollouts ----------------------------------------------------------------------------------
 
     def slot(self, plugin: str = "told", profile: str = "default") -> Slot:
         """The slot of a plugin."""
