@@ -59,8 +59,13 @@ def required_go(module: Path) -> str:
 
 
 def required_version(module: Path, path: str) -> str:
-    """The version, without its `v`, at which the go.mod in `module` requires the Go module `path`."""
-    return _find(rf"^\s*(?:require )?{re.escape(path)} v(\S+)", module)
+    """The version, without its `v`, of the Go module `path` that `module` is built with.
+
+    That is the one that the go.mod requires, or the one that a `replace` of the go.mod puts in its place.
+    """
+    name = re.escape(path)
+    replaced = re.search(rf"^\s*(?:replace )?{name} => {name} v(\S+)", (module / "go.mod").read_text(), re.MULTILINE)
+    return replaced[1] if replaced else _find(rf"^\s*(?:require )?{name} v(\S+)", module)
 
 
 def module_directory(module: Path, path: str) -> Path:

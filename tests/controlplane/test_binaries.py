@@ -136,3 +136,4 @@ def test_no_scheduler_is_newer_than_the_api_server() -> None:
 def test_peers_are_measured_beside_a_stock_scheduler_of_their_release() -> None:
     """What is different then is the extender or the plugin alone."""
     assert binaries.SCHEDULERS[binaries.NEWEST].version == required_version(gopeer.MODULE, "k8s.io/kubernetes")
+    assert binaries.SCHEDULERS["1.34"].version == required_version(gopeer.COSCHEDULING, "k8s.io/kubernetes")
