@@ -20,6 +20,9 @@ logger = logging.getLogger(__name__)
 
 BIND_TIMEOUT_S: Final = 4.0
 """Seconds: below the 5 that kube-scheduler waits for an extender by default."""
+MAX_ATTEMPT_S: Final = 10.0
+"""Seconds for one attempt, however long a bind may take: a connection may lead nowhere any more, as after the end of
+an API server behind a load balancer, and other binds wait for their turn meanwhile."""
 FIRST_PAUSE_S: Final = 0.05
 MAX_PAUSE_S: Final = 0.5
 """Seconds before a bind is tried again."""
@@ -79,7 +82,7 @@ class ApiBinder:
     """
 
     def __init__(self, api: ApiServer, timeout: float = BIND_TIMEOUT_S) -> None:
-        """A bind takes `timeout` seconds at most; half of it, if it comes to that, for each of two attempts."""
+        """A bind takes `timeout` seconds at most; an attempt half of it at most, and no more than `MAX_ATTEMPT_S`."""
         self._api = api
         self._timeout = timeout
 
@@ -94,7 +97,8 @@ class ApiBinder:
         may_be_bound = False
         for pause in pauses(FIRST_PAUSE_S, MAX_PAUSE_S):
             try:
-                await self._api.write(request, min(self._timeout / 2, deadline - time.monotonic()), says_success)
+                seconds = min(self._timeout / 2, MAX_ATTEMPT_S, deadline - time.monotonic())
+                await self._api.write(request, seconds, says_success)
                 return
             except ClusterError as error:
                 if _is_bound_already(error, node):

@@ -15,6 +15,7 @@ import pytest
 from bench.controlplane import ControlPlane
 from bench.peers.kubeconfig import write_kubeconfig
 from extender.cluster import ApiBinder, ApiServer, Binder, BindError, DryRunBinder, NoBinder, PodKey
+from extender.cluster import binder as binder_module
 from extender.cluster.client.api import ApiRequest
 from tests.extender.cluster.scripted import Behaviour, Received, ScriptedServer, answer, hang_up, say_nothing
 from tests.patience import PATIENCE_S
@@ -31,11 +32,13 @@ def conflict(node: str) -> Behaviour:
 
 
 @asynccontextmanager
-async def scripted(directory: Path, *script: Behaviour) -> AsyncIterator[tuple[ScriptedServer, Binder]]:
+async def scripted(
+    directory: Path, *script: Behaviour, timeout: float = 4
+) -> AsyncIterator[tuple[ScriptedServer, Binder]]:
     """A binder that meets `script`."""
     async with ScriptedServer(*script) as server:
         api = ApiServer.from_kubeconfig(write_kubeconfig(directory / "config", {"server": server.url}))
-        yield server, ApiBinder(api, timeout=4)
+        yield server, ApiBinder(api, timeout)
         await api.aclose()
 
 
@@ -111,6 +114,18 @@ def test_what_is_no_name_is_not_sent(tmp_path: Path, name: str) -> None:
             for pod in PodKey("default", name, "1f0c"), PodKey(name, "web-0", "1f0c"):
                 assert (await bind_error(binder, pod)).endswith(f"{name!r} is no name")
             assert not server.received
+
+    asyncio.run(scenario())
+
+
+def test_an_attempt_ends_long_before_a_wait_on_permit_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside bind, `server.bindTimeout` is for that wait, and a connection may lead nowhere any more."""
+    monkeypatch.setattr(binder_module, "MAX_ATTEMPT_S", 0.2)
+
+    async def scenario() -> None:
+        async with scripted(tmp_path, say_nothing, CREATED, timeout=10 * PATIENCE_S) as (server, binder):
+            await asyncio.wait_for(binder.bind(POD, "node-1", {}), PATIENCE_S)
+            assert len(server.received) == 2
 
     asyncio.run(scenario())
 
