@@ -8,7 +8,8 @@ import logging
 import ssl
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -150,10 +151,7 @@ def _load(files: Mapping[str, Path]) -> _Loaded:
         problems.append(f"keyFile: {files['keyFile']} {key_problem}")
     if problems:
         raise CertificateError(problems)
-    try:
-        context = _context(files, contents.get("clientCAFile"))
-    except OSError as error:  # ssl.SSLError is one
-        raise CertificateError([f"certFile: {files['certFile']} cannot be used: {error.strerror or error}"]) from error
+    context = _context(files, contents.get("clientCAFile"))
     begins = chain[0].not_valid_before_utc.timestamp()
     expiry = {"certFile": chain[0].not_valid_after_utc.timestamp()}
     if authorities:
@@ -200,17 +198,31 @@ def _key_problem(content: bytes | None, chain: Sequence[x509.Certificate]) -> st
 
 
 def _context(files: Mapping[str, Path], client_ca: bytes | None) -> ssl.SSLContext:
-    """TLS 1.2 and up. Nothing is resumed: each client shows its certificate anew, so that it is looked at."""
+    """TLS 1.2 and up. Nothing is resumed: each client shows its certificate anew, so that it is looked at.
+
+    Raises CertificateError.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_COMPRESSION
     context.num_tickets = 0
     context.set_alpn_protocols(["http/1.1"])
-    context.load_cert_chain(files["certFile"], files["keyFile"], password="")
+    with _told_with("certFile", files):
+        context.load_cert_chain(files["certFile"], files["keyFile"], password="")
     if client_ca is not None:
         context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(cadata=client_ca.decode(errors="replace"))
+        with _told_with("clientCAFile", files):
+            context.load_verify_locations(cadata=client_ca.decode(errors="replace"))
     return context
+
+
+@contextmanager
+def _told_with(name: str, files: Mapping[str, Path]) -> Iterator[None]:
+    """Makes an error that OpenSSL has with a file ours."""
+    try:
+        yield
+    except OSError as error:  # ssl.SSLError is one
+        raise CertificateError([f"{name}: {files[name]} cannot be used: {error.strerror or error}"]) from error
 
 
 def _validity_problem(loaded: _Loaded, now: float) -> str | None:

@@ -128,6 +128,21 @@ def test_all_problems_are_told_at_once(ca: Authority, tmp_path: Path) -> None:
     ]
 
 
+def test_half_a_certificate_is_told_with_its_file(ca: Authority, tmp_path: Path) -> None:
+    """As while another program writes the file."""
+    issued, both = ca.server(), tmp_path / "both.crt"
+    half = ca.file.read_bytes()[:200]
+    both.write_bytes(ca.file.read_bytes() + half)
+    with pytest.raises(CertificateError) as caught:
+        opened(issued, both)
+    assert [problem.partition(" cannot be used: ")[0] for problem in caught.value.problems] == [f"clientCAFile: {both}"]
+    issued.cert.write_bytes(issued.cert.read_bytes() + half)
+    with pytest.raises(CertificateError) as caught:
+        opened(issued, ca.file)
+    told = [problem.partition(" cannot be used: ")[0] for problem in caught.value.problems]
+    assert told == [f"certFile: {issued.cert}"]
+
+
 def rename(new: Issued, old: Issued) -> None:
     """As a person who knows what is atomic."""
     new.key.rename(old.key)
