@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 
-def print_version(asked: bool) -> None:
+def print_version(ctx: typer.Context, asked: bool) -> None:
     """Prints the release of the package, and ends the command."""
-    if asked:
+    if asked and not ctx.resilient_parsing:  # A shell that completes parses so.
         from importlib.metadata import version  # noqa: PLC0415 - commands do without it
 
         typer.echo(f"kwx {version('kube-wasm-extender')}")

@@ -45,7 +45,8 @@ COMMANDS: Final = f"""{MADE}
 # Commands
 
 Each command has `--help` and `-h`. `kwx --version` shows the release. `kwx --install-completion` teaches your shell to
-complete commands and options; `kwx --show-completion` prints what that needs.
+complete commands, options and the names of plugins; `kwx --show-completion` prints what that needs. kubectl's own
+completion completes [`kubectl kwx`](../how-to/run-in-a-cluster.md#ask-it-by-kubectl-kwx).
 
 ## Exit status
 

@@ -19,6 +19,7 @@ from extender.commands.call.options import OptionError, configure
 from extender.commands.call.request import CallError, CallInput, read
 from extender.commands.call.table import journal, table
 from extender.commands.output import EngineName, View, ViewOption, fail, write_encoded, write_json
+from extender.commands.plugin.names import complete_plugins
 from extender.commands.plugin.remote import LOCAL, Remote, asks_extender, connect
 from extender.commands.terminal import show
 from extender.config import PluginConfig
@@ -42,7 +43,11 @@ NodesOption = Annotated[
 ]
 PluginOption = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="With --live: whose place MODULE takes; by default that of its name."),
+    typer.Option(
+        metavar="NAME",
+        help="With --live: whose place MODULE takes; by default that of its name.",
+        autocompletion=complete_plugins,
+    ),
 ]
 ProfileOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="With --live: by default that of the pod's schedulerName.")

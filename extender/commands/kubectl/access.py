@@ -6,12 +6,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import anyio
 import typer
-from kubernetes.client import Configuration
-from kubernetes.config import list_kube_config_contexts
 
 from extender.cluster.client.access import (
     current_context,
@@ -23,11 +21,13 @@ from extender.cluster.client.access import (
 from extender.cluster.client.api import ApiServer
 from extender.cluster.client.errors import ClusterError
 from extender.cluster.waker import NAMESPACE
-from extender.commands.kubectl.forward import LOOPBACK, forwarded
 from extender.commands.kubectl.pods import find
 from extender.commands.output import fail
 from extender.commands.plugin.client import RemoteError
 from extender.commands.plugin.remote import CaOption, CertOption, KeyOption, Remote, TokenOption
+
+if TYPE_CHECKING:  # It is imported where the cluster is asked: help and completion do without it.
+    from kubernetes.client import Configuration
 
 KubeconfigOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="How to reach the cluster; by default as kubectl does.")
@@ -59,6 +59,8 @@ class Access(NamedTuple):
 @contextmanager
 def reach(access: Access) -> Iterator[Remote]:
     """The extender, by a port-forward that lasts as long as the context. A failure ends the command with status 1."""
+    from extender.commands.kubectl.forward import LOOPBACK, forwarded  # noqa: PLC0415
+
     try:
         configuration = _configuration(access.kubeconfig, access.context)
         api = ApiServer(lambda: configuration, "the kubeconfig")
@@ -78,6 +80,8 @@ def reach(access: Access) -> Iterator[Remote]:
 
 def default_namespace(kubeconfig: Path | None, context: str | None) -> str:
     """The namespace that kubectl would use: that of the kubeconfig's context."""
+    from kubernetes.config import list_kube_config_contexts  # noqa: PLC0415
+
     try:
         files = kubeconfig_files(kubeconfig)
         if not files:

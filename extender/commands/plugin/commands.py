@@ -22,6 +22,7 @@ from extender.commands.option_group import check_duration
 from extender.commands.output import ListView, ListViewOption, ObjectView, ObjectViewOption, fail, write
 from extender.commands.plugin import table
 from extender.commands.plugin.client import AdminClient, RemoteError, plugin_path
+from extender.commands.plugin.names import complete_plugins
 from extender.commands.plugin.remote import LOCAL, Remote, asks_extender, connect, read
 from extender.commands.terminal import Part
 from extender.config.yaml_loader import BoundedLoader
@@ -55,7 +56,10 @@ TimeoutOption = Annotated[
         metavar="DURATION", callback=check_duration, help="Longest wait for the end of the rollout, as in 90s."
     ),
 ]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the plugin.", show_default=False)]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="Name of the plugin.", show_default=False, autocompletion=complete_plugins),
+]
 
 TIMEOUT: Final = "5m"
 
@@ -107,7 +111,10 @@ def revisions(
 @app.command()
 @asks_extender
 def history(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of a plugin.", show_default=False)] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Name of a plugin.", show_default=False, autocompletion=complete_plugins),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Number of rollouts.")] = 20,
     remote: Remote = LOCAL,
     profile: ProfileOption = None,

@@ -18,13 +18,16 @@ from typer.testing import CliRunner
 from bench.controlplane import ControlPlane
 from bench.controlplane.ports import free_port
 from bench.controlplane.process import isolated_environment
+from extender.commands.kubectl import completion
 from extender.commands.kubectl.cli import app
+from extender.commands.plugin import names
 from tests.certificates import Authority
 from tests.extender import guests
 from tests.extender.commands.kubectl.kubelet import LOOPBACK, Kubelet
 from tests.extender.kwx import Extender, plugin, profile
 from tests.extender.objects import NODE_NAMES, names_args, node, pod
 from tests.manifests.overlay import CHECKOUT
+from tests.patience import PATIENCE_S
 
 NAMESPACE, NAME = "kwx-system", "kwx-extender-7d4b9-x2x9p"
 ADMIN, DEAD = 8889, 8890
@@ -63,6 +66,22 @@ def extender_pod(name: str, port: int = ADMIN, node: str = "edge") -> dict[str, 
         "metadata": {"name": name, "labels": {"app.kubernetes.io/name": "kwx-extender"}},
         "spec": {"nodeName": node, "containers": [container]},
     }
+
+
+def run_kubectl(site: Site, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """kubectl with the programs of the package in a folder that is on PATH."""
+    entries = {"kubectl-kwx": "kubectl", "kubectl_complete-kwx": "kubectl.completion"}
+    for name, module in entries.items():
+        assert f'{name} = "extender.commands.{module}:main"' in (CHECKOUT / "pyproject.toml").read_text()
+        script = folder / name
+        script.write_text(f"#!{sys.executable}\nfrom extender.commands.{module} import main\nmain()\n")
+        script.chmod(0o755)
+    environment = isolated_environment(folder) | {"KUBECONFIG": str(site.control_plane.kubeconfig())}
+    environment["PATH"] = f"{folder}{os.pathsep}{environment['PATH']}"
+    command = [str(site.control_plane.binaries.kubectl), *arguments]
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=60, env=environment, cwd=CHECKOUT
+    )
 
 
 def create(control_plane: ControlPlane, path: str, content: dict[str, Any], status: dict[str, Any]) -> None:
@@ -124,20 +143,42 @@ def test_pods_are_judged_by_what_serves(site: Site, tmp_path: Path) -> None:
 
 def test_kubectl_runs_it(site: Site, tmp_path: Path) -> None:
     """By its name on PATH, with kubectl's own way to the cluster."""
-    entry = "extender.commands.kubectl:main"
-    assert f'kubectl-kwx = "{entry}"' in (CHECKOUT / "pyproject.toml").read_text()
-    script = tmp_path / "kubectl-kwx"
-    script.write_text(f"#!{sys.executable}\nfrom {entry.replace(':', ' import ')}\nmain()\n")
-    script.chmod(0o755)
-    environment = isolated_environment(tmp_path) | {"KUBECONFIG": str(site.control_plane.kubeconfig())}
-    environment["PATH"] = f"{tmp_path}{os.pathsep}{environment['PATH']}"
-    command = [str(site.control_plane.binaries.kubectl), "kwx", "explain", "web", "--node", "node-7"]
-    ended = subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=60, env=environment, cwd=CHECKOUT
-    )
+    ended = run_kubectl(site, tmp_path, "kwx", "explain", "web", "--node", "node-7")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "Pod default/web on node node-7" in ended.stdout
     assert "taken out by sevens: no sevens" in ended.stdout
+
+
+def test_kubectl_completes_commands_options_and_values(site: Site, tmp_path: Path) -> None:
+    """`kubectl __complete` is what kubectl's completion runs in every shell."""
+    commands = run_kubectl(site, tmp_path, "__complete", "kwx", "ex").stdout
+    assert commands == "explain\tSay why a pod is where it is, or nowhere;...\n:4\n"
+    options = run_kubectl(site, tmp_path, "__complete", "kwx", "swap", "--ke").stdout
+    assert options == "--key-file\tKey of --cert-file in PEM; by default it is in the same file.\n:4\n"
+    assert run_kubectl(site, tmp_path, "__complete", "kwx", "plugins", "-o", "w").stdout == "wide\n:4\n"
+
+
+def test_the_shell_completes_files(site: Site, tmp_path: Path) -> None:
+    """The directive 0 of Cobra leaves the word to the shell."""
+    ended = run_kubectl(site, tmp_path, "__complete", "kwx", "swap", "sevens", "--file", "")
+    assert (ended.returncode, ended.stdout) == (0, ":0\n")
+
+
+def test_completions_are_all_that_is_shown(
+    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(names, "ASKING_TIMEOUT_S", PATIENCE_S)
+    monkeypatch.setenv("KUBECONFIG", str(site.control_plane.kubeconfig()))
+    for typed, found in {
+        ("swap", ""): "sevens\t\nscore_by_digit\t\n:4\n",
+        ("rollback", "-n", NAMESPACE, "sev"): "sevens\t\n:4\n",
+        ("call", "filter", "active", "web", "--plugin=sc"): "score_by_digit\t\n:4\n",
+        ("swap", "-n", "elsewhere", ""): "",
+        ("--version", "to"): "top\tShow how long the phases of verbs and the...\n:4\n",
+    }.items():
+        monkeypatch.setattr("sys.argv", ["kubectl_complete-kwx", *typed])
+        completion.main()
+        assert capsys.readouterr() == (found, "")
 
 
 @pytest.mark.parametrize("target", ["web", "pod/web"])
