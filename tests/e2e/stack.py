@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bench.controlplane import ControlPlane, Process
 from bench.controlplane.ports import LOOPBACK, free_port
+from extender.admin.api.paging import MAX_ROWS
 from tests.extender import guests
 
 KWX = Path(sys.executable).with_name("kwx")
@@ -187,8 +188,9 @@ class Stack:
 
     def ledger(self) -> dict[str, str]:
         """The state of each pod of the extender's ledger, by name."""
-        pods = httpx.get(f"{self.admin_url}/api/v1/ledger", trust_env=False).json()
-        return {pod["name"]: pod["state"] for pod in pods}
+        page = httpx.get(f"{self.admin_url}/api/v1/ledger", params={"limit": MAX_ROWS}, trust_env=False).json()
+        assert page["metadata"] == {"continue": ""}
+        return {pod["name"]: pod["state"] for pod in page["items"]}
 
     def waits(self) -> set[str]:
         """The pods that wait on Permit."""

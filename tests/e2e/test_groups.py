@@ -33,7 +33,7 @@ def group(stack: Stack, name: str) -> dict[str, Any]:
     """What the admin API says of a group, its pods by name and state; nothing if there is none."""
     found: list[dict[str, Any]] = httpx.get(
         f"{stack.admin_url}/api/v1/groups", params={"name": name}, trust_env=False
-    ).json()
+    ).json()["items"]
     return {**found[0], "pods": {pod["name"]: pod["state"] for pod in found[0]["pods"]}} if found else {}
 
 

@@ -95,5 +95,5 @@ def test_an_operator_and_a_scheduler_that_dies_end_waits(cluster: ControlPlane, 
 
         stack.stop_scheduler()
         stack.wait_until(lambda: stack.waits() == set(), "the end of the wait whose caller is gone")
-        states = httpx.get(f"{stack.admin_url}/api/v1/ledger", trust_env=False).json()
+        states = httpx.get(f"{stack.admin_url}/api/v1/ledger", trust_env=False).json()["items"]
         assert [pod["name"] for pod in states] == ["one"]

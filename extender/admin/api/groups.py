@@ -6,7 +6,8 @@ from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
 
-from extender.admin.api.context import ContextDep
+from extender.admin.api.context import AdminContext, ContextDep
+from extender.admin.api.paging import Key, ListView, PagingDep, page
 from extender.admin.api.views import ApiModel, Time, time_of_epoch
 from extender.scheduling.groups import GroupEntry
 from wasm_runtime.abi import GroupSource
@@ -83,13 +84,27 @@ class GroupView(ApiModel):
 @router.get("/groups")
 def list_groups(
     context: ContextDep,
+    paging: PagingDep,
     namespace: Annotated[str | None, Query(description="Only groups of this namespace.")] = None,
     name: Annotated[str | None, Query(description="Only groups of this name.")] = None,
-) -> list[GroupView]:
-    """The groups of pods; none without a cluster, or where no plugin wants to know groups."""
-    entries = context.groups.entries() if context.groups else []
+) -> ListView[GroupView]:
+    """The groups of pods; none without a cluster, or where no plugin wants to know groups.
+
+    A page ends before its groups have more than 5,000 pods together, unless it has a single group.
+    """
+    entries = group_entries(context)
     chosen = (entry for entry in entries if namespace in {None, entry.key.namespace} and name in {None, entry.key.name})
-    return [GroupView.of(entry) for entry in sorted(chosen, key=lambda entry: (*entry.key[1:], entry.key.source))]
+    return page(chosen, _key, GroupView.of, paging, lambda entry: len(entry.pods))
+
+
+def group_entries(context: AdminContext) -> list[GroupEntry]:
+    """All groups, in the order of their names."""
+    return sorted(context.groups.entries() if context.groups else [], key=_key)
+
+
+def _key(entry: GroupEntry) -> Key:
+    source, namespace, name = entry.key
+    return (namespace, name, _NAMED_BY[source])
 
 
 def _state(pod: ResidentPod) -> MemberState:

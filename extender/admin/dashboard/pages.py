@@ -23,8 +23,8 @@ from extender.admin.api.context import (
 )
 from extender.admin.api.decisions import NOT_ASKED, decision_view, not_known, pod_now
 from extender.admin.api.event_stream import RolloutStep
-from extender.admin.api.groups import list_groups
-from extender.admin.api.ledger import list_ledger
+from extender.admin.api.groups import GroupView, group_entries
+from extender.admin.api.ledger import LedgerPodView, ledger_rows
 from extender.admin.api.routes import list_plugins, list_revisions
 from extender.admin.api.views import PluginView, RolloutView
 from extender.admin.api.waits import list_waits
@@ -156,8 +156,9 @@ async def show_pods(request: Request, context: ContextDep, node: Text = "", page
     waits = await list_waits(context)
 
     def rendered() -> Response:
-        reserved = Page.of([each for each in list_ledger(context) if node in each.node], page)
-        return render(request, "pods.html", waits=Page.of(waits, 1), page=reserved, query={"node": node})
+        shown = Page.of(list(ledger_rows(context, lambda entry: node in entry.node)), page)
+        pods = list(map(LedgerPodView.of, shown.rows))
+        return render(request, "pods.html", waits=Page.of(waits, 1), page=shown, pods=pods, query={"node": node})
 
     return await run_sync(rendered)
 
@@ -165,8 +166,9 @@ async def show_pods(request: Request, context: ContextDep, node: Text = "", page
 @router.get("/groups")
 def show_groups(request: Request, context: ContextDep, name: Text = "", page: Number = 1) -> Response:
     """The groups of pods."""
-    groups = [each for each in list_groups(context) if name in f"{each.namespace}/{each.name}"]
-    return render(request, "groups.html", page=Page.of(groups, page), query={"name": name})
+    shown = Page.of([each for each in group_entries(context) if name in str(each.key)], page)
+    groups = list(map(GroupView.of, shown.rows))
+    return render(request, "groups.html", page=shown, groups=groups, query={"name": name})
 
 
 @router.get("/latency")

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from extender.admin.api import paging
 from extender.admin.api.groups import router
 from extender.cluster import GroupObject
 from extender.scheduling.group_claim import LABEL, MINIMUM
@@ -69,10 +70,17 @@ class Page:
 
     def __init__(self, groups: Groups | None, node_table: NodeTable | None = None) -> None:
         self._node_table = node_table  # It is to live as long as its pods.
+        self.known = groups
         app = FastAPI()
         app.include_router(router)
         app.state.context = SimpleNamespace(groups=groups)
         self._transport = httpx.ASGITransport(app)
+
+    def groups(self, **query: str) -> Any:
+        """The groups of the first page, which is all."""
+        answer = self.answer(**query)
+        assert answer["metadata"] == {"continue": ""}
+        return answer["items"]
 
     def answer(self, **query: str) -> Any:
         """The answer."""
@@ -101,7 +109,7 @@ def page() -> Page:
 
 
 def test_groups_are_shown_with_their_pods(page: Page) -> None:
-    assert page.answer() == [BY_LABEL, BY_FIELD]
+    assert page.groups() == [BY_LABEL, BY_FIELD]
 
 
 @pytest.mark.parametrize(
@@ -113,8 +121,25 @@ def test_groups_are_shown_with_their_pods(page: Page) -> None:
     ],
 )
 def test_some_can_be_asked_for(page: Page, query: dict[str, str], expected: list[Any]) -> None:
-    assert page.answer(**query) == expected
+    assert page.groups(**query) == expected
+
+
+def test_groups_come_in_pages(page: Page) -> None:
+    first = page.answer(limit="1")
+    assert first["items"] == [BY_LABEL]
+    assert page.groups(**first["metadata"]) == [BY_FIELD]
+
+
+def test_a_page_has_so_many_pods_or_one_group(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paging, "MAX_ROWS", 3)
+    assert page.known
+    page.known.put_object(GroupKey(GroupSource.LABEL, "batch", "none"), GroupObject(2, 0))
+    first = page.answer()
+    assert [group["name"] for group in first["items"]] == ["none"]
+    second = page.answer(**first["metadata"])
+    assert second["items"] == [BY_LABEL]
+    assert page.groups(**second["metadata"]) == [BY_FIELD]
 
 
 def test_without_a_cluster_there_are_none() -> None:
-    assert Page(None).answer() == []
+    assert Page(None).groups() == []

@@ -44,6 +44,12 @@ class Page:
         """Expects a pod on a node."""
         assert self.ledger.plan(f"uid-of-{name}", node, encode_pod(pod(name)), self.ledger.position)
 
+    def pods(self, **query: str) -> Any:
+        """The pods of the first page, which is all."""
+        answer = self.answer(**query)
+        assert answer["metadata"] == {"continue": ""}
+        return answer["items"]
+
     def answer(self, **query: str) -> Any:
         """The answer, whatever its status."""
 
@@ -67,7 +73,7 @@ def page() -> Page:
 
 def test_pods_are_shown_node_by_node(page: Page) -> None:
     before = datetime.now(timezone.utc).replace(microsecond=0)
-    told = page.answer()
+    told = page.pods()
     expires = told[2]["expirationTime"]
     assert told == [
         shown("web-3", "node-1", "observed"),
@@ -78,13 +84,34 @@ def test_pods_are_shown_node_by_node(page: Page) -> None:
 
 
 def test_those_of_a_node_or_a_state_can_be_asked_for(page: Page) -> None:
-    assert [pod["name"] for pod in page.answer(node="node-2")] == ["web-1", "web-2"]
-    assert [pod["name"] for pod in page.answer(state="observed")] == ["web-3"]
-    assert page.answer(node="node-1", state="confirmed") == []
+    assert [pod["name"] for pod in page.pods(node="node-2")] == ["web-1", "web-2"]
+    assert [pod["name"] for pod in page.pods(state="observed")] == ["web-3"]
+    assert page.pods(node="node-1", state="confirmed") == []
+
+
+def test_those_of_a_namespace_can_be_asked_for(page: Page) -> None:
+    other = pod("other")
+    other["metadata"]["namespace"] = "batch"
+    page.ledger.observe("uid-of-other", "node-1", encode_pod(other))
+    assert [pod["name"] for pod in page.pods(namespace="batch")] == ["other"]
+    assert [pod["name"] for pod in page.pods(namespace="default", node="node-1")] == ["web-3"]
+
+
+def test_pages_go_on_where_the_one_before_has_ended(page: Page) -> None:
+    """Also when its last pod is gone by then."""
+    first = page.answer(limit="1")
+    assert [pod["name"] for pod in first["items"]] == ["web-3"]
+    page.ledger.delete("uid-of-web-3")
+    page.plan("web-0", "node-0")
+    second = page.answer(limit="1", **first["metadata"])
+    assert [pod["name"] for pod in second["items"]] == ["web-1"]
+    last = page.answer(limit="1", **second["metadata"])
+    assert ([pod["name"] for pod in last["items"]], last["metadata"]) == (["web-2"], {"continue": ""})
+    assert [pod["name"] for pod in page.pods()] == ["web-0", "web-1", "web-2"]
 
 
 def test_there_is_none_without_a_cluster() -> None:
-    assert Page(with_cluster=False).answer() == []
+    assert Page(with_cluster=False).pods() == []
 
 
 def test_a_state_that_there_is_not_is_refused(page: Page) -> None:
