@@ -47,6 +47,7 @@ class _Loaded(NamedTuple):
     begins: float
     expiry: Mapping[str, float]
     """When the certificate of a file expires, in seconds since 1970, by the file's key."""
+    hosts: Sequence[str]
 
 
 class ServerCertificates:
@@ -121,6 +122,11 @@ class ServerCertificates:
         return "; ".join(filter(None, told)) or None
 
     @property
+    def hosts(self) -> Sequence[str]:
+        """The hosts that the certificate is for: `DNS:` and a name, `IP:` and an address."""
+        return self._loaded.hosts
+
+    @property
     def days_left(self) -> Mapping[str, Callable[[], float]]:
         """Days until the files' certificates expire, negative afterwards: of several the last one's."""
         return {name: partial(self._days_left, name) for name in self._loaded.expiry}
@@ -156,7 +162,7 @@ def _load(files: Mapping[str, Path]) -> _Loaded:
     expiry = {"certFile": chain[0].not_valid_after_utc.timestamp()}
     if authorities:
         expiry["clientCAFile"] = max(each.not_valid_after_utc.timestamp() for each in authorities)
-    return _Loaded(context, begins, expiry)
+    return _Loaded(context, begins, expiry, _hosts(chain[0]))
 
 
 def _read(file: Path) -> bytes:
@@ -233,6 +239,15 @@ def _validity_problem(loaded: _Loaded, now: float) -> str | None:
         if is_so:
             return f"{what} {datetime.datetime.fromtimestamp(when, datetime.timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
     return None
+
+
+def _hosts(certificate: x509.Certificate) -> Sequence[str]:
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+        return []
+    names = [f"DNS:{name}" for name in found.get_values_for_type(x509.DNSName)]
+    return names + [f"IP:{address}" for address in found.get_values_for_type(x509.IPAddress)]
 
 
 def _names(certificate: Mapping[str, Any]) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict
@@ -121,6 +121,9 @@ class Registration(_Model):
     port: int
     has_tls: bool = False
     """Whether the verbs speak TLS (`server.tls`)."""
+    certificate_hosts: list[str] | None = None
+    """The hosts that the certificate of the verbs is for, such as `DNS:kwx.example` and `IP:127.0.0.1`; null without
+    TLS."""
     asks_for_certificates: bool = False
     """Whether kube-scheduler needs a client certificate (`server.tls.clientCAFile`)."""
     may_bind: bool = True
@@ -134,13 +137,16 @@ class Registration(_Model):
     profiles: list[RegisteredProfile]
 
     @classmethod
-    def of(cls, configuration: ExtenderConfiguration, live: LivePlugins) -> Registration:
+    def of(
+        cls, configuration: ExtenderConfiguration, live: LivePlugins, certificate_hosts: Sequence[str] | None = None
+    ) -> Registration:
         """What is live, with what of its configuration stays as it was at the start."""
         server = configuration.server
         return cls(
             host=server.address.host,
             port=server.address.port,
             has_tls=server.tls is not None,
+            certificate_hosts=None if certificate_hosts is None else list(certificate_hosts),
             asks_for_certificates=server.tls is not None and server.tls.client_ca_file is not None,
             may_bind=server.may_bind,
             replicas=server.replicas,

@@ -26,6 +26,7 @@ from extender.cluster import (
     read_pod,
 )
 from extender.config import ClusterConfig, ConfigError, ExtenderConfiguration, FailurePolicy, Replicas, ServerConfig
+from extender.http.certificates import ServerCertificates
 from extender.rollouts import Loaded
 from extender.rollouts.registration import Registration
 from extender.rollouts.revision import RolloutStage
@@ -130,7 +131,8 @@ class Wiring:
         if self._link:
             self._background.spawn(self._link.waker.run, "waker")
         connections = make_admin_connections(certificates.admin, partial(self._metrics.count_handshake, "admin"))
-        self._background.spawn(partial(serve_admin, self._admin(access), connections, admin_socket), "admin server")
+        admin = self._admin(access, certificates.verbs)
+        self._background.spawn(partial(serve_admin, admin, connections, admin_socket), "admin server")
         self._maintenance.start()
         self._permit_rounds.start()
         self.service.start()
@@ -164,10 +166,14 @@ class Wiring:
         self._permit_rounds.stop()
         self._maintenance.stop()
 
-    def _admin(self, access: TokenAccess) -> FastAPI:
+    def _admin(self, access: TokenAccess, certificates: ServerCertificates | None) -> FastAPI:
         recorders = Recorders(self._samples, self._source)
         ledger, groups = (self._link.ledger, self._link.groups) if self._link else (None, None)
-        registration = partial(Registration.of, self._loaded.configuration, self._loaded.live)
+
+        def registration() -> Registration:
+            hosts = certificates.hosts if certificates else None
+            return Registration.of(self._loaded.configuration, self._loaded.live, hosts)
+
         return create_app(
             self._health,
             self._metrics,

@@ -90,6 +90,8 @@ class Facts:
     scheduler_workload: Workload | Unread
     scheduler_version: Version | Unread
     extender: Registration | Unread
+    certificate_hosts: Sequence[str] | Unread
+    """The hosts that the extender's certificate is for; none without TLS."""
     extender_workload: Workload | Unread
     service: NamedService | Unread
     """The Service that `urlPrefix` names."""
@@ -120,6 +122,7 @@ SOURCES: Final = {
     "scheduler_workload": "kube-scheduler's workload",
     "scheduler_version": "kube-scheduler's version",
     "extender": "the extender's configuration",
+    "certificate_hosts": "the extender's certificate",
     "extender_workload": "the extender's workload",
     "service": "the Service of urlPrefix",
     "api_version": "the API server's version",

@@ -20,7 +20,8 @@ from extender.commands.doctor.rights import needed
 from extender.commands.doctor.running import Running
 from extender.commands.doctor.scheduler import KIND, ConfigurationError, SchedulerConfig, decode
 from extender.commands.plugin.client import RemoteError
-from extender.config import ClusterConfig
+from extender.config import ExtenderConfiguration
+from extender.http.certificates import CertificateError, ServerCertificates
 from extender.rollouts import load
 from extender.rollouts.registration import Registration
 
@@ -75,6 +76,7 @@ async def gather(places: Places) -> Facts:
         scheduler_workload=scheduler_workload,
         scheduler_version=_version(scheduler_workload),
         extender=extender,
+        certificate_hosts=_certificate_hosts(places, extender, own),
         extender_workload=extender_workload,
         service=await _service(cluster, entry),
         api_version=await _ask(cluster, lambda it: it.version()),
@@ -92,12 +94,28 @@ async def gather(places: Places) -> Facts:
     return facts
 
 
-def _extender(places: Places) -> tuple[Registration | Unread, ClusterConfig | None]:
-    """The registration of the extender, and its `cluster` section if its configuration file was given."""
+def _extender(places: Places) -> tuple[Registration | Unread, ExtenderConfiguration | None]:
+    """The registration of the extender, and its configuration if the file of that was given."""
     if places.config is None:
         return _try(Running(places.server, places.token, places.tls).registration), None
     with closing(load(places.config)) as loaded:
-        return Registration.of(loaded.configuration, loaded.live), loaded.configuration.cluster
+        return Registration.of(loaded.configuration, loaded.live), loaded.configuration
+
+
+def _certificate_hosts(
+    places: Places, extender: Registration | Unread, own: ExtenderConfiguration | None
+) -> Sequence[str] | Unread:
+    if isinstance(extender, Unread):
+        return extender
+    if not extender.has_tls:
+        return []
+    if not (own and own.server.tls and places.config):
+        told = extender.certificate_hosts
+        return Unread("the extender does not tell which hosts it is for") if told is None else told
+    try:
+        return ServerCertificates("server.tls", own.server.tls, places.config.absolute().parent).hosts
+    except CertificateError as error:
+        return Unread(str(error))
 
 
 def _connect(places: Places) -> ApiServer:
@@ -184,7 +202,7 @@ async def _account(
     workload: Workload | Unread,
     entry: Entry | Unread,
     group_apis: frozenset[str] | Unread,
-    own: ClusterConfig | None,
+    own: ExtenderConfiguration | None,
 ) -> Account | Unread:
     """The extender's account, and the rights that it lacks.
 
@@ -200,8 +218,8 @@ async def _account(
         account = workload.namespace, workload.pod.service_account_name
         lacks = await _ask(cluster, lambda it: it.lacks(rights, account))
         name = f"ServiceAccount {'/'.join(account)}"
-    elif own and own.mode == "kubeconfig" and places.config:
-        file = places.config.absolute().parent / own.kubeconfig
+    elif own and own.cluster.mode == "kubeconfig" and places.config:
+        file = places.config.absolute().parent / own.cluster.kubeconfig
         mine = _try(lambda: Cluster(ApiServer.from_kubeconfig(file)))
         lacks = await _ask(mine, lambda it: it.lacks(rights, None))
         name = f"the user of {file}"

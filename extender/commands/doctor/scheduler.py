@@ -37,6 +37,8 @@ class TlsConfig(_Camel, frozen=True):
     """How kube-scheduler asks the extender by TLS."""
 
     insecure: bool = False
+    server_name: str = ""
+    """What the extender's certificate has to be for, in the place of the URL's host."""
     ca_file: str = ""
     ca_data: str = ""
     cert_file: str = ""

@@ -328,6 +328,16 @@ def test_a_client_is_let_in_by_one_of_its_names_exactly(ca: Authority, names: tu
     assert denial == (None if is_let_in else told)
 
 
+def test_the_hosts_are_the_alternative_names_of_the_newest_certificate(ca: Authority) -> None:
+    served = opened(ca.issue("server", "server", usage=SERVER))
+    assert served.hosts == []
+    sans = ["DNS:kwx.example", "IP:10.0.0.7", "DNS:*.kwx.svc", "IP:fd00::7", "URI:spiffe://kwx"]
+    ca.issue("server", "server", sans=sans, usage=SERVER)
+    served.look()
+    served.look()
+    assert served.hosts == ["DNS:kwx.example", "DNS:*.kwx.svc", "IP:10.0.0.7", "IP:fd00::7"]
+
+
 def test_of_several_common_names_none_counts(ca: Authority) -> None:
     several = {"subject": ((("commonName", "kube-scheduler"),), (("commonName", "somebody"),))}
     denial = opened(ca.server(), ca.file, "CN:kube-scheduler").denial(several)

@@ -119,6 +119,12 @@ def test_both_ports_tell_that_they_speak_tls(world: World) -> None:
     assert world.extender.post("/filter", names_args(["node-0"])) == filtered(["node-0"])
 
 
+def test_the_extender_tells_for_which_hosts_its_certificate_is(world: World) -> None:
+    bearer = {"Authorization": f"Bearer {TOKENS['read']}"}
+    told = world.extender.admin.get("/api/v1/registration", headers=bearer).json()
+    assert (told["hasTls"], told["certificateHosts"]) == (True, ["DNS:localhost", "IP:127.0.0.1"])
+
+
 def test_there_are_routes_of_all_kinds(world: World) -> None:
     """What the next tests go through is not empty by mistake."""
     assert {"/ui/", "/ui/pod", "/ui/swap", "/ui/module", "/ui/sign-in"} <= {each.path for each in DASHBOARD}

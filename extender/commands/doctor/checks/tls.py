@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
 from typing import Final
 
 from extender.commands.doctor.check import Check, Problem, Severity
 from extender.commands.doctor.facts import Entry, Readiness
+from extender.commands.doctor.scheduler import TlsConfig
 from extender.config.urls import is_loopback
 from extender.rollouts.registration import Registration
 
@@ -24,6 +26,37 @@ def _without_ca(entry: Entry) -> Iterator[Problem]:
         f" {trusted}",
         f"set {entry.key('tlsConfig.caFile')} to the authority of the extender's certificate",
     )
+
+
+def _host(entry: Entry, extender: Registration, certificate_hosts: Sequence[str]) -> Iterator[Problem]:
+    tls = entry.extender.tls_config or TlsConfig()
+    trusts_all = tls.insecure or (entry.extender.enable_https and not (tls.ca_file or tls.ca_data))
+    if entry.extender.url.scheme != "https" or not extender.has_tls or trusts_all:
+        return
+    host = tls.server_name or entry.extender.address[0]
+    if host and not is_for(host, certificate_hosts):
+        named = "tlsConfig.serverName" if tls.server_name else "urlPrefix"
+        yield Problem(
+            f"{entry.key(named)} names {host}, and the extender's certificate is for"
+            f" {', '.join(certificate_hosts) or 'no host (subjectAltName)'}: kube-scheduler refuses it, and each"
+            " request fails",
+            f"have the certificate that server.tls.certFile names issued for {host} as well, or set"
+            f" {entry.key('tlsConfig.serverName')} to a host that it is for",
+        )
+
+
+def is_for(host: str, certificate_hosts: Sequence[str]) -> bool:
+    """Whether kube-scheduler takes a certificate for a host's; `*` stands for a first label.
+
+    https://pkg.go.dev/crypto/x509#Certificate.VerifyHostname
+    """
+    try:
+        address = ip_address(host)
+    except ValueError:
+        name = host.lower().removesuffix(".")
+        taken = {f"dns:{name}", f"dns:*.{name.partition('.')[2]}"}
+        return any(each.lower() in taken for each in certificate_hosts)
+    return f"IP:{getattr(address, 'ipv4_mapped', None) or address}" in certificate_hosts
 
 
 def _insecure(entry: Entry) -> Iterator[Problem]:
@@ -96,6 +129,7 @@ def is_refused(warning: str) -> bool:
 
 CHECKS: Final = (
     Check("tls-no-ca", Severity.ERROR, "HTTPS without a CA: kube-scheduler trusts everybody, or nobody.", _without_ca),
+    Check("tls-host", Severity.ERROR, "The extender's certificate is for other hosts than kube-scheduler asks.", _host),
     Check("tls-insecure", Severity.WARNING, "`tlsConfig.insecure` is set.", _insecure),
     Check("tls-scheme", Severity.ERROR, "One of the two speaks TLS, and the other does not.", _scheme),
     Check(

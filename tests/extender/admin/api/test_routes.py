@@ -140,6 +140,7 @@ def test_what_the_configuration_of_kube_scheduler_has_to_fit_is_shown(extender: 
         "host": "127.0.0.1",
         "port": 0,
         "hasTls": False,
+        "certificateHosts": None,
         "asksForCertificates": False,
         "mayBind": True,
         "replicas": "none",

@@ -99,6 +99,7 @@ def facts(
         "scheduler_workload": workload(),
         "scheduler_version": Version(1, 36),
         "extender": Registration.model_validate({**EXTENDER, **profiles, **(extender or {})}),
+        "certificate_hosts": ["DNS:kwx-extender.kwx-system.svc", "DNS:localhost", "IP:127.0.0.1"],
         "extender_workload": workload(),
         "service": NamedService("", None),
         "api_version": Version(1, 36),

@@ -16,6 +16,7 @@ from extender.commands.doctor.check import Check, Finding, Problem, Severity, ex
 from extender.commands.doctor.checks import CHECKS
 from extender.commands.doctor.checks.addresses import RESOLVING
 from extender.commands.doctor.checks.schedulers import NEWEST, OLDEST
+from extender.commands.doctor.checks.tls import is_for
 from extender.commands.doctor.facts import SOURCES, Account, Activity, Facts, Readiness, SchedulerFile
 from extender.commands.doctor.objects import (
     Event,
@@ -63,6 +64,9 @@ SOME = {
 
 
 TLS = {"urlPrefix": "https://127.0.0.1:8888", "enableHTTPS": True, "tlsConfig": {"caFile": "/etc/kwx/ca.crt"}}
+
+
+NAMED = TLS | {"tlsConfig": {"caFile": "/etc/kwx/ca.crt", "serverName": "kwx.example"}}
 
 
 class Case(NamedTuple):
@@ -353,6 +357,28 @@ CASES = [
         Problem(
             f"kube-scheduler refuses the extender's certificate: tls ok, but {EXPIRED}",
             "renew what server.tls.certFile names; the extender reads it again by itself",
+        ),
+    ),
+    Case(
+        "tls-host",
+        facts(entry=TLS, extender=HTTPS, certificate_hosts=["DNS:kwx-extender.kwx-system.svc", "IP:10.0.0.7"]),
+        Severity.ERROR,
+        Problem(
+            "extenders[0].urlPrefix names 127.0.0.1, and the extender's certificate is for"
+            " DNS:kwx-extender.kwx-system.svc, IP:10.0.0.7: kube-scheduler refuses it, and each request fails",
+            "have the certificate that server.tls.certFile names issued for 127.0.0.1 as well, or set"
+            " extenders[0].tlsConfig.serverName to a host that it is for",
+        ),
+    ),
+    Case(
+        "tls-host",
+        facts(entry=NAMED, extender=HTTPS, certificate_hosts=[]),
+        Severity.ERROR,
+        Problem(
+            "extenders[0].tlsConfig.serverName names kwx.example, and the extender's certificate is for no host"
+            " (subjectAltName): kube-scheduler refuses it, and each request fails",
+            "have the certificate that server.tls.certFile names issued for kwx.example as well, or set"
+            " extenders[0].tlsConfig.serverName to a host that it is for",
         ),
     ),
     Case(
@@ -909,6 +935,34 @@ def test_a_certificate_that_is_not_valid_now_is_an_error_as_the_extender_tells_i
     ]
 
 
+@pytest.mark.parametrize(
+    ("host", "certificate_hosts", "is_its"),
+    [
+        ("kwx.example", ["DNS:other.example", "DNS:KWX.example"], True),
+        ("Kwx.Example.", ["DNS:kwx.example"], True),
+        ("kwx.example", ["DNS:*.example"], True),
+        ("localhost", ["DNS:localhost"], True),
+        ("kwx.kwx-system.svc", ["DNS:*.svc", "DNS:*.kwx-system", "DNS:kwx"], False),
+        ("example", ["DNS:*.example"], False),
+        ("kwx.example", ["IP:10.0.0.7"], False),
+        ("10.0.0.7", ["DNS:10.0.0.7"], False),
+        ("10.0.0.7", ["IP:10.0.0.7"], True),
+        ("::ffff:10.0.0.7", ["IP:10.0.0.7"], True),
+        ("fd00:0::7", ["IP:fd00::7"], True),
+    ],
+)
+def test_a_certificate_is_for_a_host_as_go_sees_it(host: str, certificate_hosts: list[str], is_its: bool) -> None:
+    assert is_for(host, certificate_hosts) is is_its
+
+
+@pytest.mark.parametrize(
+    ("tls", "told"), [({"tlsConfig": {"insecure": True}}, "tls-insecure"), ({"enableHTTPS": True}, "tls-no-ca")]
+)
+def test_where_any_certificate_is_accepted_its_hosts_do_not_matter(tls: Mapping[str, Any], told: str) -> None:
+    setup = facts(entry={"urlPrefix": TLS["urlPrefix"], **tls}, extender=HTTPS, certificate_hosts=[])
+    assert [each.check for each in examine(setup, CHECKS).findings] == [told]
+
+
 def test_a_healthy_setup_has_no_finding() -> None:
     for healthy in (facts(), split()):
         assert examine(healthy, CHECKS) == (len(CHECKS), [], [])
@@ -973,6 +1027,7 @@ TWO = {"profiles": [{"schedulerName": "kwx-scheduler"}, {"schedulerName": "batch
         facts(entry={"urlPrefix": "http://localhost:8080"}, extender={"port": 0}),
         facts(entry={"urlPrefix": "http://127.0.0.1:8888/profiles/kwx-scheduler/"}),
         facts(entry=TLS, extender=HTTPS),
+        facts(entry=NAMED, extender=HTTPS, certificate_hosts=["DNS:*.example"]),
         facts(
             profile={"scoreRange": 100}, scheduler={"profiles": [{"schedulerName": "kwx-scheduler", "plugins": RAISED}]}
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import yaml
 from bench.controlplane.ports import LOOPBACK, free_port
 from extender.commands.doctor.checks import CHECKS
 from extender.commands.doctor.scheduler import SchedulerConfig, duration
+from tests.certificates import SERVER, Authority
 from tests.extender import kwx
 from tests.extender.commands.command import Command
 from tests.extender.kwx import plugin, profile
@@ -25,10 +27,11 @@ def alone(tmp_path: Path) -> list[str]:
     return [f"--server=http://{LOOPBACK}:{free_port()}", f"--kubeconfig={tmp_path / 'none'}"]
 
 
-def files(folder: Path, **entry: Any) -> list[str | Path]:
+def files(folder: Path, server: Mapping[str, Any] | None = None, **entry: Any) -> list[str | Path]:
     """Options that name an extender's configuration and one of kube-scheduler with other keys in its entry."""
+    plugins = plugin("accelerator"), plugin("nodenumber")
     extender = kwx.configuration(
-        profile("kwx-scheduler", plugin("accelerator"), plugin("nodenumber")), cluster={"mode": "in-cluster"}
+        profile("kwx-scheduler", *plugins), cluster={"mode": "in-cluster"}, server=server or {}
     )
     scheduler = folder / "scheduler.yaml"
     scheduler.write_text(
@@ -79,6 +82,24 @@ def test_files_that_fit_have_status_0(command: Command, tmp_path: Path, alone: l
     unread = {name: reason for each in report["leftOut"] for name, reason in each["unread"].items()}
     assert unread["nodes"] == f"there is no kubeconfig {tmp_path / 'none'}: name one by --kubeconfig"
     assert unread["the extender's metrics"].startswith("no extender answers at http://127.0.0.1:")
+
+
+def test_the_certificate_of_a_configuration_is_looked_at(command: Command, tmp_path: Path, alone: list[str]) -> None:
+    issued = Authority(tmp_path).issue("server", sans=["DNS:kwx.example", "IP:10.0.0.7"], usage=SERVER)
+    tls = {"tls": {"certFile": issued.cert.name, "keyFile": issued.key.name}}
+    given = files(tmp_path, tls, urlPrefix="https://127.0.0.1:8888", tlsConfig={"caFile": "/etc/kwx/ca.crt"})
+    ended = command("doctor", "--output=json", *alone, *given)
+    (finding,) = json.loads(ended.stdout)["findings"]
+    assert (ended.status, finding["check"]) == (1, "tls-host")
+    assert "the extender's certificate is for DNS:kwx.example, IP:10.0.0.7: kube-scheduler" in finding["message"]
+    issued.key.unlink()
+    ended = command("doctor", "--output=json", *alone, *given)
+    report = json.loads(ended.stdout)
+    assert (ended.status, report["findings"]) == (0, [])
+    (left_out,) = [each["unread"] for each in report["leftOut"] if each["check"] == "tls-host"]
+    assert left_out == {
+        "the extender's certificate": f"keyFile: {issued.key} cannot be read: No such file or directory"
+    }
 
 
 def test_where_nothing_can_be_read_nothing_is_well(command: Command, alone: list[str]) -> None:
