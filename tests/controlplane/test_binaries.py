@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +14,8 @@ import pytest
 from bench.controlplane import BuildError, binaries, gobuild
 from bench.controlplane.gobuild import GoToolchain, compile_program, required_version
 from bench.peers import gopeer
-from tests.patience import Beside, delay
+from tests.manifests.overlay import CHECKOUT
+from tests.patience import PATIENCE_S, Beside, delay, wait_until
 
 ETCD = binaries.MODULES / "etcd"
 
@@ -82,6 +87,29 @@ def test_a_long_build_says_that_it_goes_on(
     begun, *progress, ended = (re.sub(r"\d+ s$", "N s", line) for line in capsys.readouterr().err.splitlines())
     assert (begun, ended) == ("building etcd 1.2.3 …", "built etcd 1.2.3 in N s")
     assert set(progress) == {"building etcd 1.2.3 … N s"}
+
+
+def test_a_build_ends_with_the_command(tmp_path: Path) -> None:
+    """By SIGTERM."""
+    has_begun, held = tmp_path / "begun", tmp_path / "held"
+    os.mkfifo(held)
+    toolchain = """echo '{"GOVERSION": "go1.99.0", "GOOS": "linux", "GOARCH": "amd64"}'"""
+    compiling = f"exec 3>{held}; : >{has_begun}; exec /bin/sleep 600"
+    fake_go(tmp_path, f'if [ "$1" = env ]; then {toolchain}; else {compiling}; fi')
+    released = Beside(held.read_bytes)  # Ends when Go has.
+    command = subprocess.Popen(
+        [sys.executable, "-m", "bench.controlplane"],
+        cwd=CHECKOUT,
+        env={"PATH": str(tmp_path), "HOME": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_until(has_begun.exists, "a build")
+    command.terminate()
+    _, told = command.communicate(timeout=PATIENCE_S)
+    assert command.returncode == 128 + signal.SIGTERM
+    assert [line.partition(" ")[0] for line in told.splitlines()] == ["building", "building"]
+    assert released.end() == b""
 
 
 def test_concurrent_callers_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
