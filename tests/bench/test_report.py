@@ -800,7 +800,7 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     found = []
     for seed in "12":
         environment = {**os.environ, "PYTHONHASHSEED": seed}
-        subprocess.run([sys.executable, "-c", program, tmp_path], check=True, timeout=PATIENCE_S, env=environment)
+        subprocess.run([sys.executable, "-c", program, tmp_path], check=True, timeout=2 * PATIENCE_S, env=environment)
         found.append({file.name: file.read_bytes() for file in tmp_path.iterdir()})
     assert found[0] == found[1]
 
