@@ -14,9 +14,6 @@ from tests.extender.commands.command import Command
 from tests.patience import wait_until
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
-PATIENCE_S: Final = 30.0
-"""Seconds within which a fault has to show."""
-
 LEFT_OUT: Final = "…"
 """A line of the page that stands for any number of lines."""
 
@@ -68,7 +65,7 @@ def _check_one(expected: Shown, run: Callable[[str], str]) -> None:
     def told() -> str:
         return f"{expected.command}\n{printed()}\nand not\n{_steady(expected.output)}"
 
-    wait_until(lambda: pattern.fullmatch(printed()), told, PATIENCE_S, 0.2)
+    wait_until(lambda: pattern.fullmatch(printed()), told, interval_s=0.2)
 
 
 def _pattern(output: str) -> str:

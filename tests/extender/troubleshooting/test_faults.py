@@ -95,5 +95,6 @@ def test_the_api_server_is_away(command: Command, tmp_path: Path) -> None:
         cluster = servers.enter_context(api_server(nodes=10))
         section = {"mode": "kubeconfig", "kubeconfig": str(cluster.write_kubeconfig(tmp_path)), "staleAfter": "1s"}
         with Extender(tmp_path, profile("default", plugin("accelerator")), cluster=section) as extender:
+            extender.wait_until(lambda: extender.admin.get("/readyz").is_success)
             servers.close()
             check("The API server is away", command, extender.admin_url, tmp_path)
