@@ -202,14 +202,14 @@ def test_the_scheduler_of_the_cluster_and_a_second_one_are_told_apart(cluster: C
                 " 127.0.0.1 alone (server.address), which nobody reaches from elsewhere",
             ),
             (
-                "tls-host",
-                "extenders[0].urlPrefix names kwx-extender.kwx-system.svc, and the extender's certificate is for"
-                " DNS:localhost, IP:127.0.0.1: kube-scheduler refuses it, and each request fails",
-            ),
-            (
                 "service-dns",
                 "Pod kube-system/kube-scheduler-node-0 is in the network of its host and does not resolve"
                 " kwx-extender.kwx-system.svc, the name of a Service",
+            ),
+            (
+                "tls-host",
+                "extenders[0].urlPrefix names kwx-extender.kwx-system.svc, and the extender's certificate is for"
+                " DNS:localhost, IP:127.0.0.1: kube-scheduler refuses it, and each request fails",
             ),
         ]
 
