@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -219,21 +220,32 @@ async def _be_bad(place: Place, clients: int) -> None:
 
 
 @contextmanager
-def beside(work: Callable[..., Any], *arguments: object) -> Iterator[Callable[[], Any]]:
-    """Work in a process of its own, which ends with the context; what it returns can be waited for."""
+def child(within_s: float, work: Callable[..., object], *arguments: object) -> Iterator[Connection]:
+    """A process of its own, which ends with the context: it calls `work` with a pipe and the arguments.
+
+    The context begins when the process has sent a first message, for which it has `within_s` seconds. It gives the
+    pipe's other end.
+    """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_send, args=(theirs, work, arguments), daemon=True)
+    process = context.Process(target=work, args=(theirs, *arguments), daemon=True)
     process.start()
     try:
-        assert ours.poll(START_S), "the process does not begin"
+        assert ours.poll(within_s), f"the process is not ready within {within_s:g} s"
         ours.recv()
-        yield ours.recv
+        yield ours
     finally:
         process.kill()
-        process.join(START_S)
+        process.join(within_s)
 
 
-def _send(pipe: Any, work: Callable[..., Any], arguments: tuple[object, ...]) -> None:
+@contextmanager
+def beside(work: Callable[..., Any], *arguments: object) -> Iterator[Callable[[], Any]]:
+    """Work in a process of its own, which ends with the context; what it returns can be waited for."""
+    with child(START_S, _send, work, arguments) as pipe:
+        yield pipe.recv
+
+
+def _send(pipe: Connection, work: Callable[..., Any], arguments: tuple[object, ...]) -> None:
     pipe.send("begins")
     pipe.send(work(*arguments))

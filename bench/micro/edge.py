@@ -11,13 +11,13 @@ import argparse
 import http.client
 import json
 import math
-import multiprocessing.connection
 import resource
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
@@ -26,6 +26,7 @@ import psutil
 import wasmtime
 
 from bench.controlplane.ports import LOOPBACK
+from bench.micro.crowd import child
 from bench.micro.webhook import ask, bodies, machine, percentiles
 from bench.servers import Ports, configure, running
 
@@ -169,7 +170,7 @@ def run(attack: Attack) -> dict[str, float]:
         with watch.going_on():
             time.sleep(SETTLE)
             before = watch.begin()
-            with _attacking(attack, ports):
+            with child(PATIENCE, _attack, attack, ports):
                 back = max(came_back(ports.verbs, "/"), came_back(ports.admin, "/livez"))
                 time.sleep(attack.seconds)
             time.sleep(SETTLE)
@@ -205,22 +206,8 @@ def resident(ports: Ports) -> float:
     return float(psutil.Process(ports.process).memory_info().rss / MEBIBYTE)
 
 
-@contextmanager
-def _attacking(attack: Attack, ports: Ports) -> Iterator[None]:
-    """A process that attacks, once everything is in place, until the end of the context."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    attacker = context.Process(target=_attack, args=(attack, ports, theirs), daemon=True)
-    attacker.start()
-    try:
-        assert ours.poll(PATIENCE), "the attack did not come about"
-        yield
-    finally:
-        attacker.kill()
-        attacker.join(PATIENCE)
-
-
-def _attack(attack: Attack, ports: Ports, parent: multiprocessing.connection.Connection) -> None:
+def _attack(parent: Connection, attack: Attack, ports: Ports) -> None:
+    """Attacks, once everything is in place, until the process is ended."""
     kept = attack.begin(ports)
     parent.send("ready")
     parent.poll(None)
